@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import functools
+import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
 
 import golden
 import pytest
 
 from whyhang.analyzer.findings import diagnose as _diagnosis
+
+# A hundred processes start here: what they import is compiled for all of them, not by each.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 COLUMNS = ("sample", "truth", "said live", "", "said from logs alone", "")
 

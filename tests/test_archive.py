@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import bz2
+import fcntl
 import gzip
 import io
 import lzma
 import os
 import tarfile
+import tempfile
 import time
 import zipfile
 from pathlib import Path
@@ -19,6 +21,7 @@ from hypothesis import strategies as st
 
 from whyhang.analyzer.facts import Gap
 from whyhang.analyzer.reading import Document
+from whyhang.collectors.files import spool
 from whyhang.collectors.files.archive import Item, Limits, Store
 
 MIB = 1 << 20
@@ -359,3 +362,39 @@ ARCHIVES = [
     zip_of(*MEMBERS, ("in.zip", zip_of(*MEMBERS))),
     bz2.compress(b"text"),
 ]
+
+
+def test_what_a_killed_run_left_is_removed(tmp_path: Path) -> None:
+    """Gigabytes may lie there. What another run still uses, and what is no run's, stays."""
+    names = ("dead", "busy", "young", "empty")
+    killed, busy, young, empty = (tmp_path / f"whyhang-unpacked-{name}" for name in names)
+    other = tmp_path / "whyhang-sample"
+    for folder in (killed, busy, young, other):
+        folder.mkdir()
+        (folder / "spool").write_bytes(b"x")
+    empty.mkdir()
+    link = tmp_path / "whyhang-unpacked-link"
+    link.symlink_to(other)
+    for folder in (killed, busy, empty, other):
+        os.utime(folder, (1, 1))
+    with (busy / "spool").open("rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+
+        spool.remove_left_behind(tmp_path)
+
+    assert sorted(tmp_path.iterdir()) == sorted([busy, young, empty, other, link])
+
+
+def test_a_run_holds_its_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long ago it was made, nobody else removes it."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / "a.tar").write_bytes(tar_of(("log", b"x" * 100)))
+    with Store() as store:
+        assert list(store.find(tmp_path / "a.tar"))
+        (folder,) = tmp_path.glob("whyhang-unpacked-*")
+        os.utime(folder, (1, 1))
+
+        spool.remove_left_behind(tmp_path)
+
+        assert folder.is_dir()
+    assert not folder.exists()

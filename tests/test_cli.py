@@ -115,13 +115,14 @@ def test_help_imports_nothing_heavy() -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
 def test_a_full_disk_keeps_no_report_from_standard_output(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A report file that cannot be written costs that file, not the report nor the next file."""
     (tmp_path / "in").mkdir()
-    (tmp_path / "folder.md").mkdir()
-    arguments = ["-o", str(tmp_path / "folder.md"), "-o", str(tmp_path / "r.json")]
+    (tmp_path / "full.md").symlink_to("/dev/full")
+    arguments = ["-o", str(tmp_path / "full.md"), "-o", str(tmp_path / "r.json")]
 
     assert main([str(tmp_path / "in"), *arguments]) == 1
 
@@ -129,6 +130,31 @@ def test_a_full_disk_keeps_no_report_from_standard_output(
     assert said.out.startswith("**INCONCLUSIVE**")
     assert "cannot write" in said.err
     assert (tmp_path / "r.json").is_file()
+
+
+def test_folders_above_a_report_are_made_and_a_place_for_none_is_refused_before_work(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As for a bundle. What is in the way is said before anything is collected."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "file").touch()
+    (tmp_path / "folder.md").mkdir()
+    assert main([str(tmp_path / "in"), "-o", str(tmp_path / "new" / "er" / "r.json")]) == 0
+    capsys.readouterr()
+    assert main(["show", str(tmp_path / "new/er/r.json"), "-o", str(tmp_path / "a/r.md")]) == 0
+    assert (tmp_path / "a" / "r.md").read_text().startswith("**INCONCLUSIVE**")
+    capsys.readouterr()
+    for name, says in {
+        "file/r.md": f"{tmp_path / 'file'} is no folder",
+        "folder.md": "it is a folder",
+        f"{'x' * 300}.md": "File name too long",
+    }.items():
+        for command in ([str(tmp_path / "in")], ["diff", str(tmp_path), str(tmp_path)]):
+            assert main([*command, "-o", str(tmp_path / name)]) == 1
+            said = capsys.readouterr()
+            assert says in said.err
+            assert "Choose another place" in said.err
+            assert said.out == ""
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")

@@ -176,7 +176,7 @@ def test_evidence_is_diagnosed_first(
     [
         (["gone.json"], "there is nothing at gone.json"),
         (["{a}", "-o", "x.html"], "a comparison cannot be written as x.html"),
-        (["{damaged}"], "is damaged"),
+        (["{damaged}"], "is cut off"),
         (["{a}", "--same-job", "--incidents"], "not allowed with"),
     ],
 )

@@ -54,13 +54,31 @@ def test_what_is_no_name_is_never_given_to_ssh(text: str) -> None:
         ssh.reach(text)
 
 
-def test_a_dry_run_prints_each_host_with_its_command_and_reaches_none() -> None:
-    told = hosts.dry_run([], options("--hosts", "n[1-2]"))
-    lines = told.splitlines()
-    assert lines[0] == "2 hosts by ssh"
-    assert lines[1].startswith("n1: ssh -o BatchMode=yes ")
-    assert lines[2].startswith("n2: ssh -o BatchMode=yes ")
-    assert all(sys.executable in line for line in lines[1:])
+def test_a_dry_run_prints_the_hosts_and_one_command_for_all_and_reaches_none() -> None:
+    sentence, way, there = hosts.dry_run([], options("--hosts", "n[1-200]")).splitlines()
+    assert sentence == "200 hosts by ssh"
+    assert way.startswith("n1, n2, n3,")
+    assert ", n200: NAME is each of these: ssh -o BatchMode=yes " in way
+    assert way.endswith(" -- NAME COMMAND")
+    assert there.startswith("COMMAND is sh -c ")
+    assert sys.executable in there
+
+
+def test_a_dry_run_of_one_host_prints_its_own_name() -> None:
+    _, way, _ = hosts.dry_run([], options("--hosts", "n7")).splitlines()
+    assert way.startswith("n7: ssh -o BatchMode=yes ")
+    assert way.endswith(" -- n7 COMMAND")
+
+
+def test_a_dry_run_prints_ways_that_differ_each_with_its_host(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where one is this host, and others are known by another name to what reaches them."""
+    there = (Host(name="here"), Host(name="a", argv=("run", "id1")), Host(name="b", argv=("id2",)))
+    reach = Reach(kind="ray", sentence="3 nodes", hosts=there)
+    monkeypatch.setattr(hosts, "to_reach", lambda *_: [(0, reach)])
+    _, *ways, _ = hosts.dry_run([], options()).splitlines()
+    assert ways == ["here: COMMAND", "a: run id1 COMMAND", "b: id2 COMMAND"]
 
 
 def test_each_process_that_is_named_leads_to_its_own_job(monkeypatch: pytest.MonkeyPatch) -> None:

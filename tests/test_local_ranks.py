@@ -61,6 +61,13 @@ def test_no_conclusion() -> None:
         assert set(ranks(facts)) == {None}
 
 
+def test_a_world_too_small_for_two_hosts() -> None:
+    """Local rank 5 of a world of 8 shares its host with all others; of 12 it need not."""
+    for size, expected in ((8, [1, 5]), (12, [None, None]), (4, [None, None])):
+        world = WorldSize(size=size, who=Who(), source=SOURCE)
+        assert ranks([dump(1), dump(5), world]) == expected
+
+
 def test_silent_files_of_the_others() -> None:
     """A log without a telling line shows that its rank is there, so nobody is missing."""
     ends: list[Fact] = [

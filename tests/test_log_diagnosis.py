@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from log_docs import diagnosed
 
+from whyhang.analyzer.findings.signature_toml import signature_of
 from whyhang.analyzer.stacks import phrase
 
 MISSED = (
@@ -750,3 +751,47 @@ def test_words_of_a_finding_fit_their_ranks() -> None:
     assert report.findings[0].title.startswith("Rank 1 fell behind")
     assert str(phrase("waiting for a lock file").call) == "the wait for a lock file"
     assert phrase("in all_reduce").call == "all_reduce"
+
+
+UNRESOLVED = (
+    "[W1123 02:04:{second}.925830108 socket.cpp:764] [c10d] The IPv6 network addresses of "
+    "(nosuch.invalid, 29400) cannot be retrieved (gai error: -2 - Name or service not known)."
+)
+GAVE_UP = """\
+Traceback (most recent call last):
+  File "/srv/app/pretrain.py", line 12, in <module>
+    dist.init_process_group("nccl")
+torch.distributed.DistNetworkError: Failed to connect to (nosuch.invalid, 29400)
+"""
+
+
+@pytest.mark.parametrize(
+    ("below", "verdict"),
+    [
+        ("", "hung"),
+        ("2026-11-23 02:04:59 INFO waiting for the others\n", "hung"),
+        (GAVE_UP, "failed"),
+        ("pretrain.py: line 3:  4711 Killed    python pretrain.py\n", "failed"),
+    ],
+    ids=["it ends there", "it says something else", "an exception", "a process ended"],
+)
+def test_what_is_tried_again_has_not_failed_before_something_ends(below: str, verdict: str) -> None:
+    """Resolution of a name is retried; that no line tells of the end is said."""
+    tries = "\n".join(UNRESOLVED.format(second=second) for second in range(19, 59, 8))
+    report = diagnosed({None: f"{tries}\n{below}"})
+    assert report.verdict == verdict
+    finding = next(f for f in report.findings if f.signature == "store-name-unresolved")
+    assert ("tried again until a timeout" in finding.explanation) == (verdict == "hung")
+
+
+def test_a_pattern_after_which_it_is_tried_again_is_searched_like_the_others() -> None:
+    table = {
+        "id": "acmefs-busy",
+        "category": "storage-io-blocked",
+        "role": "cause",
+        "title": "acmefs is busy",
+        "explanation": "It is tried again.",
+        "retries": ["acmefs: busy, trying again"],
+    }
+    signature = signature_of(table)
+    assert signature.patterns == signature.retries == ("acmefs: busy, trying again",)

@@ -83,7 +83,7 @@ def test_what_a_pattern_matches_is_found(pattern: str, engine: str) -> None:
     """No line is lost on the way from the regex module to the search."""
     compiled = regex.compile(pattern)
 
-    @settings(max_examples=120, deadline=None, database=None)
+    @settings(max_examples=60, deadline=None, database=None)
     @given(st.lists(PIECES, max_size=14).map("".join))
     def holds(line: str) -> None:
         assert compiled.search(line) is None or finds(alone(pattern, engine), line)

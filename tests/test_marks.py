@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from whyhang.collectors.files import marks as file_marks
-from whyhang.collectors.files.marks import Marks
+from whyhang.collectors.files.marks import MANY, Marks
 
 WORDS = (b"(idle)", b'  File "', b"#0  ", b"a\n")
 
@@ -39,3 +40,11 @@ def test_a_word_across_two_pieces_is_found(before: int, piece: int) -> None:
         patch.setattr(file_marks, "PIECE", piece)
         assert Marks(*WORDS).within_file(io.BytesIO(data), len(data)) == {b"(idle)"}
         assert Marks(*WORDS).within_file(io.BytesIO(data), before + 5) == frozenset()
+
+
+def test_several_threads_may_look_at_once() -> None:
+    """Files of a cluster are read here while others are read there."""
+    marks = Marks(b"Thread", b"#0", b"Current thread")
+    text = b"x" * (4 * MANY) + b"#0"
+    with ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(marks.within, [text] * 400)) == {frozenset({b"#0"})}

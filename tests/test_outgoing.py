@@ -25,6 +25,9 @@ CONTROLS = (
     "\x9b31m",  # a sequence that begins with one C1 character
     "\r\x08\x08",  # written over what stands there
     "\u202etxt.exe\u2066",  # read from right to left
+    "ra\u200bnk\ufeff\u2060",  # of no width
+    "\U000e0068\U000e0069",  # tags: words that only a program sees
+    "a\u2028b",  # another line to some
 )
 RAISED = """\
 [rank{rank}]: Traceback (most recent call last):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from small_jobs import ELSEWHERE, INIT, dump, process, report_of
 
-from whyhang.analyzer.facts import NearLimit, Role, Source, Who
+from whyhang.analyzer.facts import NearLimit, Role, Source, Who, replace
 from whyhang.collectors.live.job.members import Member
 from whyhang.collectors.live.probes.pressure import Pressure
 from whyhang.collectors.live.proc import Proc
@@ -88,3 +88,31 @@ def test_a_shortage_stands_with_the_late_rank_only() -> None:
     assert found.culprit_ranks == (0,)
     assert "short 1000" in found.explanation
     assert "short 1001" not in found.explanation
+
+
+def test_a_limit_that_was_read_twice_is_said_once_as_it_was_last() -> None:
+    """Two captures of a job each tell the load of its host; hosts that differ are told by name."""
+    environ = {"WORLD_SIZE": "3"}
+    where = {1000: "a", 1001: "b", 1002: "b"}
+    facts = [
+        *(process(rank, environ=environ) for rank in range(3)),
+        dump(0, ELSEWHERE),
+        dump(1, ELSEWHERE),
+        dump(2, INIT),
+    ]
+    facts = [replace(f, who=replace(f.who, host=where[f.who.pid])) for f in facts]
+
+    def loads(*rows: tuple[str, int]) -> list[NearLimit]:
+        words = "the load of the host is {} on 2 processors"
+        return [
+            NearLimit(says=words.format(load), who=Who(host=host), source=Source(file="x"))
+            for host, load in rows
+        ]
+
+    one = report_of([*facts, *loads(("a", 9), ("a", 7))]).findings[0]
+    assert one.culprit_ranks == (0, 1)
+    assert "Also, the load of the host is 7 on 2 processors." in one.explanation
+    quotes = [piece.quote for piece in one.evidence if "load" in piece.quote]
+    assert quotes == ["the load of the host is 7 on 2 processors"]
+    two = report_of([*facts, *loads(("a", 9), ("a", 7), ("b", 5))]).findings[0]
+    assert "Also, the load of a is 7 on 2 processors; the load of b is 5 on" in two.explanation

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import json
 
 import pytest
+from documents import document
 from small_jobs import ALL_REDUCE, BARRIER, BROADCAST, ELSEWHERE, report_of, still
 
 from whyhang.analyzer.facts import Fact, RootArgument, Source, Trust, Who, replace
-from whyhang.analyzer.reading import Document
 from whyhang.collectors.stacks.pyspy_json import READER, peers_only
 
 C10D = "/opt/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py"
@@ -108,15 +107,9 @@ def test_the_root_is_read_from_the_arguments_of_torchs_own_frame() -> None:
     local = [{"name": "src", "repr": "3"}, {"name": "group", "repr": "None"}]
     frame = {"name": "broadcast", "filename": C10D, "line": 9, "locals": local}
     kept = peers_only(json.dumps([{"pid": 7, "frames": [frame]}]).encode())
-    document = Document(
-        path="rank1.json",
-        head=kept,
-        size=len(kept),
-        open=lambda: io.BytesIO(kept),
-        who=Who(rank=1, trust=Trust.ENVIRONMENT),
-    )
+    dump = document(kept, "rank1.json", Who(rank=1, trust=Trust.ENVIRONMENT))
 
-    assert READER.sniff(document)
-    (call,) = READER.read(document)
+    assert READER.sniff(dump)
+    (call,) = READER.read(dump)
     assert isinstance(call, RootArgument)
     assert (call.op, call.root, call.in_default_group) == ("broadcast", 3, True)

@@ -19,6 +19,7 @@ from whyhang.samples.harness.expected import deviations
 
 SAMPLES = {name: s for name, s in scenario.samples().items() if s.bundle.is_file()}
 
+SCHEMA = jsonschema.Draft202012Validator(schema())
 EXPECTED_NOTES = ("Looking at the job paused", "Excluded by the evidence", "What would tell most")
 """How notes begin that a report of a sample may have."""
 
@@ -41,7 +42,7 @@ def test_recorded_sample_is_diagnosed(
 
     report = msgspec.json.decode(output, type=Report)
     assert deviations(SAMPLES[name], report) == [], report.headline
-    jsonschema.validate(msgspec.json.decode(output), schema())
+    SCHEMA.validate(msgspec.json.decode(output))
     assert all(note.startswith(EXPECTED_NOTES) for note in report.notes)
     assert [n for n, finding in enumerate(report.findings) if finding.caused_by is None] == [0]
     assert all(finding.evidence and finding.remedies for finding in report.findings)

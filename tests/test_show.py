@@ -104,14 +104,24 @@ def _changed(**changes: Any) -> bytes:
 
 
 FINDING = msgspec.json.decode(to_json(REPORT))["findings"][0]
+_TWICE = _changed(findings=[FINDING, FINDING])
 NO_REPORTS: dict[str, tuple[bytes, str]] = {
-    "empty": (b"", "no report of whyhang"),
+    "empty": (b" \n", "is empty"),
     "a log": (b"[rank0]: Traceback (most recent call last):\n", "no report of whyhang"),
     "binary": (bytes(range(256)) * 9, "no report of whyhang"),
     "other JSON": (b'{"findings": []}', "no report of whyhang"),
     "a list": (b"[1, 2]", "no report of whyhang"),
     "deep": (b"[" * 100_000, "no report of whyhang"),
-    "cut off": (to_json(REPORT)[:-400], "is damaged"),
+    "cut off": (to_json(REPORT)[:-400], f"It says HUNG: {REPORT.headline}"),
+    "cut off at once": (to_json(REPORT)[:40], "is cut off after 40 bytes"),
+    "cut off in its headline": (
+        to_json(REPORT)[: to_json(REPORT).index(b'"headline"') + 16],
+        "bytes, in its headline\n",
+    ),
+    "cut off in its findings": (
+        _TWICE[: _TWICE.rindex(b'"explanation"')],
+        "in its findings, of which 1 can be read. It says HUNG: ",
+    ),
     "newer": (_changed(schema_version=2, tool_version="9.1"), "Upgrade whyhang to 9.1"),
     "strange version": (_changed(schema_version="x" * 99), "schema_version xxxxxxxxxxxxxxxxxxxx,"),
     "another verdict": (_changed(verdict="gone"), "is damaged: Invalid enum value 'gone'"),

@@ -8,6 +8,7 @@ import pytest
 from log_docs import diagnosed
 from rich.console import Console
 
+from whyhang.analyzer.facts.times import before
 from whyhang.analyzer.report import Report
 from whyhang.analyzer.reports.markdown import render
 from whyhang.analyzer.reports.terminal import show
@@ -119,3 +120,59 @@ def test_who_waits_in_vain_and_why_is_not_known_is_one_finding_and_a_story() -> 
     page = terminal(report, 100)
     assert sum(line.startswith("2. ") for line in page) == 0
     assert len(page) <= 40
+
+
+TABLE = """\
+2026-05-04 10:04:03,412 ERROR [rank1] reader stopped
+[rank1]: Traceback (most recent call last):
+[rank1]:   File "/srv/app/reader.py", line 31, in decode
+[rank1]:     raise ValueError("record 77 is not a frame")
+[rank1]: ValueError: record 77 is not a frame
+W0504 10:04:03.592000 17493 torch/distributed/elastic/multiprocessing/api.py:1028] \
+Sending process 17505 closing signal SIGTERM
+E0504 10:04:03.795000 17493 torch/distributed/elastic/multiprocessing/api.py:1002] \
+failed (exitcode: 1) local_rank: 1 (pid: 17506) of binary: /opt/env/bin/python3
+============================================================
+pretrain.py FAILED
+------------------------------------------------------------
+Failures:
+  <NO_OTHER_FAILURES>
+------------------------------------------------------------
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-05-04_10:04:03
+  host      : node7
+  rank      : 1 (local_rank: 1)
+  exitcode  : 1 (pid: 17506)
+  error_file: <N/A>
+============================================================
+"""
+
+
+def test_an_event_of_a_whole_second_is_not_put_before_the_others_of_that_second() -> None:
+    story = diagnosed({None: TABLE}).story
+    seconds = [event.seconds for event in story if event.seconds is not None]
+    assert len(seconds) > 1
+    assert seconds == sorted(seconds)
+    assert seconds[0] == 0
+    assert max(seconds) < 1
+    rows = [at for at, event in enumerate(story) if (event.line or 0) > 10]
+    assert rows == list(range(len(story) - len(rows), len(story)))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "known"),
+    [
+        (24.0, 24.5, False),
+        (24.5, 24.0, False),
+        (24.0, 24.0, False),
+        (24.0, 25.0, True),
+        (23.9, 24.0, True),
+        (24.4, 24.5, True),
+        (24.5, 24.5, False),
+    ],
+)
+def test_which_of_two_events_came_first_is_known_only_outside_a_whole_second(
+    first: float, second: float, known: bool
+) -> None:
+    assert before(first, second) is known

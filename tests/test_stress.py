@@ -72,12 +72,12 @@ def test_forced_colours_reach_the_pipe_and_no_file(tmp_path: Path) -> None:
     assert "\x1b" not in file.read_text()
 
 
-@pytest.mark.parametrize(
-    "arguments", [["demo"], ["explain"], ["schema"], ["doctor"], ["cards"], ["cards", "new"]]
-)
-def test_a_closed_standard_output_is_no_error(arguments: list[str]) -> None:
-    """``>&-`` throws away what a command prints, and nothing else."""
-    told = run(*arguments, shell=">&-")
+def test_a_closed_standard_output_is_no_error() -> None:
+    """``>&-`` throws away what commands print, and nothing else."""
+    each = "import sys; from whyhang.analyzer.cli import main; sys.exit(any(map(main, {})))"
+    commands = [["demo"], ["explain"], ["schema"], ["doctor"], ["cards"], ["cards", "new"]]
+    program = [sys.executable, "-c", each.format(commands)]
+    told = subprocess.run(["sh", "-c", '"$@" >&-', "sh", *program], capture_output=True, timeout=60)
     assert (told.returncode, told.stderr) == (0, b"")
 
 

@@ -106,7 +106,7 @@ def _read_card(
     values = _valid(table)
     asks = ("asks",) in values
     trial = Trial(
-        patterns=_texts(values, "patterns"),
+        patterns={**_texts(values, "patterns"), **_texts(values, "retries")},
         unless=_texts(values, "unless"),
         must_match=_texts(values, "examples", "must_match"),
         must_not_match=_texts(values, "examples", "must_not_match"),
@@ -160,7 +160,7 @@ def _parsed(data: bytes) -> tuple[dict[str, Any], dict[Path, int]]:
         ) from None
     except RecursionError:
         raise _UnreadableError("it is nested too deeply", 1) from None
-    if not {"id", "patterns", "signature"} & table.keys():
+    if not {"id", "patterns", "retries", "signature"} & table.keys():
         raise _UnreadableError("it is no card: it has neither an id nor patterns", 1)
     return table, lines
 
@@ -175,7 +175,7 @@ def _toml_hint(text: str, line: int) -> str:
 
 def _wrong_fields(table: Mapping[str, Any]) -> Iterator[Problem]:
     """Yield what is missing, unknown, of the wrong type, or none of the known words."""
-    for name in (*REQUIRED, *(() if "asks" in table else ("patterns",))):
+    for name in (*REQUIRED, *(() if {"asks", "retries"} & table.keys() else ("patterns",))):
         if name not in table:
             yield Problem(path=(), text=f'the field "{name}" is missing')
     for path, value in _flat(table):
@@ -200,8 +200,8 @@ def _wrong_texts(path: Path, value: list[Any]) -> Iterator[Problem]:
     for number, item in enumerate(value):
         if not isinstance(item, str) or not item.strip():
             yield Problem(path=(*path, number), text=f"{name} must be {TEXTS}, none of them empty")
-    if path == ("patterns",) and not value:
-        yield Problem(path=path, text="there is no pattern in patterns")
+    if path in {("patterns",), ("retries",)} and not value:
+        yield Problem(path=path, text=f"there is no pattern in {name}")
 
 
 def _wrong_question(path: Path, question: dict[str, Any]) -> Iterator[Problem]:

@@ -1,6 +1,5 @@
 """Findings about sends and receives."""
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 
 from whyhang.analyzer.collectives import words
@@ -19,6 +18,7 @@ from whyhang.analyzer.collectives.p2p import (
     receives_from_wrong_peer,
     wrong_peers,
 )
+from whyhang.analyzer.facts import grouped
 
 MAX_SHOWN = 4
 MAX_STUDIED = 4
@@ -111,9 +111,7 @@ def not_answered(
 
 def stuck_p2p(graph: CallGraph, roots: Sequence[Root]) -> CallFinding | None:
     """Return the finding on calls that both sides have posted, or whose peer left no record."""
-    by_rank: dict[int, list[PendingP2P]] = defaultdict(list)
-    for each in graph.p2p:
-        by_rank[each.rank].append(each)
+    by_rank = grouped(graph.p2p, lambda each: each.rank)
     members = [root.member for root in roots if root.member in by_rank]
     if not members:
         return None

@@ -61,6 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Read or diagnose both, compare, and write the comparison everywhere it should go."""
     formats = {name: _format_of(name) for name in options.output}
+    output.check_places(options.output)
     reports = [outgoing(_report(path, options)) for path in (options.before, options.after)]
     names = redaction.pseudonyms(options)
     shown = [plain(path) for path in (options.before, options.after)]

@@ -37,6 +37,9 @@ LIMIT = 30.0
 """Seconds for all hosts together, where --timeout says nothing."""
 
 
+NAME, THERE = "NAME", "COMMAND"
+"""What a dry run writes for the name of each host, and for what runs there."""
+
 HERE = Reach(kind="local", sentence="this host", hosts=())
 
 
@@ -107,20 +110,25 @@ def _selector(pids: Sequence[int]) -> Selector:
 
 
 def dry_run(pids: Sequence[int], options: argparse.Namespace) -> str:
-    """Return what would be reached, and by which commands."""
-    return "".join(_commands(reach) for _, reach in to_reach(pids, options))
+    """Return what would be reached, and by which commands; each command once."""
+    return "".join(f"{plain(line)}\n" for _, r in to_reach(pids, options) for line in _plan(r))
 
 
-def _commands(reach: Reach) -> str:
-    words = payload.words()
-    lines = [reach.sentence]
-    if reach.together:
-        names = ",".join(host.name for host in reach.hosts)
-        lines += [f"{names}: {shlex.join((*reach.together, *words))}"]
-    else:
-        lines += [f"{host.name}: {shlex.join(host.command(words))}" for host in reach.hosts]
-    lines += [f"not reached: {gap}" for gap in reach.gaps]
-    return "".join(f"{plain(line)}\n" for line in lines)
+def _plan(reach: Reach) -> Iterator[str]:
+    yield reach.sentence
+    names: dict[tuple[str, ...], list[str]] = {}
+    for host in reach.hosts:
+        way = reach.together or tuple(NAME if word == host.name else word for word in host.argv)
+        names.setdefault(way, []).append(host.name)
+    for way, those in names.items():
+        if NAME in way and len(those) > 1:
+            yield f"{', '.join(those)}: {NAME} is each of these: {shlex.join((*way, THERE))}"
+        else:
+            words = (those[0] if word == NAME else word for word in (*way, THERE))
+            yield f"{', '.join(those)}: {shlex.join(words)}"
+    if reach.hosts:
+        yield f"{THERE} is {shlex.join(payload.words())}"
+    yield from (f"not reached: {gap}" for gap in reach.gaps)
 
 
 def facts(

@@ -4,7 +4,7 @@ import argparse
 import contextlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -15,6 +15,7 @@ from whyhang.analyzer.report import Report, Verdict
 from whyhang.analyzer.reports.faces import ENDINGS, FACES, FILE_WIDTH, as_text, face_of
 from whyhang.analyzer.reports.outgoing import plain
 from whyhang.analyzer.reports.terminal import show
+from whyhang.collectors.files.bundle_writer import obstacle
 
 EXIT_CODES: dict[Verdict, int] = {
     "healthy": 0,
@@ -74,8 +75,17 @@ def check(options: argparse.Namespace) -> None:
                 f"cannot tell the format of {name} from its extension",
                 f"Use one of {', '.join(sorted(ENDINGS))}.",
             )
-        if not Path(name).parent.is_dir():
-            raise WhyhangError(f"the folder of {name} does not exist", "Create it first.")
+    check_places(options.output)
+
+
+def check_places(names: Iterable[str]) -> None:
+    """Refuse files that cannot be written, as far as that can be seen. Raises ``WhyhangError``.
+
+    Folders that are missing above them are made when they are written.
+    """
+    for name in names:
+        if why := _obstacle(Path(name)):
+            raise _unwritten(name, why)
 
 
 def emit(report: Report, options: argparse.Namespace, unsaved: Sequence[WhyhangError] = ()) -> int:
@@ -120,14 +130,32 @@ def piped_width() -> int:
 
 
 def write(path: Path, content: bytes) -> WhyhangError | None:
-    """Write a file; return what to tell the person if that fails. Half a file is none."""
+    """Write a file, and the folders that are missing above it; half a file is none.
+
+    Returns what to tell the person if that fails.
+    """
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
     except OSError as error:
         if path.is_file():
             with contextlib.suppress(OSError):
                 path.unlink()
-        return WhyhangError(
-            f"cannot write {path}: {error.strerror}", "Choose another place with -o."
-        )
+        return _unwritten(path, error.strerror or str(error))
     return None
+
+
+def _obstacle(path: Path) -> str:
+    """Return what keeps a report from being written there, if that can be seen now."""
+    try:
+        if path.is_dir():
+            return "it is a folder"
+        if path.exists():
+            return "" if os.access(path, os.W_OK) else "it is not writable for this user"
+    except OSError as error:
+        return error.strerror or str(error)
+    return obstacle(path)
+
+
+def _unwritten(path: str | Path, why: str) -> WhyhangError:
+    return WhyhangError(f"cannot write {path}: {why}", "Choose another place with -o.")

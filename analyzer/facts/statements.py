@@ -130,6 +130,13 @@ class GpuAddress(Statement):
     bus: str
 
 
+class NcclDevice(Statement):
+    """The number of the GPU that the process ``who`` uses, and its rank where its lines tell it."""
+
+    device: int
+    rank: int | None = None
+
+
 class Address(Record):
     """Where ranks meet at the start: host and port of a store, or the path of a shared file."""
 

@@ -1,6 +1,7 @@
 """Hold every signature against the case, and put causes before effects."""
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 
 from whyhang import __version__
 from whyhang.analyzer import fingerprints
@@ -8,6 +9,7 @@ from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import ClockOffset, NearLimit, Paused, counted, ranks_in_words, replace
 from whyhang.analyzer.findings.bystanders import weight_of
 from whyhang.analyzer.findings.levels import (
+    LIKELY,
     Candidate,
     causes_above,
     effect_order,
@@ -20,11 +22,11 @@ from whyhang.analyzer.findings.levels import (
 from whyhang.analyzer.findings.open_question import open_question
 from whyhang.analyzer.findings.refuted import doubted, refuted
 from whyhang.analyzer.findings.signature import CONTRADICTED, Hit, Kind, Signature
-from whyhang.analyzer.findings.verdict import headline_of, verdict_of
+from whyhang.analyzer.findings.verdict import headline_of, still_tried, verdict_of
 from whyhang.analyzer.queries.cluster import slurm_job
 from whyhang.analyzer.queries.failures import has_no_ranks_to_blame
 from whyhang.analyzer.rank_state.log_ends import in_the_middle
-from whyhang.analyzer.report import Evidence, Finding, Report, cite
+from whyhang.analyzer.report import Finding, Report, cite
 from whyhang.analyzer.reports.gpus import device_rows, gpu_rows
 from whyhang.analyzer.reports.stacks import divergence, stack_groups
 from whyhang.analyzer.reports.story import story
@@ -46,8 +48,17 @@ MAX_EFFECTS = 6
 FAR_IN_TIME = 10.0
 """Seconds between the looks at two hosts from which on they are no one moment."""
 
+_MEASURED = re.compile(r"\d+(?: of \d+)?")
+"""What is measured of a limit, as the probe says it; further numbers are the limit itself."""
+
 MOST_PAUSES = 4
 MOST_CLOCKS = 3
+
+TRIED_AGAIN = (
+    "It is tried again until a timeout, and no line tells that this was given up: the job may "
+    "still go on by itself, once the cause is mended."
+)
+"""What is said where a program has not ended yet over what is wrong."""
 
 HELD_BACK = {"init-missing-rank", "missing-rank-in-collective", "slow-not-hung", "rank-spinning"}
 """Categories that say a rank is late, which a shortage of CPU or memory may explain."""
@@ -109,6 +120,9 @@ def diagnose(case: Case, signatures: Iterable[Signature]) -> Report:
     candidates = without_fallbacks([c for c in kept if not overcome(case, c)])
     findings = _findings(case, candidates)
     verdict = verdict_of(case, findings, candidates)
+    if findings and verdict == "hung" and still_tried(case, findings[0], candidates):
+        words = f"{findings[0].explanation} {TRIED_AGAIN}"
+        findings = (replace(findings[0], explanation=words), *findings[1:])
     events, start = story(case, findings)
     rows = rank_rows(case)
     culprits = findings[0].culprit_ranks or () if findings else ()
@@ -213,7 +227,7 @@ def _what_would_tell(case: Case, *, any_finding: bool) -> tuple[str, ...]:
     if not any_finding and (job.members or in_the_middle(job)):
         return (COLLECT,)
     seen = job.members or job.launchers or job.lines or job.exits or job.tracks or job.gpus.devices
-    return () if seen else (NO_EVIDENCE,)
+    return () if seen or (any_finding and in_the_middle(job)) else (NO_EVIDENCE,)
 
 
 def _text_of(findings: Iterable[Finding]) -> str:
@@ -233,7 +247,7 @@ def _findings(case: Case, candidates: list[Candidate]) -> tuple[Finding, ...]:
             cause = roots.index(other) if other in roots else 0
             finding = _finding(case, candidate)
             findings.append(replace(finding, caused_by=cause if roots else None))
-            if roots and findings[cause].culprit_ranks is None and other.hit.names_culprit:
+            if roots and findings[cause].culprit_ranks is None and _tells_whom(other, candidate):
                 # The line that says why may not say who; the one that it explains does.
                 ranks = finding.culprit_ranks
                 title = to_look_at(findings[cause].title, ranks or ())
@@ -247,6 +261,20 @@ def _findings(case: Case, candidates: list[Candidate]) -> tuple[Finding, ...]:
     if findings and not roots and effects and not findings[0].remedies:
         findings[0] = replace(findings[0], remedies=CAUSE_UNSEEN)
     return tuple(findings)
+
+
+def _tells_whom(cause: Candidate, effect: Candidate) -> bool:
+    """Return whether a finding names the ranks for one that explains it and names nobody.
+
+    A fault of a host hits the rank that is seen to be in trouble of that very kind.
+    """
+    if cause.hit.names_culprit:
+        return True
+    return (
+        cause.signature.level == "machine"
+        and effect.signature.category == cause.signature.category
+        and effect.confidence >= LIKELY
+    )
 
 
 def _finding(case: Case, candidate: Candidate) -> Finding:
@@ -268,7 +296,7 @@ def _finding(case: Case, candidate: Candidate) -> Finding:
         explanation += f" The paths part in {where}{'; ' * bool(under)}{under}."
     pressing = pressure_of(case, hit) if category in HELD_BACK and known else []
     if pressing:
-        explanation += f" Also, {'; '.join(dict.fromkeys(piece.quote for piece in pressing))}."
+        explanation += f" Also, {'; '.join(_pressure_in_words(pressing))}."
     hosts = hosts_of(case, hit)
     steps = _next_steps(case, signature, ranks)
     uses_job = any("JOB" in step for step in (*steps, *signature.remedies))
@@ -291,7 +319,7 @@ def _finding(case: Case, candidate: Candidate) -> Finding:
         affected_ranks=case.ranks(hit.affected),
         collective=hit.collective,
         location=hit.location,
-        evidence=(*hit.evidence, *pressing),
+        evidence=(*hit.evidence, *(cite(fact.source, fact.says) for fact in pressing)),
         remedies=tuple(
             on_host(with_job(fill(text, words), job), hosts) for text in signature.remedies
         ),
@@ -312,14 +340,28 @@ def _next_steps(case: Case, signature: Signature, ranks: tuple[int, ...]) -> tup
     return steps or ("pgrep -af python  # on its host: was {who} started?",)
 
 
-def pressure_of(case: Case, hit: Hit) -> list[Evidence]:
-    """Quote what was near its limit for the ranks of a hit, or for their host."""
+def pressure_of(case: Case, hit: Hit) -> list[NearLimit]:
+    """Return what was near its limit for the ranks of a hit, or for their host: each limit once.
+
+    A job that was collected twice has two readings of it, of which the last counts.
+    """
     members = [case.member(number) for number in hit.members]
-    return [
-        cite(fact.source, fact.says)
+    last = {
+        (fact.who.host, fact.who.pid, _MEASURED.sub("", fact.says, count=1)): fact
         for fact in case.job.of(NearLimit)
         if any(
             fact.who.host == member.host and fact.who.pid in {None, member.pid}
             for member in members
         )
-    ][:MAX_EFFECTS]
+    }
+    return list(last.values())[:MAX_EFFECTS]
+
+
+def _pressure_in_words(limits: Sequence[NearLimit]) -> list[str]:
+    """Say what was near its limit; hosts by name where they are several."""
+    several = len({fact.who.host for fact in limits}) > 1
+    named = (
+        fact.says.replace("the host", fact.who.host or "the host") if several else fact.says
+        for fact in limits
+    )
+    return list(dict.fromkeys(named))

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Record, SignOfLife
+from whyhang.analyzer.facts.times import before, latest
 from whyhang.analyzer.findings.signature import LEVELS, Hit, Kind, Signature
 from whyhang.analyzer.queries.hits import about_same
 from whyhang.analyzer.rank_state.log_ends import all_tails, have_ended
@@ -73,7 +74,7 @@ def order(candidate: Candidate) -> Order:
         depth=candidate.depth,
         unsureness=-candidate.confidence,
         unnamed=not (hit.members or hit.ranks),
-        time=_time(hit),
+        time=latest(hit.at),
         place=min(((piece.source, piece.line or 0) for piece in hit.evidence), default=("", 0)),
         signature=candidate.signature.id,
     )
@@ -86,7 +87,7 @@ def root_order(candidate: Candidate) -> tuple[bool, Order]:
 
 def effect_order(candidate: Candidate) -> tuple[float, Order]:
     """Order effects of a known cause by when they were seen."""
-    return (_time(candidate.hit), order(candidate))
+    return (latest(candidate.hit.at), order(candidate))
 
 
 def overcome(case: Case, candidate: Candidate) -> bool:
@@ -173,10 +174,6 @@ def restarts_of(candidates: list[Candidate]) -> list[Line]:
     ]
 
 
-def _time(hit: Hit) -> float:
-    return hit.at if hit.at is not None else float("inf")
-
-
 def _happened_before(cause: Candidate, effect: Candidate) -> bool:
     """Return whether an event came before another, by time or by lines of a file.
 
@@ -185,7 +182,10 @@ def _happened_before(cause: Candidate, effect: Candidate) -> bool:
     if cause.signature.level == "setup":
         return False
     if cause.hit.at is not None and effect.hit.at is not None:
-        return cause.hit.at < effect.hit.at
+        if before(cause.hit.at, effect.hit.at):
+            return True
+        if before(effect.hit.at, cause.hit.at):
+            return False
     first = {piece.source: piece.line for piece in reversed(effect.hit.evidence) if piece.line}
     return any(
         piece.source in first and piece.line is not None and piece.line < first[piece.source]

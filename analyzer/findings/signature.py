@@ -119,6 +119,7 @@ class Signature(Record):
     patterns: tuple[str, ...] = ()
     vetoes: tuple[str, ...] = ()
     explains: tuple[str, ...] = ()
+    retries: tuple[str, ...] = ()  # those of ``patterns`` whose line says that it is tried again
     restarts: bool = False  # its lines stand where one attempt of the job ends and the next begins
     story: str = ""  # what happens, why, how to tell: for ``whyhang explain``
     runbook: str | None = None

@@ -40,6 +40,7 @@ FIELDS: dict[tuple[str | int, ...], str] = {
     ("patterns",): TEXTS,
     ("asks",): QUESTIONS,
     ("unless_asks",): QUESTIONS,
+    ("retries",): TEXTS,
     ("unless",): TEXTS,
     ("unless_same_rank",): FLAG,
     ("unless_goes_on",): FLAG,
@@ -93,7 +94,7 @@ LEVEL_OF: dict[str, Level] = {
 """The level that a card's category tells where the card states none; of the others: "program"."""
 
 REQUIRED = ("id", "category", "role", "title", "explanation")
-"""Beside these, ``patterns`` or ``asks``."""
+"""Beside these, ``patterns``, ``retries`` or ``asks``."""
 
 NAMES = ("rank", "ranks", "pid")
 """Named groups that say whom a line is about."""
@@ -109,7 +110,8 @@ def signature_of(table: Mapping[str, Any], origin: str = "") -> Signature:
     is missing, ``ValueError`` if ``role`` or ``blames`` is none of the known words, or a question
     cannot be asked.
     """
-    patterns = tuple(table.get("patterns", ()))
+    retries = tuple(table.get("retries", ()))
+    patterns = (*table.get("patterns", ()), *retries)
     blames = Blames.NAMED if any(map(_NAMES.search, patterns)) else Blames.NOBODY
     vetoes = tuple(table.get("unless", ()))
     examples = table.get("examples", {})
@@ -148,6 +150,7 @@ def signature_of(table: Mapping[str, Any], origin: str = "") -> Signature:
         matches=tuple(examples.get("must_match", ())),
         misses=tuple(examples.get("must_not_match", ())),
         explains=(*table.get("explains", ()), *table.get("outranks", ())),
+        retries=retries,
         restarts=table.get("restarts", False),
         runbook=table.get("runbook_url"),
         origin=origin,

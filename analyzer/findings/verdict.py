@@ -1,5 +1,7 @@
 """How the job is in one word, and in one sentence."""
 
+from collections.abc import Set as AbstractSet
+
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import (
     ErrorCounter,
@@ -60,6 +62,10 @@ def verdict_of(case: Case, findings: tuple[Finding, ...], candidates: list[Candi
             if waits and not case.graph.progress and first.confidence >= 0.5
             else "inconclusive"
         )
+    if first.confidence < ENOUGH and any(
+        c.signature.id == first.signature and c.signature.level == "fallback" for c in candidates
+    ):
+        return "inconclusive"
     if first.category == "init-missing-rank" and _all_move(case, first):
         return "slow"
     if case.states and all(
@@ -70,8 +76,9 @@ def verdict_of(case: Case, findings: tuple[Finding, ...], candidates: list[Candi
         return "hung"
     ended = bool(case.job.exits) or any(line.raised is not None for line in case.job.lines)
     inside = any(position.inside for position in case.graph.calls.positions.values())
-    if inside and not ended and not _errors(case, candidates):
-        return "hung"  # calls stand open, and no line says that anything failed
+    open_calls = inside and not ended and not _errors(case, candidates)
+    if open_calls or still_tried(case, first, candidates):
+        return "hung"  # calls or tries stand open, and no line says that anything failed for good
     return "hung" if first.category in HANGS and (timed_out or not ended) else "failed"
 
 
@@ -91,9 +98,30 @@ def _seen_alive(case: Case) -> bool:
     )
 
 
-def _errors(case: Case, candidates: list[Candidate]) -> bool:
+def still_tried(case: Case, first: Finding, candidates: list[Candidate]) -> bool:
+    """Return whether all that failed is tried again, and nothing says that this is over.
+
+    That is so where every line that a finding rests on says that there is another try, and no line
+    and no row of a launcher that a process has ended.
+    """
+    retries = {pattern for c in candidates for pattern in c.signature.retries}
+    own = {p for c in candidates if c.signature.id == first.signature for p in c.signature.retries}
+    if not own or case.job.exits or any(line.raised is not None for line in case.job.lines):
+        return False
+    again = [line for line in case.job.lines if retries & set(line.matched)]
+    places = {(line.source.file, line.source.line) for line in again}
+    rests_on = {(piece.source, piece.line) for piece in first.evidence}
+    return rests_on <= places and not _errors(case, candidates, besides=places)
+
+
+def _errors(
+    case: Case,
+    candidates: list[Candidate],
+    *,
+    besides: AbstractSet[tuple[str, int | None]] = frozenset(),
+) -> bool:
     """Return whether a line of a log was taken for a cause or a consequence."""
-    places = {(line.source.file, line.source.line) for line in case.job.lines}
+    places = {(line.source.file, line.source.line) for line in case.job.lines} - besides
     return any(
         (piece.source, piece.line) in places
         for candidate in candidates

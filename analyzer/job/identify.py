@@ -45,6 +45,7 @@ from whyhang.analyzer.facts import (
 from whyhang.analyzer.facts.base import R
 from whyhang.analyzer.facts.exceptions import EXCEPTION_STACK
 from whyhang.analyzer.job.attempts import of_the_last_attempt
+from whyhang.analyzer.job.device_ranks import with_device_ranks
 from whyhang.analyzer.job.devices import join
 from whyhang.analyzer.job.entities import Entities, Entity
 from whyhang.analyzer.job.exceptions import with_stacks_of_exceptions
@@ -67,7 +68,8 @@ CHILD_ROLES = {Role.DATALOADER_WORKER, Role.COMPILE_WORKER, Role.RESOURCE_TRACKE
 def identify(facts: Iterable[Fact]) -> Job:
     """Join facts into a job: members, their children, launchers, and what is expected."""
     believed = in_one_year(of_the_last_attempt(list(plausible(facts))))
-    known = with_group_ranks(numbered(with_sole_ranks(with_hosts_of_files(believed))))
+    local = numbered(with_sole_ranks(with_hosts_of_files(believed)))
+    known = with_group_ranks(with_device_ranks(local))
     sorted_facts = _Sorted(with_stacks_of_exceptions(known))
     registry = Entities(_ranks_of_processes(sorted_facts.of(ProcessRank)))
     for process in sorted_facts.of(Process):
@@ -87,6 +89,7 @@ def identify(facts: Iterable[Fact]) -> Job:
     by_time = sorted(sorted_facts.of(Progressed), key=lambda beat: beat.time)
     for who in {beat.who.rank: beat.who for beat in by_time}.values():
         registry.mention(who)  # of several starts that left their beats, the last
+    registry.place(sorted_facts.of(ProcessRank))
     return _job(sorted_facts, registry)
 
 
@@ -111,7 +114,8 @@ def _ranks_of_processes(facts: Iterable[ProcessRank]) -> dict[tuple[str | None, 
     ranks: dict[tuple[str | None, int], Who] = {}
     for fact in facts:
         if fact.who.pid is not None:
-            trust = max(fact.who.trust, Trust.NCCL_INIT)
+            inferred = fact.who.trust is Trust.INFERRED
+            trust = Trust.INFERRED if inferred else max(fact.who.trust, Trust.NCCL_INIT)
             who = replace(fact.who, rank=fact.rank, trust=trust)
             ranks.setdefault((fact.who.host, fact.who.pid), who)
     return ranks

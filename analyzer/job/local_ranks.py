@@ -2,7 +2,8 @@
 
 torchrun tells its workers' local ranks only. A global rank follows where some line of the same
 file or host names both ("[default3]:[rank11]:"), or where everything speaks for a single node:
-one host, local ranks without a hole, and no sign of a larger world. It is marked as inferred.
+one host, and local ranks without a hole, or too high for a world of this size to have two hosts
+of the kind. It is marked as inferred.
 """
 
 from collections import defaultdict
@@ -68,11 +69,14 @@ def _is_one_node(unknown: dict[str | None, set[int]], facts: Sequence[Fact], hig
     if len(unknown) != 1:
         return False
     (local_ranks,) = unknown.values()
-    count = len(local_ranks)
-    if count < 2 or local_ranks != set(range(count)) or highest >= count:
-        return False
-    size = size_in(facts)
-    return (size is None or size == count) and widest(facts) <= count
+    count, size = max(local_ranks) + 1, max(size_in(facts) or 0, widest(facts))
+    enough = size > 0 or len(local_ranks) == count > 1
+    return enough and highest < max(count, size) and fits_one_host(size, count - 1)
+
+
+def fits_one_host(size: int, highest: int) -> bool:
+    """Return whether so many ranks (0: not known) are no two hosts with this highest local rank."""
+    return not size or highest < size < 2 * (highest + 1)
 
 
 def widest(facts: Sequence[Fact]) -> int:

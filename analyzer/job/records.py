@@ -144,7 +144,7 @@ def by_pattern(lines: Iterable[LogLine]) -> dict[str, tuple[int, ...]]:
     for number, line in enumerate(lines):
         for pattern in line.matched:
             numbers[pattern].append(number)
-    return {pattern: tuple(found) for pattern, found in numbers.items()}
+    return {pattern: tuple(of_pattern) for pattern, of_pattern in numbers.items()}
 
 
 def with_lines(job: Job, lines: tuple[LogLine, ...]) -> Job:

@@ -141,7 +141,12 @@ def has_ranks(case: Case) -> bool:
         return True
     speak = {fact.who for fact in job.of(Speaker)} | {line.who for line in job.lines}
     names = {name for who in speak if (name := _name(who))}
-    if len(names) > 1 or any(_NOT_FIRST.search(str(name[0])) for name in names):
+    processes = {(line.who.host, line.who.pid) for line in job.lines if line.who.pid is not None}
+    if (
+        len(processes) > 1
+        or len(names) > 1
+        or any(_NOT_FIRST.search(str(name[0])) for name in names)
+    ):
         return True
     named = any((member.rank or 0) > 0 for member in job.members)
     ended = any((exit_.who.rank or 0) > 0 for exit_ in job.exits)

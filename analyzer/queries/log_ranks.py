@@ -6,8 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import MAX_RANKS, GpuAddress, LogLine, OwnAddress, Trust, Who
-from whyhang.analyzer.job.device import same_host
+from whyhang.analyzer.facts import MAX_RANKS, GpuAddress, LogLine, OwnAddress, Trust, Who, same_host
 from whyhang.analyzer.queries.failures import CRASHES
 
 MAX_DIGITS = 9
@@ -95,13 +94,13 @@ def _at_addresses(case: Case, lines: Sequence[LogLine]) -> set[int | None]:
 
     Where several ranks share an address, the port has to be theirs as well.
     """
-    told: dict[str, set[tuple[int | None, int | None]]] = defaultdict(set)
+    owners: dict[str, set[tuple[int | None, int | None]]] = defaultdict(set)
     for fact in case.job.of(OwnAddress):
-        told[fact.address.host].add((fact.who.rank, fact.address.port))
+        owners[fact.address.host].add((fact.who.rank, fact.address.port))
     ranks: set[int | None] = set()
     for line in lines:
         for match in _PEER_ADDRESS.finditer(line.text):
-            there = told.get(match["host"], set())
+            there = owners.get(match["host"], set())
             if len(there) > 1:
                 there = {one for one in there if match["port"] and one[1] == int(match["port"])}
             ranks |= {rank for rank, _ in there}

@@ -11,6 +11,7 @@ from typing import Literal
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import LogLine, SignOfLife
+from whyhang.analyzer.facts.times import latest
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.queries.evidence import cite_line
 from whyhang.analyzer.rank_state.log_ends import have_ended
@@ -123,4 +124,4 @@ def _different(lines: list[LogLine]) -> list[LogLine]:
 
 
 def _when(line: LogLine) -> tuple[float, int]:
-    return (line.time or float("inf"), line.source.line or 0)
+    return (latest(line.time), line.source.line or 0)

@@ -21,6 +21,7 @@ from whyhang.analyzer.facts import (
     Who,
     replace,
 )
+from whyhang.analyzer.facts.times import shifted
 from whyhang.analyzer.job.records import Job, with_lines
 from whyhang.analyzer.rank_state.last_phase import shared_steps
 from whyhang.analyzer.rank_state.log_ends import tails_of_ranks
@@ -62,8 +63,8 @@ def on_one_clock(job: Job) -> Job:
     )
     if not offsets:
         return job
-    exits = [replace(row, time=_set(row.time, shift(row.who, row.source))) for row in job.exits]
-    lines = [replace(x, time=_set(x.time, shift(x.who, x.source))) for x in job.lines]
+    exits = [replace(row, time=shifted(row.time, shift(row.who, row.source))) for row in job.exits]
+    lines = [replace(x, time=shifted(x.time, shift(x.who, x.source))) for x in job.lines]
     return with_lines(replace(job, exits=tuple(exits)), tuple(lines))
 
 
@@ -105,18 +106,14 @@ def _track(track: Track, by: float) -> Track:
 
 
 def _call(call: Call, by: float) -> Call:
-    made, given_up = _set(call.created_at, by), _set(call.given_up_at, by)
+    made, given_up = shifted(call.created_at, by), shifted(call.given_up_at, by)
     return replace(call, created_at=made, given_up_at=given_up)
 
 
 def _statement(fact: Statement, by: float) -> Statement:
     if isinstance(fact, LastLine):
-        return replace(fact, time=_set(fact.time, by))
+        return replace(fact, time=shifted(fact.time, by))
     if isinstance(fact, LogTail):
-        lines = tuple(replace(line, time=_set(line.time, by)) for line in fact.lines)
+        lines = tuple(replace(line, time=shifted(line.time, by)) for line in fact.lines)
         return replace(fact, lines=lines)
     return fact
-
-
-def _set(time: float | None, by: float) -> float | None:
-    return None if time is None else time - by

@@ -7,6 +7,7 @@ logs as well.
 from collections.abc import Iterator
 
 from whyhang.analyzer.facts import LastLine, LogLine, LogTail, Outlook
+from whyhang.analyzer.facts.times import before
 from whyhang.analyzer.job.records import Job, with_lines
 from whyhang.analyzer.rank_state.ends import WAITED
 
@@ -130,7 +131,7 @@ def _went_on(job: Job, line: LogLine) -> bool:
         if tail.outlook not in {Outlook.STEPS, Outlook.ENDED} or step.number <= at:
             continue
         if line.time is not None and step.time is not None:
-            return step.time > line.time
+            return before(line.time, step.time)
         return any(
             other.who.rank == line.who.rank
             and other.source.file == file

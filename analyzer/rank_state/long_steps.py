@@ -58,14 +58,14 @@ def with_long_steps(job: Job, states: tuple[RankState, ...]) -> tuple[RankState,
     others = [_path(dump) for s in waiting for dump in job.members[s.member].dumps[-1:]]
     shared = {head for path in others for frame in path for head in heads(frame, text)}
     changing = counted_on(job)
-    found = {}
+    judged = {}
     for state in working:
         member = job.members[state.member]
         loops = _loops(member, text, changing=state.member in changing) - shared
         ending = [ends(head, text) for head in loops]
         bounded = True in ending and False not in ending
-        found[state.member] = _judged(member, state, replace(step, bounded=bounded))
-    return tuple(found.get(state.member, state) for state in states)
+        judged[state.member] = _judged(member, state, replace(step, bounded=bounded))
+    return tuple(judged.get(state.member, state) for state in states)
 
 
 def needed(step: LongStep) -> float:
@@ -139,10 +139,10 @@ def _long_step(
 
 def _noted(states: Sequence[RankState], lasts: float) -> LongStep | None:
     """Measure the step by what the ranks noted of their steps, if all have noted some."""
-    found = [state.pulse for state in states]
-    known = [pulse for pulse in found if pulse is not None and pulse.silent_for is not None]
+    pulses = [state.pulse for state in states]
+    known = [pulse for pulse in pulses if pulse is not None and pulse.silent_for is not None]
     usual = usual_step(known)
-    if usual is None or len(known) < len(found):
+    if usual is None or len(known) < len(pulses):
         return None
     silent = min(pulse.silent_for or 0.0 for pulse in known)
     steps = min(pulse.last.beats for pulse in known)

@@ -3,7 +3,8 @@
 What a report quotes was written by others: a function's name may move the cursor, set the title of
 a terminal or its clipboard, and a line of a log may hold a password. Every face of a report, and
 what is said on standard error, goes through here: control characters are spelt out, marks that
-turn the direction of text as well, and what looks like a secret is blanked (``redact``).
+turn the direction of text and letters that nobody sees as well (they hide words from a person that
+a program reads), and what looks like a secret is blanked (``redact``).
 """
 
 import functools
@@ -14,8 +15,12 @@ import msgspec
 from whyhang.analyzer.redact import redact, redact_texts
 from whyhang.analyzer.report import Report
 
-# C0 and C1 controls but the end of a line, and the marks of Unicode that reorder what follows.
-_ACTIVE = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+# C0 and C1 controls but the end of a line; what Unicode calls formats and separators of lines, and
+# its tags and supplementary selectors: they reorder what follows, or have no width.
+_ACTIVE = re.compile(
+    "[\x00-\x09\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
+    "\ufff9-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e01ef]"
+)
 
 
 def outgoing(report: Report) -> Report:

@@ -4,6 +4,8 @@ Such a file may come from anywhere: it is decoded into the types of ``report.py`
 and what those cannot hold, or what would lead a face astray, is an error that names the place.
 """
 
+import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,10 +13,16 @@ from typing import Any
 import msgspec
 
 from whyhang.analyzer.errors import TargetError
+from whyhang.analyzer.facts import counted
 from whyhang.analyzer.report import SCHEMA_VERSION, Report
 
 MAX_BYTES = 1 << 30
 """A report of 100,000 ranks has some tens of megabytes."""
+
+_MARK = re.compile(r"[ \t\r\n]*[,:]?[ \t\r\n]*")
+_ONCE_MORE = "Copy it again, or diagnose the evidence that it was made from once more."
+MAX_QUOTE = 300
+"""Characters of a damaged report that are quoted."""
 
 _BOM = b"\xef\xbb\xbf"
 
@@ -23,6 +31,8 @@ def load(path: str) -> Report:
     """Read the report in a file; ``-`` is standard input. Raises ``TargetError``."""
     data = _content(path)
     shown = "standard input" if path == "-" else path
+    if not data.strip():
+        raise TargetError(f"{shown} is empty", _ONCE_MORE)
     document = _decoded(shown, data, dict[str, Any])
     if "schema_version" not in document or "verdict" not in document:
         raise TargetError(
@@ -88,6 +98,8 @@ def _decoded(shown: str, data: bytes, wanted: Any) -> Any:
         ) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         if data.lstrip()[:1] == b"{" and b'"verdict"' in data[:4096]:
+            if "truncated" in str(error):
+                raise _cut_off(shown, data) from error
             raise _damaged(shown, str(error)) from error
         raise TargetError(
             f"{shown} is no report of whyhang: it is no JSON", _EVIDENCE.format(path=shown)
@@ -97,8 +109,51 @@ def _decoded(shown: str, data: bytes, wanted: Any) -> Any:
 def _damaged(shown: str, why: str) -> TargetError:
     return TargetError(
         f"the report {shown} is damaged: {why[:200]}",
-        "Copy it again, or diagnose the evidence that it was made from once more.",
+        _ONCE_MORE,
     )
+
+
+def _cut_off(shown: str, data: bytes) -> TargetError:
+    """Say what a report that ends in the middle still tells."""
+    fields, where = _whole_fields(data.decode("utf-8", "replace"))
+    verdict, headline = (
+        " ".join(str(fields.get(name, "")).split())[:MAX_QUOTE] for name in ("verdict", "headline")
+    )
+    tells = f". It says {verdict.upper()}: {headline}" if headline else ""
+    return TargetError(
+        f"the report {shown} is cut off after {counted(len(data), 'byte')}, {where}{tells}",
+        f"{_ONCE_MORE} The disk may have been full where it was written.",
+    )
+
+
+def _whole_fields(text: str) -> tuple[dict[str, Any], str]:
+    """Return the fields of an object that are whole, and in words where its text ends."""
+    fields: dict[str, Any] = {}
+    read, name = json.JSONDecoder().raw_decode, ""
+    at = text.index("{") + 1
+    try:
+        while isinstance(name, str):
+            name, at = read(text, _behind_mark(text, at))
+            at = _behind_mark(text, at)
+            fields[name], at = read(text, at)
+    except (ValueError, TypeError, RecursionError):  # it ends here
+        pass
+    if not isinstance(name, str) or name in fields or not name.isidentifier():
+        return fields, "between its fields"
+    whole, at = 0, at + 1
+    try:
+        while text[at - 1 : at] == "[" or whole:
+            _, at = read(text, _behind_mark(text, at))
+            whole += 1
+    except (ValueError, RecursionError):
+        pass
+    return fields, f"in its {name}" + (f", of which {whole:,} can be read" if whole else "")
+
+
+def _behind_mark(text: str, at: int) -> int:
+    """Return where the next value begins: behind white space and a comma or colon."""
+    match = _MARK.match(text, at)
+    return at if match is None else match.end()
 
 
 def _check_references(shown: str, report: Report) -> None:

@@ -9,7 +9,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import CallState, LastLine, LogLine, Record, Source, replace
+from whyhang.analyzer.facts import CallState, LastLine, LogLine, Record, Source, grouped, replace
+from whyhang.analyzer.facts.times import is_whole, latest
 from whyhang.analyzer.report import Event, Finding
 
 MAX_EVENTS = 24
@@ -46,10 +47,11 @@ def story(case: Case, findings: Sequence[Finding]) -> tuple[tuple[Event, ...], f
     files = {moment.source.file for moment in moments}
     if len(moments) < MOMENTS or (len(timed) < MOMENTS and len(files) > 1):
         return (), None
-    first = min(timed, default=0.0)
+    ordered = list(_with_times(_in_order(moments)[:MAX_EVENTS]))
+    first = min((time for _, time in ordered if time is not None), default=0.0)
     events = tuple(
         Event(
-            seconds=round(moment.time - first, 3) if moment.time is not None else None,
+            seconds=round(time - first, 3) if time is not None else None,
             ranks=tuple(sorted(moment.ranks)),
             says=moment.says,
             source=moment.source.file,
@@ -57,7 +59,7 @@ def story(case: Case, findings: Sequence[Finding]) -> tuple[tuple[Event, ...], f
             lines=moment.lines,
             finding=moment.finding,
         )
-        for moment in _in_order(moments)[:MAX_EVENTS]
+        for moment, time in ordered
     )
     return events, first if timed else None
 
@@ -103,7 +105,7 @@ def _of_findings(case: Case, findings: Sequence[Finding]) -> Iterable[Moment]:
         used |= pieces.keys()
         first = min(
             ((lines.get(place) or exits[place]) for place in places),
-            key=lambda fact: (fact.time or float("inf"), fact.source.file, fact.source.line or 0),
+            key=lambda fact: (latest(fact.time), fact.source.file, fact.source.line or 0),
         )
         alike = _alike(case, finding, [lines[place] for place in places if place in lines])
         ranks = {pieces[place].rank for place in places} | {line.who.rank for line in alike}
@@ -185,7 +187,7 @@ def _of_entries(case: Case) -> Iterable[Moment]:
 
 def _as_one(moments: Sequence[Moment]) -> Moment:
     """Join what several ranks did alike: at the time of the first, of all ranks."""
-    first = min(moments, key=lambda moment: (moment.time or float("inf"), moment.source.line or 0))
+    first = min(moments, key=lambda moment: (latest(moment.time), moment.source.line or 0))
     return Moment(
         time=first.time,
         ranks=frozenset().union(*(moment.ranks for moment in moments)),
@@ -196,15 +198,31 @@ def _as_one(moments: Sequence[Moment]) -> Moment:
 
 
 def _in_order(moments: Iterable[Moment]) -> list[Moment]:
-    """Sort by time; what has none stands behind what is above it in its file, or else before."""
-    by_file: dict[str, list[Moment]] = defaultdict(list)
-    for moment in moments:
-        by_file[moment.source.file].append(moment)
+    """Sort by time; what has none stands behind what is above it in its file, or else before.
+
+    An event of a whole second stands behind the others of that second, but not behind those of
+    them that are below it in its file.
+    """
+    by_file = grouped(moments, lambda moment: moment.source.file)
     placed: list[tuple[float, str, int, Moment]] = []
     for file, own in by_file.items():
         own.sort(key=lambda moment: moment.source.line or 0)
-        time = next((moment.time for moment in own if moment.time is not None), float("-inf"))
-        for moment in own:
-            time = time if moment.time is None else moment.time
+        times = [latest(moment.time) for moment in own if moment.time is not None]
+        time = min(times[:1], default=float("-inf"))
+        for at, moment in enumerate(own):
+            if moment.time is not None:
+                below = (m.time for m in own[at:] if m.time is not None and m.time >= moment.time)
+                time = min(latest(moment.time), *map(latest, below))
             placed.append((time, file, moment.source.line or 0, moment))
     return [moment for *_, moment in sorted(placed, key=lambda row: row[:3])]
+
+
+def _with_times(moments: Iterable[Moment]) -> Iterable[tuple[Moment, float | None]]:
+    """Give each event its time; one of a whole second is not before the one above it."""
+    above = float("-inf")
+    for moment in moments:
+        time = moment.time
+        if time is not None and is_whole(time) and time < above < latest(time):
+            time = above
+        above = above if time is None else time
+        yield moment, time

@@ -85,7 +85,7 @@ def interface(document: Document, lines: Lines) -> list[Statement]:
     if match := _IP.match(line.words):
         lines.take()
         below = itertools.takewhile(lambda one: one.text.startswith((" ", "\t")), lines)
-        found = (_INET.match(one.words) for one in below)
+        inets = (_INET.match(one.words) for one in below)
         flags = match["flags"].split(",")
         state = "DOWN" if "NO-CARRIER" in flags or "UP" not in flags else match["state"] or "UP"
         return [
@@ -94,7 +94,7 @@ def interface(document: Document, lines: Lines) -> list[Statement]:
                 line,
                 match["name"].partition("@")[0],
                 state.replace("UNKNOWN", "UP"),  # of devices that do not tell, as loopback
-                addresses=tuple(inet["address"] for inet in found if inet),
+                addresses=tuple(inet["address"] for inet in inets if inet),
             )
         ]
     return _settings(document, lines)
@@ -141,17 +141,16 @@ def addresses(document: Document, lines: Lines) -> list[Statement]:
     line = lines.next
     if match := _BRIEF.match(line.words):
         state = (match["state"] or "").replace("UNKNOWN", "UP")
-        found = tuple(word for word in match["addresses"].split() if "/" in word)
+        networks = tuple(word for word in match["addresses"].split() if "/" in word)
         name = match["name"].partition("@")[0]
-        return [_made(document, lines.take(), name, state, addresses=found)]
+        return [_made(document, lines.take(), name, state, addresses=networks)]
     if match := _NIC.match(line.words):
-        found = (match["addresses"],)
-        netdev = match["netdev"]
-        return [_made(document, lines.take(), match["name"], "", netdev=netdev, addresses=found)]
+        name, netdev, networks = match["name"], match["netdev"], (match["addresses"],)
+        return [_made(document, lines.take(), name, "", netdev=netdev, addresses=networks)]
     if match := _WRITTEN.search(line.words):  # as people write of their networks
         network = ".".join(part.lstrip("0") or "0" for part in match["net"].split("."))
-        found = (f"{network}.0{match['len']}",)
-        return [_made(document, lines.take(), match["name"].strip(), "", addresses=found)]
+        networks = (f"{network}.0{match['len']}",)
+        return [_made(document, lines.take(), match["name"].strip(), "", addresses=networks)]
     if _ASKED.search(line.words) and _PLAIN.match(lines.behind.words):
         lines.take()
         below = lines.take()

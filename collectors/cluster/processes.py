@@ -30,6 +30,8 @@ def table(document: Document, lines: Lines) -> list[Statement]:
 
 def _row(document: Document, line: Line, names: list[str]) -> ProcessState | None:
     cells = line.text.split(maxsplit=len(names) - 1)
+    if len(cells) == len(names) - 1 > 2:
+        cells.append("")  # cut off
     cell = dict(zip(names, cells, strict=False))
     if len(cells) < len(names) or not cell["PID"].isdecimal() or len(cell["PID"]) > 8:
         return None

@@ -45,11 +45,11 @@ def variable(document: Document, lines: Lines) -> list[Statement]:
     if rank.isdecimal() and len(rank) < 7 and who.rank is None:
         who = replace(who, rank=int(rank), trust=Trust.CONTENT)
     source = document.source(lines.next.number)
-    told = [
+    variables = [
         Variable(who=who, source=source, name=name, value=value)
         for name, value in values.items()
         if _OWN.match(name)
     ]
-    if told:
+    if variables:
         lines.take()
-    return [*told]
+    return [*variables]

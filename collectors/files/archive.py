@@ -13,8 +13,8 @@ import os
 import stat
 import sys
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
-from types import TracebackType
 
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.facts import Gap, Record, Source, Who, replace
@@ -69,7 +69,7 @@ class Unopened(Record):
     inside: str | None = None
 
 
-class Store:
+class Store(AbstractContextManager["Store"]):
     """Finds the files in what the user named, and holds what was unpacked until it is closed."""
 
     def __init__(self, limits: Limits | None = None) -> None:
@@ -80,15 +80,7 @@ class Store:
         self._budget = Budget(self.limits)
         self._spool = Spool(self._budget)
 
-    def __enter__(self) -> Store:  # noqa: PYI034 - typing.Self is of Python 3.11
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -49,12 +49,24 @@ def check_name(path: str | Path) -> None:
             raise BundleError(
                 f"{target} is already there", "Name a new folder, so that two bundles do not mix."
             )
-        above = target if exists else next(p for p in target.absolute().parents if p.exists())
     except OSError as error:
         raise _unwritable(target, error.strerror or str(error)) from error
-    if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
-        why = "is not writable for this user" if above.is_dir() else "is no folder"
-        raise _unwritable(target, f"{above} {why}")
+    if why := obstacle(target / MANIFEST if exists else target):
+        raise _unwritable(target, why)
+
+
+def obstacle(target: Path) -> str:
+    """Return what keeps a new file or folder from being written, if that can be seen now.
+
+    Folders that are missing above it are no obstacle: whoever writes makes them.
+    """
+    try:
+        above = next(p for p in target.absolute().parents if p.exists())
+        if not above.is_dir():
+            return f"{above} is no folder"
+    except OSError as error:
+        return error.strerror or str(error)
+    return "" if os.access(above, os.W_OK | os.X_OK) else f"{above} is not writable for this user"
 
 
 def _unwritable(target: Path, why: str) -> BundleError:

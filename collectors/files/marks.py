@@ -8,6 +8,7 @@ from __future__ import annotations  # of a Database, where there is no hyperscan
 
 import contextlib
 import functools
+import threading
 from typing import BinaryIO
 
 try:
@@ -23,11 +24,12 @@ PIECE = 1 << 20
 
 
 class Marks:
-    """Words that a reader looks for."""
+    """Words that a reader looks for, in any of several threads."""
 
     def __init__(self, *words: bytes) -> None:
         self.words = tuple(dict.fromkeys(words))
         self._searched = 0  # bytes
+        self._own = threading.local()
 
     def within_file(self, stream: BinaryIO, size: int) -> frozenset[bytes]:
         """Return those of the words that occur in the next ``size`` bytes of a file."""
@@ -52,8 +54,10 @@ class Marks:
             words.add(self.words[number])
             return len(words) == len(self.words)  # enough
 
+        if not hasattr(self._own, "scratch"):
+            self._own.scratch = hyperscan.Scratch(database)  # each thread needs one
         with contextlib.suppress(hyperscan.ScanTerminated):
-            database.scan(data, match_event_handler=note)
+            database.scan(data, match_event_handler=note, scratch=self._own.scratch)
         return frozenset(words)
 
     @functools.cached_property
@@ -69,7 +73,6 @@ class Marks:
                 elements=len(self.words),
                 flags=[hyperscan.HS_FLAG_SINGLEMATCH] * len(self.words),
             )
-            database.scratch = hyperscan.Scratch(database)
         except hyperscan.HyperscanError:  # a processor that it does not know
             return None
         return database

@@ -6,9 +6,14 @@ to every archive around it. Beyond the shares there is a fixed amount for all to
 small archive of a log that repeats itself is read.
 """
 
+import contextlib
+import fcntl
 import io
+import os
 import shutil
+import stat
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
@@ -17,6 +22,9 @@ from whyhang.analyzer.facts import Record
 from whyhang.collectors.files import unpack
 
 MIB = 1 << 20
+
+_PREFIX = "whyhang-unpacked-"
+_NAME = "spool"
 
 
 class Limits(Record):
@@ -176,11 +184,29 @@ class Spool:
 
     def _open_file(self) -> io.FileIO:
         if self._file is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="whyhang-")
+            remove_left_behind(Path(tempfile.gettempdir()))
+            self._folder = tempfile.TemporaryDirectory(prefix=_PREFIX)
             # Never fill the disk of the machine that hangs.
             self._budget.cap(shutil.disk_usage(self._folder.name).free * 9 // 10)
-            self._file = io.FileIO(f"{self._folder.name}/spool", "w")
+            self._file = io.FileIO(f"{self._folder.name}/{_NAME}", "w")
+            fcntl.flock(self._file, fcntl.LOCK_EX)
         return self._file
+
+
+def remove_left_behind(place: Path) -> None:
+    """Remove what a run of this user that was killed has left in ``place``.
+
+    A run that goes on holds the lock on its file. In its first minute it may not have it yet.
+    """
+    for folder in place.glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError):
+            status = folder.lstat()
+            old = time.time() - status.st_mtime > 60
+            if not (old and stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()):
+                continue
+            with (folder / _NAME).open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder)
 
 
 def _copy(stream: unpack.Stream, target: BinaryIO, most: int) -> Exception | None:

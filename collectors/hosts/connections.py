@@ -9,8 +9,7 @@ from __future__ import annotations
 import queue
 import time
 from collections.abc import Callable, Iterable, Sequence
-from types import TracebackType
-from typing import TYPE_CHECKING
+from contextlib import AbstractContextManager
 
 from whyhang.analyzer.facts import Gap
 from whyhang.collectors.hosts import payload, troubles, wire
@@ -19,9 +18,6 @@ from whyhang.collectors.hosts.delivery import Delivery
 from whyhang.collectors.hosts.reach import Host, Reach
 from whyhang.collectors.hosts.remote_host import RemoteHost, how_far
 from whyhang.collectors.hosts.wire import Answer
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 FAN_OUT = 64
 BEAT = 0.02
@@ -34,7 +30,7 @@ GOODBYE = 2.0
 """Seconds that far sides get to clear up before their channels are cut."""
 
 
-class Connections:
+class Connections(AbstractContextManager["Connections"]):
     """The hosts of a job. Use as a context manager: nothing stays behind when it ends.
 
     ``limit`` is in seconds, for everything; ``handlers`` take the answers to orders, by their
@@ -63,15 +59,7 @@ class Connections:
         self._started: dict[str, float] = {}
         self._delivery = Delivery(tell)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         try:
             self._end()
         finally:

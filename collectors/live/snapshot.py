@@ -280,8 +280,8 @@ class Snapshot:
         elif not self._is_alive(member.pid):
             self._gap(member, "it ended while py-spy looked at it", "its log says how it ended")
         elif _is_gdb(outcome):
-            said = (outcome.errors.strip().splitlines() or ["nothing"])[-1]
-            why = f"gdb could not read them; it said: {redact(said)[:200]}"
+            last_line = (outcome.errors.strip().splitlines() or ["nothing"])[-1]
+            why = f"gdb could not read them; it said: {redact(last_line)[:200]}"
             self._gap(member, why, f"try gdb -p {member.pid} as the user of the process, or root")
         else:
             self._gap(member, *pyspy.explain_failure(outcome.errors, lives=True))

@@ -18,6 +18,7 @@ from whyhang.analyzer.facts import (
     replace,
 )
 from whyhang.collectors.logs.compared import compared
+from whyhang.collectors.logs.devices import devices
 from whyhang.collectors.logs.engine.blocks import (
     LONGEST,
     Block,
@@ -111,6 +112,7 @@ class FileScan:
         for fact in compared(self.file.document.head, self.file):
             yield replace(fact, who=self.file.resolve(fact.who))
         yield from introductions(self.file.document.head, self.file)
+        yield from devices(self.file.document.head, self.file)
         if self.fold.dropped:
             self._note(
                 "dropped",

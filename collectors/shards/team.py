@@ -12,8 +12,8 @@ import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Protocol
 
 from whyhang.analyzer.facts import Fact, Gap, replace
@@ -49,7 +49,7 @@ class Channel(Protocol):
         """End the worker."""
 
 
-class Team:
+class Team(AbstractContextManager["Team"]):
     """Reads by several workers; used as ``folder.read(…, team=…)``."""
 
     def __init__(self, channels: Sequence[Channel], gone: Iterable[int] = ()) -> None:
@@ -68,15 +68,7 @@ class Team:
         for number in range(len(channels)):
             spool.holders[number] = self._open_held
 
-    def __enter__(self) -> Team:  # noqa: PYI034 - typing.Self is of Python 3.11
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         spool.holders.clear()
         for channel in self._channels:
             channel.close()
@@ -103,9 +95,9 @@ class Team:
         opened = iter(range(len(files)))
         return [
             [
-                found
+                item
                 for file in target
-                for found in (answers[next(opened)] if isinstance(file, Unopened) else [file])
+                for item in (answers[next(opened)] if isinstance(file, Unopened) else [file])
             ]
             for target in listed
         ]
@@ -128,9 +120,9 @@ class Team:
                 file = files[number]
                 if opened is None:
                     continue
-                found = [replace(file.item, start=opened)] if isinstance(opened, bytes) else opened
-                answers[number] = found
-                for item in found:
+                items = [replace(file.item, start=opened)] if isinstance(opened, bytes) else opened
+                answers[number] = items
+                for item in items:
                     if isinstance(item, Item):
                         self._worker[item.path] = worker
                         self._origin[item.path] = file
@@ -199,9 +191,9 @@ class Team:
             return item
         origin = self._origin[item.path]
         if origin.item.path not in self._again and self._store is not None:
-            found = self._store.expand(origin)
+            items = self._store.expand(origin)
             self._again[origin.item.path] = {
-                each.path: each for each in found if isinstance(each, Item)
+                each.path: each for each in items if isinstance(each, Item)
             }
         return self._again[origin.item.path][item.path]
 

@@ -165,7 +165,7 @@ def _rows(lines: Sequence[str]) -> Iterator[_Standing]:
             column = heads.index("rank")
         elif column is not None and len(cells) > column and cells[column].isdecimal():
             rest = [cell for n, cell in enumerate(cells) if n != column]
-            frames = next((found for cell in reversed(rest) if (found := _frames(cell))), ())
+            frames = next(filter(None, map(_frames, reversed(rest))), ())
             if frames and len(cells[column]) <= len(str(LARGEST_WORLD)):
                 yield _Standing(ranks=(int(cells[column]),), frames=frames, line=number)
         elif column is not None and line.strip(" |-:+"):

@@ -18,9 +18,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import AbstractContextManager
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -33,8 +32,6 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 TIME_LIMIT = 600
 """Seconds after which a started sample is ended, whatever happens."""
@@ -191,7 +188,7 @@ def start(sample: Sample, command: list[str] | None = None) -> Running:
     return Running(sample, command or command_line(sample))
 
 
-class Running:
+class Running(AbstractContextManager["Running"]):
     """A started sample. Leaving the ``with`` block ends every process of it."""
 
     def __init__(self, sample: Sample, command: list[str]) -> None:
@@ -214,15 +211,7 @@ class Running:
         )
         self.pid = self._launcher_pid()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.end()
 
     def wait_ready(self, timeout: float = 60.0) -> None:

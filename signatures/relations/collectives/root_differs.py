@@ -5,11 +5,10 @@ some ranks saw. The operation, the group and the place in the code agree, the ro
 everyone waits for a rank that waits itself. The same holds for scatter, gather and reduce.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from whyhang.analyzer import queries
-from whyhang.analyzer.facts import RootArgument
+from whyhang.analyzer.facts import RootArgument, grouped
 from whyhang.analyzer.queries import Case, Hit, Signature
 from whyhang.analyzer.report import Collective, Evidence
 
@@ -22,10 +21,7 @@ def when(case: Case) -> Iterator[Hit]:
     calls = [call for call in case.job.of(RootArgument) if call.who.rank is not None]
     if len(calls) < 2 or case.graph.progress or case.graph.lagging or not queries.all_seen(case):
         return
-    by_root: dict[str, list[RootArgument]] = defaultdict(list)
-    for call in calls:
-        by_root[_words(call)].append(call)
-    sides = sorted(by_root.values(), key=len)
+    sides = sorted(grouped(calls, _words).values(), key=len)
     if len(sides) < 2 or _are_groups(sides):
         return
     most = len(sides[-1])

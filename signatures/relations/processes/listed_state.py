@@ -1,12 +1,14 @@
 """A table of processes shows one rank's process in a state in which it cannot go on."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from whyhang.analyzer import queries
-from whyhang.analyzer.findings.signature import INDIRECT
+from whyhang.analyzer.facts import ProcessState
+from whyhang.analyzer.findings.signature import INCOMPLETE, INDIRECT
 from whyhang.analyzer.queries import Case, Hit, Signature
 
 STOPPED = frozenset("Tt")
+MOST_PIDS = 4
 
 
 def stopped(case: Case) -> Iterator[Hit]:
@@ -26,6 +28,7 @@ def asleep(case: Case) -> Iterator[Hit]:
 
 def _listed(case: Case, letters: frozenset[str]) -> Iterator[Hit]:
     """Leave out ranks whose end or stack is known: those tell more."""
+    yield from _without_rank(case, letters)
     rows = {
         rank: row
         for rank, row in queries.odd_processes(case.job).items()
@@ -34,23 +37,43 @@ def _listed(case: Case, letters: frozenset[str]) -> Iterator[Hit]:
     members, unseen = queries.members_of(case, tuple(rows))
     if not rows or case.graph.progress or any(case.member(number).dumps for number in members):
         return
-    first = next(iter(rows.values()))
     yield Hit(
         members=members,
         ranks=unseen,
         affected=tuple(m.id for m in case.job.members if m.id not in members),
         evidence=tuple(queries.cite(row.source, row.quote, rank) for rank, row in rows.items()),
         strength=INDIRECT,
-        fields={
-            "who": queries.ranks_in_words(tuple(rows)),
-            "is": "are" if len(rows) > 1 else "is",
-            "has": "have" if len(rows) > 1 else "has",
-            "does": "do" if len(rows) > 1 else "does",
-            "them": "them" if len(rows) > 1 else "it",
-            "pid": str(first.who.pid),
-            "where": f", in {first.wchan}" if first.wchan else "",
-        },
+        fields=_fields(list(rows.values()), queries.ranks_in_words(tuple(rows))),
     )
+
+
+def _without_rank(case: Case, letters: frozenset[str]) -> Iterator[Hit]:
+    """Yield one hit for the processes of which no table and no log tells the rank."""
+    rows = [row for row in queries.odd_programs(case.job) if row.state in letters]
+    if not rows or case.graph.progress or any(member.processes for member in case.job.members):
+        return
+    pids = ", ".join(str(row.who.pid) for row in rows[:MOST_PIDS])
+    more = f" and {len(rows) - MOST_PIDS} more" if len(rows) > MOST_PIDS else ""
+    who = f"process{'es' if len(rows) > 1 else ''} {pids}{more}"
+    yield Hit(
+        evidence=tuple(queries.cite(row.source, row.quote) for row in rows[:MOST_PIDS]),
+        strength=INDIRECT * INCOMPLETE,
+        fields=_fields(rows, who),
+        names_culprit=False,
+    )
+
+
+def _fields(rows: Sequence[ProcessState], who: str) -> dict[str, str]:
+    several = len(rows) > 1
+    return {
+        "who": who,
+        "is": "are" if several else "is",
+        "has": "have" if several else "has",
+        "does": "do" if several else "does",
+        "them": "them" if several else "it",
+        "pid": str(rows[0].who.pid),
+        "where": f", in {rows[0].wchan}" if rows[0].wchan else "",
+    }
 
 
 SIGNATURES = (

@@ -1,0 +1,83 @@
+"""Ranks by GPU: which rank a process is of which NCCL's lines tell the GPU and no rank.
+
+Launchers give local rank n the n-th GPU. So the ranks of a host lie as far above its GPUs as those
+that are known, and where none is known, everything is of one host, and its processes use different
+GPUs, the GPU's number is the rank. It is marked as inferred.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from whyhang.analyzer.facts import (
+    Exit,
+    Fact,
+    LastLine,
+    LogLine,
+    NcclDevice,
+    ProcessRank,
+    Trust,
+    replace,
+)
+from whyhang.analyzer.job.local_ranks import fits_one_host, widest
+from whyhang.analyzer.job.world import size_in
+
+_Process = tuple[str | None, int | None]
+
+
+def with_device_ranks(facts: Sequence[Fact]) -> Sequence[Fact]:
+    """Add the ranks of processes that follow from their GPUs."""
+    told = [fact for fact in facts if isinstance(fact, NcclDevice)]
+    devices: dict[_Process, set[int]] = defaultdict(set)
+    for fact in told:
+        devices[fact.who.host, fact.who.pid].add(fact.device)
+    if not told:
+        return facts
+    hosts: dict[str | None, list[int]] = defaultdict(list)
+    for (host, _), own in devices.items():
+        hosts[host] += own
+    known = _known(facts, devices)
+    offsets = _offsets(devices, known)
+    alone = len(hosts) == 1 and not known and _highest(facts) <= max(map(max, hosts.values()))
+    size = max(size_in(facts) or 0, widest(facts))
+    added = []
+    for fact in told:
+        numbers = hosts[fact.who.host]
+        offset = offsets.get(fact.who.host)
+        if offset is None and alone and max(numbers) > 0 and fits_one_host(size, max(numbers)):
+            offset = 0
+        shared = len(set(numbers)) < len(numbers)
+        if offset is None or shared or (fact.who.host, fact.who.pid) in known:
+            continue
+        rank = offset + fact.device
+        if rank >= 0 and (not size or rank < size):
+            who = replace(fact.who, trust=Trust.INFERRED)
+            added.append(ProcessRank(rank=rank, who=who, source=fact.source))
+    return [*facts, *added] if added else facts
+
+
+def _highest(facts: Sequence[Fact]) -> int:
+    """Return the highest rank that speaks."""
+    speaking = (fact.who.rank for fact in facts if isinstance(fact, LogLine | Exit | LastLine))
+    return max((rank for rank in speaking if rank is not None), default=-1)
+
+
+def _known(facts: Sequence[Fact], devices: Mapping[_Process, set[int]]) -> dict[_Process, int]:
+    """Return the ranks of these processes that some line tells."""
+    known: dict[_Process, int] = {}
+    for fact in facts:
+        if not isinstance(fact, ProcessRank | NcclDevice) or fact.rank is None:
+            continue
+        process = (fact.who.host, fact.who.pid)
+        if process in devices:
+            known.setdefault(process, fact.rank)
+    return known
+
+
+def _offsets(
+    devices: Mapping[_Process, set[int]], known: Mapping[_Process, int]
+) -> dict[str | None, int]:
+    """Return by host how far its ranks lie above the numbers of its GPUs, if they agree."""
+    found: dict[str | None, set[int]] = defaultdict(set)
+    for process, rank in known.items():
+        found[process[0]] |= {rank - device for device in devices[process]}
+    return {host: next(iter(ways)) for host, ways in found.items() if len(ways) == 1}

@@ -12,6 +12,7 @@ from whyhang.analyzer.facts import LoopCounter, Record
 from whyhang.analyzer.queries.moving import stragglers
 from whyhang.analyzer.rank_state.long_steps import needed
 from whyhang.analyzer.rank_state.motion import Moved
+from whyhang.analyzer.rank_state.progress import step_counters
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.stacks import WaitKind, undecided
 from whyhang.analyzer.wording.describe import busy_worker
@@ -139,10 +140,14 @@ def asleep_by_turns(case: Case) -> list[int]:
 
 
 def still_beside_others(case: Case) -> list[int]:
-    """List all ranks if the job moves, and one that waits did not run at all meanwhile."""
+    """List all ranks if the job moves, and one that waits did not run at all meanwhile.
+
+    Not once the steps of such a rank were counted.
+    """
     waits = {Status.WAITING, Status.MAYBE}
-    still = any(s.status in waits and s.motion.moved is Moved.STILL for s in case.states)
-    return _all_if(case, still and case.graph.progress is True and not case.job.of(LoopCounter))
+    still = {s.member for s in case.states if s.status in waits and s.motion.moved is Moved.STILL}
+    uncounted = not still <= step_counters(case.job).keys()
+    return _all_if(case, uncounted and case.graph.progress is True)
 
 
 def _count_twice(job: Observed, pids: list[Named]) -> None:

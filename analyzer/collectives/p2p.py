@@ -8,10 +8,10 @@ to a rank goes with the first unfinished receive of that rank from here.
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from whyhang.analyzer.collectives.graph import Wait
 from whyhang.analyzer.collectives.groups import JobCalls
 from whyhang.analyzer.collectives.pending import IssuedCall, Pending, PendingCall
 from whyhang.analyzer.collectives.sequences import p2p_of
+from whyhang.analyzer.collectives.waits import Wait
 from whyhang.analyzer.facts import Call, CallState, Frame, grouped, replace
 
 MAX_STUDIED = 16

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Sequence
 
 from whyhang.analyzer.collectives import words
+from whyhang.analyzer.collectives.call_finding import CallFinding, Side, Verdict
 from whyhang.analyzer.collectives.call_graph import CallGraph, merged
 from whyhang.analyzer.collectives.divergence import (
     MAX_RANKS,
@@ -10,14 +11,13 @@ from whyhang.analyzer.collectives.divergence import (
     divergences,
     left_routine,
 )
-from whyhang.analyzer.collectives.finding import CallFinding, Side, Verdict
-from whyhang.analyzer.collectives.graph import Cycle, Root
 from whyhang.analyzer.collectives.p2p import (
     PendingP2P,
     in_unclosed_batch,
     receives_from_wrong_peer,
     wrong_peers,
 )
+from whyhang.analyzer.collectives.waits import Cycle, Root
 from whyhang.analyzer.facts import grouped
 
 MAX_SHOWN = 4

@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.collectives.graph import Wait, cycles, roots
+from whyhang.analyzer.collectives.waits import Wait, cycles, roots
 from whyhang.analyzer.facts import Record, fold, grouped
 from whyhang.analyzer.job.records import lock_holder
 from whyhang.analyzer.queries.left_behind import left_behind

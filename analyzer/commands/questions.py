@@ -75,7 +75,7 @@ def questions(*, several_snapshots: bool, native: bool) -> list[Question]:
     turn = Question(open_for=in_an_endless_step, take=lambda job, pids: job.counters(pids))
     slow = Question(open_for=with_a_slow_rank, take=lambda job, _: job.look_more(SURE_SNAPSHOTS))
     return [
-        *((late, paced, beside, naps, pace) if several_snapshots else ()),
+        *((paced, late, beside, naps, pace) if several_snapshots else ()),
         *((*[long] * WATCHES, turn, turn) if several_snapshots else ()),
         *(peer, step),
         *((wait,) if native else ()),
@@ -118,15 +118,17 @@ def late_but_on_the_way(case: Case) -> list[int]:
 
 
 def asleep_by_turns(case: Case) -> list[int]:
-    """List the ranks that others wait for and that sleep, but ran in between.
+    """List the ranks that others wait for and that sleep, but ran in between, and who waits.
 
-    They may poll for something, or be in a loop that goes on without the others.
+    They may poll for something, or be in a loop that goes on without the others; or their step
+    takes naps. One that spins in its wait for them shows by its variables alone that it had an
+    answer.
     """
     if case.graph.progress or not case.graph.operations:
         return []
     ran = {Moved.IN_PLACE, Moved.STIRRED}
     lagging = [case.states[number] for number in case.graph.lagging]
-    return [
+    asleep = [
         state.member
         for state in lagging
         if state.status is Status.BLOCKED
@@ -134,6 +136,7 @@ def asleep_by_turns(case: Case) -> list[int]:
         and state.place.kind is WaitKind.SLEEP
         and state.motion.moved in ran
     ]
+    return [*asleep, *case.graph.waiting] if asleep else []
 
 
 def still_beside_others(case: Case) -> list[int]:
@@ -148,9 +151,9 @@ def still_beside_others(case: Case) -> list[int]:
 
 
 def _count_twice(job: Observed, pids: list[Named]) -> None:
-    """Ask for the steps of these ranks, and again after another snapshot."""
+    """Ask for the steps of these ranks, and again after further snapshots."""
     job.counters(pids)
-    job.look_more(1)
+    job.look_more(MORE_SNAPSHOTS)
     job.counters(pids)
 
 

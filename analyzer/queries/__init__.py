@@ -34,6 +34,8 @@ Queries about ranks:
 
 - ``waiters_for``: the members that wait for other ranks
 - ``kinds_of``: what a member waits for and the larger work it is in
+- ``await_messages``: members that wait to send or receive, and for nothing else
+- ``collective_beside``: where another thread of a member is in a collective, too
 - ``is_shared_lock``: a place is the wait for a lock that processes share
 - ``is_starting``, ``has_initialized``: in init_process_group now, or through it
 - ``left_behind``: who waits while others count on
@@ -150,6 +152,8 @@ from whyhang.analyzer.queries.states import (
     WAITERS,
     all_recorded,
     all_seen,
+    await_messages,
+    collective_beside,
     count,
     has_initialized,
     is_shared_lock,

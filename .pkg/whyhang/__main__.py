@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from pathlib import Path
+import threading
+
+AGAIN = 0.05
+"""Seconds after which a signal is sent again whose exception was lost."""
 
 
 def run() -> int:
     """Run the command line. What goes wrong in whyhang itself is said in a sentence, too."""
+    sys.unraisablehook = _not_lost
     try:
         from whyhang.analyzer.cli import main  # noqa: PLC0415 - Ctrl-C may come meanwhile
 
@@ -23,12 +28,28 @@ def run() -> int:
         return 1
 
 
+def _not_lost(lost: sys.UnraisableHookArgs) -> None:
+    """Send a signal again whose exception Python dropped, because it came up in a destructor.
+
+    Compiling patterns destroys many objects: without this a Ctrl-C meanwhile would be ignored.
+    """
+    number = getattr(lost.exc_type, "signal", None)
+    if issubclass(lost.exc_type, KeyboardInterrupt):
+        number = signal.SIGINT
+    if number is None:
+        sys.__unraisablehook__(lost)
+        return
+    again = threading.Timer(AGAIN, os.kill, (os.getpid(), number))
+    again.daemon = True
+    again.start()
+
+
 def _own_mistake(error: Exception) -> str:
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     code = trace.tb_frame.f_code if trace is not None else None
-    place = f" in {code.co_name} ({Path(code.co_filename).name})" if code else ""
+    place = f" in {code.co_name} ({os.path.basename(code.co_filename)})" if code else ""
     return (
         f"whyhang: a mistake of its own{place}: {type(error).__name__}: {error}\n"
         "  Nothing of the job was changed. `whyhang collect PID -o BUNDLE` keeps what a live job "

@@ -54,6 +54,8 @@ HANG_SEEN = 3
 class _Ended(BaseException):
     """SIGTERM came."""
 
+    signal = signal.SIGTERM
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the job, when it counts as hanging, and what to do then."""

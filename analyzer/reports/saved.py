@@ -6,6 +6,7 @@ and what those cannot hold, or what would lead a face astray, is an error that n
 
 import json
 import re
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,7 @@ def load(path: str) -> Report:
     if "schema_version" not in document or "verdict" not in document:
         raise TargetError(
             f"{shown} is JSON, but no report of whyhang: it has no schema_version and verdict",
-            _EVIDENCE.format(path=path),
+            _EVIDENCE.format(path=shlex.quote(path)),
         )
     version = document["schema_version"]
     if version != SCHEMA_VERSION:
@@ -74,7 +75,7 @@ def _content(path: str) -> bytes:
             with Path(path).open("rb") as file:
                 data = file.read(MAX_BYTES + 1)
         elif Path(path).exists():
-            raise TargetError(f"{path} is no file", _EVIDENCE.format(path=path))
+            raise TargetError(f"{path} is no file", _EVIDENCE.format(path=shlex.quote(path)))
         else:
             raise TargetError(f"there is no report at {path}", "Check the path.")
     except OSError as error:
@@ -82,7 +83,9 @@ def _content(path: str) -> bytes:
             f"{path} cannot be read: {error.strerror}", "Check its rights."
         ) from error
     if len(data) > MAX_BYTES:
-        raise TargetError(f"{path} is larger than any report", _EVIDENCE.format(path=path))
+        raise TargetError(
+            f"{path} is larger than any report", _EVIDENCE.format(path=shlex.quote(path))
+        )
     return data.removeprefix(_BOM)
 
 
@@ -94,7 +97,7 @@ def _decoded(shown: str, data: bytes, wanted: Any) -> Any:
         if wanted is Report:
             raise _damaged(shown, str(error)) from error
         raise TargetError(
-            f"{shown} is no report of whyhang", _EVIDENCE.format(path=shown)
+            f"{shown} is no report of whyhang", _EVIDENCE.format(path=shlex.quote(shown))
         ) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         if data.lstrip()[:1] == b"{" and b'"verdict"' in data[:4096]:
@@ -102,7 +105,8 @@ def _decoded(shown: str, data: bytes, wanted: Any) -> Any:
                 raise _cut_off(shown, data) from error
             raise _damaged(shown, str(error)) from error
         raise TargetError(
-            f"{shown} is no report of whyhang: it is no JSON", _EVIDENCE.format(path=shown)
+            f"{shown} is no report of whyhang: it is no JSON",
+            _EVIDENCE.format(path=shlex.quote(shown)),
         ) from error
 
 

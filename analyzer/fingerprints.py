@@ -18,9 +18,10 @@ from whyhang.analyzer.facts import (
     Source,
     Variable,
     Who,
+    grouped,
     ranks_in_words,
+    short_host,
 )
-from whyhang.analyzer.job.device import short
 
 _FEW = 3
 
@@ -93,7 +94,7 @@ def values(case: Case, key: str) -> list[Value]:
 def _about(case: Case, who: Who, on_hosts: Mapping[str, Sequence[int]]) -> Sequence[int]:
     """Return the members that a fact is about: a rank, or all on a host."""
     if _is_of_host(who):
-        return on_hosts.get(short(who.host or ""), ())
+        return on_hosts.get(short_host(who.host or ""), ())
     member = case.job.member_of(who)
     return () if member is None else (member.id,)
 
@@ -107,7 +108,7 @@ def _on_hosts(case: Case) -> dict[str, list[int]]:
     members: dict[str, list[int]] = defaultdict(list)
     for member in case.job.members:
         if member.host:
-            members[short(member.host)].append(member.id)
+            members[short_host(member.host)].append(member.id)
     return members
 
 
@@ -143,9 +144,7 @@ def compared(
     key: str, values: Iterable[Value], same: Callable[[str], str] = lambda text: text
 ) -> Difference | None:
     """Compare what members have; None where all have the same."""
-    by_value: dict[str, list[Value]] = defaultdict(list)
-    for value in values:
-        by_value[same(value.build or value.text)].append(value)
+    by_value = grouped(values, lambda value: same(value.build or value.text))
     if len(by_value) < 2:
         return None
     counts = Counter({text: len(own) for text, own in by_value.items()}).most_common()

@@ -9,7 +9,7 @@ number, so there ranks meet by operation (``operations``). Both kinds of evidenc
 from collections.abc import Iterable, Sequence
 
 from whyhang.analyzer.collectives import RecordedCalls
-from whyhang.analyzer.collectives.graph import CallRef, Wait
+from whyhang.analyzer.collectives.waits import CallRef, Wait
 from whyhang.analyzer.facts import Record, Track
 from whyhang.analyzer.job.records import Job
 from whyhang.analyzer.rank_state.progress import progress

@@ -63,8 +63,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         metavar="PROTOCOL",
         help="for speed: pickle the dumps again, as Python does in this protocol (2 to 5)",
     )
+    parser.add_argument(
+        "--subgroups-only",
+        action="store_true",
+        help="for speed: no call over all ranks, so that dumps do not grow with the job",
+    )
     parser.add_argument("--without-torch", action="store_true", help="leave torchfrtrace out")
     options = parser.parse_args(argv)
+    if options.subgroups_only and options.fault == "left-loop":
+        parser.error("--fault left-loop ends in a barrier over all ranks")
     if options.what == "read":
         return _read(options.folder)
     programs = {
@@ -86,7 +93,9 @@ def _speed(programs: dict[str, Callable[[Path], Outcome]], options: argparse.Nam
     for ranks in options.ranks:
         tp, pp = (8, 4) if ranks >= 256 else (2, 2)
         guilty = [ranks // 3]
-        with _dumps(options.fault, ranks, tp, pp, guilty, options.entries) as (folder, job):
+        over_all = not options.subgroups_only
+        made = fr_job.make(options.fault, ranks, tp, pp, guilty, over_all=over_all)
+        with _dumps(made, options.entries) as (folder, job):
             if options.repickled is not None:
                 _repickle(folder, options.repickled)
             size = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
@@ -150,7 +159,7 @@ def _matrix(programs: dict[str, Callable[[Path], Outcome]], entries: int) -> int
         for ranks, tp, pp, guilty in shapes.values():
             if fault in fr_job.BLAMELESS and guilty != [13]:
                 continue
-            with _dumps(fault, ranks, tp, pp, guilty, entries) as (folder, job):
+            with _dumps(fr_job.make(fault, ranks, tp, pp, guilty), entries) as (folder, job):
                 outcomes = {name: run(folder) for name, run in programs.items()}
             shown = ",".join(map(str, sorted(job.guilty))) or "none"
             for name, outcome in outcomes.items():
@@ -168,10 +177,8 @@ def _matrix(programs: dict[str, Callable[[Path], Outcome]], entries: int) -> int
 class _dumps:  # noqa: N801 - reads as a function
     """A folder with the dumps of a job, gone afterwards."""
 
-    def __init__(
-        self, fault: str, ranks: int, tp: int, pp: int, guilty: Sequence[int], entries: int
-    ) -> None:
-        self.job = fr_job.make(fault, ranks, tp, pp, guilty)
+    def __init__(self, job: fr_job.Job, entries: int) -> None:
+        self.job = job
         self.folder = Path(tempfile.mkdtemp(prefix="whyhang-fr-"))
         fr_job.write(self.job, self.folder, entries)
 

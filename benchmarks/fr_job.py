@@ -81,9 +81,18 @@ class Job:
 
 
 def build(
-    world_size: int, tp: int, pp: int, layers: int = LAYERS, microbatches: int = MICROBATCHES
+    world_size: int,
+    tp: int,
+    pp: int,
+    layers: int = LAYERS,
+    microbatches: int = MICROBATCHES,
+    *,
+    over_all: bool = True,
 ) -> Job:
-    """Make a healthy job. ``world_size`` must be a multiple of tp x pp."""
+    """Make a healthy job. ``world_size`` must be a multiple of tp x pp.
+
+    Unless ``over_all``, no call is made over all ranks: then torch does not write that group.
+    """
     dp = world_size // (tp * pp)
     names = iter(range(1, 10**6))
     world = Group("0", "default_pg", tuple(range(world_size)))
@@ -96,10 +105,10 @@ def build(
     job = Job(ranks=[], world=world)
     for number in range(world_size):
         own = of[number]
-        step = list(_step(number, own, world, tp, (layers, microbatches)))
-        job.ranks.append(
-            Rank(rank=number, groups=[world, *own.values()], step=step, program=step * STEPS)
-        )
+        groups = [world, *own.values()] if over_all else [*own.values()]
+        reduced = world if over_all else own["DATA_PARALLEL_GROUP"]
+        step = list(_step(number, own, reduced, tp, (layers, microbatches)))
+        job.ranks.append(Rank(rank=number, groups=groups, step=step, program=step * STEPS))
     return job
 
 
@@ -121,7 +130,7 @@ def _meshes(tp: int, dp: int, pp: int) -> dict[str, list[list[int]]]:
 
 
 def _step(
-    rank: int, own: dict[str, Group], world: Group, tp: int, sizes: tuple[int, int]
+    rank: int, own: dict[str, Group], reduced: Group, tp: int, sizes: tuple[int, int]
 ) -> Iterator[Call]:
     """One training step: forward and backward of each microbatch, then the reductions."""
     tensor, data, pipe = own.values()
@@ -150,7 +159,7 @@ def _step(
             yield Call("send", pipe, (hidden, hidden), "send_backward", peer=before)
     size = (len(data.ranks) * 4096,)
     yield Call("_reduce_scatter_base", data, (size, (4096,)), "reduce_grads", dtype="Float")
-    yield Call("all_reduce", world, ((1,), (1,)), "grad_norm", dtype="Float")
+    yield Call("all_reduce", reduced, ((1,), (1,)), "grad_norm", dtype="Float")
     yield Call("_all_gather_base", data, ((4096,), size), "gather_params")
 
 
@@ -377,11 +386,17 @@ BLAMELESS = frozenset(("healthy", "network-stuck", "few-dumps"))
 
 
 def make(
-    fault: str, world_size: int, tp: int, pp: int, guilty: Sequence[int], where: Where | None = None
+    fault: str,
+    world_size: int,
+    tp: int,
+    pp: int,
+    guilty: Sequence[int],
+    *,
+    over_all: bool = True,
 ) -> Job:
     """Build a job, do something to it, and let it run into its hang."""
-    job = build(world_size, tp, pp)
-    FAULTS[fault](job, guilty, where or Where())
+    job = build(world_size, tp, pp, over_all=over_all)
+    FAULTS[fault](job, guilty, Where())
     job.guilty = frozenset() if fault in BLAMELESS else frozenset(guilty)
     run(job)
     return job

@@ -21,6 +21,7 @@ from whyhang.collectors.stacks import (
     faulthandler,
     gdb,
     handwritten,
+    one_and_others,
     pyspy_json,
     pyspy_text,
     pystack,
@@ -46,6 +47,7 @@ READERS: tuple[Reader, ...] = (
     handwritten.READER,
     sentences.READER,
     accounts.READER,
+    one_and_others.READER,
     TextReader(),
     ClusterReader(),
 )

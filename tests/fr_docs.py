@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
-import io
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 
+import documents
+
 from whyhang.analyzer.facts import Fact, Gap, Track
-from whyhang.analyzer.reading import HEAD_BYTES, Document
-from whyhang.collectors.files import naming
+from whyhang.analyzer.reading import Document
 from whyhang.collectors.flight_recorder.reader import FlightRecorder
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -40,13 +40,7 @@ def pickled(top: Mapping[str, object], entries: Sequence[Mapping[str, object]]) 
 
 def document(data: bytes, path: str = "comm_lib_trace_rank_0") -> Document:
     """Make a document as a folder's reader would."""
-    return Document(
-        path=path,
-        head=data[:HEAD_BYTES],
-        size=len(data),
-        open=lambda: io.BytesIO(data),
-        who=naming.from_path(path),
-    )
+    return documents.document(data, path)
 
 
 def facts(data: bytes, path: str = "comm_lib_trace_rank_0") -> list[Fact]:

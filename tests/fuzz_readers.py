@@ -8,7 +8,6 @@ it starts from.
 
 from __future__ import annotations
 
-import io
 import sys
 import tempfile
 from collections.abc import Callable, Iterable
@@ -20,12 +19,12 @@ except ImportError:
     sys.exit("The fuzzer needs atheris: pip install atheris")
 
 with atheris.instrument_imports(include=["whyhang"]):
+    from documents import document
+
     from whyhang import signatures
     from whyhang.analyzer.collectives import recorded_calls
     from whyhang.analyzer.facts import Gap, Track
-    from whyhang.analyzer.reading import HEAD_BYTES, Document
     from whyhang.collectors import READERS
-    from whyhang.collectors.files.naming import from_path
     from whyhang.collectors.flight_recorder.reader import FlightRecorder
     from whyhang.collectors.logs.scan import LogReader
 
@@ -36,17 +35,6 @@ def forbidden(event: str, arguments: tuple[object, ...]) -> None:
     """Stop at anything that a pickle could be after."""
     if event in {"os.system", "subprocess.Popen", "os.exec", "os.posix_spawn", "pickle.find_class"}:
         raise AssertionError(f"{event} {arguments}")
-
-
-def document(data: bytes, path: str) -> Document:
-    """Make a document as a folder's reader would."""
-    return Document(
-        path=path,
-        head=data[:HEAD_BYTES],
-        size=len(data),
-        open=lambda: io.BytesIO(data),
-        who=from_path(path),
-    )
 
 
 def recorder(data: bytes) -> None:

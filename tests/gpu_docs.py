@@ -7,12 +7,13 @@ and on the fields that NVIDIA documents for each driver generation. The values a
 
 from __future__ import annotations
 
-import io
 import zlib
 from collections.abc import Mapping, Sequence
 
+import documents
+
 from whyhang.analyzer.facts import Fact, Gap, Gpu, Who
-from whyhang.analyzer.reading import HEAD_BYTES, Document, Reader
+from whyhang.analyzer.reading import Document, Reader
 from whyhang.collectors.files.folder import read_documents
 from whyhang.collectors.gpu.nvml import NvmlReader
 from whyhang.collectors.gpu.text import TextReader
@@ -39,14 +40,7 @@ BUSES = ("1B", "43", "52", "61", "9D", "C3", "D1", "DF")
 
 def document(data: str | bytes, path: str = "smi.txt", host: str | None = None) -> Document:
     """Make a document of text."""
-    raw = data if isinstance(data, bytes) else data.encode()
-    return Document(
-        path=path,
-        head=raw[:HEAD_BYTES],
-        size=len(raw),
-        open=lambda: io.BytesIO(raw),
-        who=Who(host=host),
-    )
+    return documents.document(data, path, Who(host=host))
 
 
 def facts(data: str | bytes, path: str = "smi.txt", host: str | None = None) -> list[Fact]:

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import functools
-import io
+import documents
 
 from whyhang.analyzer.facts import Fact, Frame, Gap, StackDump, Who
-from whyhang.analyzer.reading import HEAD_BYTES, Document, Reader
-from whyhang.collectors.files import naming
+from whyhang.analyzer.reading import Document, Reader
 
 
 def document(content: str | bytes, path: str = "stacks.txt", who: Who | None = None) -> Document:
     """Make a document of text, named as if it came from a folder."""
-    data = content.encode() if isinstance(content, str) else content
-    return Document(
-        path=path,
-        head=data[:HEAD_BYTES],
-        size=len(data),
-        open=functools.partial(io.BytesIO, data),
-        who=naming.from_path(path) if who is None else who,
-    )
+    return documents.document(content, path, who)
 
 
 def facts(reader: Reader, content: str | bytes, path: str = "stacks.txt") -> list[Fact]:

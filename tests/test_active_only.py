@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import pickle
 
 import pytest
+from documents import document
 from fr_docs import entry, header, open_entry, pickled, status, tracks
 
 from whyhang.analyzer.collectives import Verdict, recorded_calls
 from whyhang.analyzer.facts import CallState, Track
-from whyhang.analyzer.reading import HEAD_BYTES, Document
-from whyhang.collectors.files import naming
 from whyhang.collectors.flight_recorder.reader import FlightRecorder
 
 RING = (("0", "default_pg", (0, 1, 2, 3)), ("1", "mesh_cp", (0, 1, 2, 3)))
@@ -119,12 +117,9 @@ def over_nccl(written_at: float | None, pauses: float, open_for: float = 0.0) ->
     created = int((last - open_for) * SECOND)
     entries.append(open_entry(39, time_created_ns=created))
     data = pickled(header(), entries)
-    path = "comm_lib_trace_rank_0"
-    document = Document(
-        path=path, head=data[:HEAD_BYTES], size=len(data), open=lambda: io.BytesIO(data),
-        who=naming.from_path(path), taken_at=None if written_at is None else last + written_at,
-    )  # fmt: skip
-    (read,) = (fact for fact in FlightRecorder().read(document) if isinstance(fact, Track))
+    taken_at = None if written_at is None else last + written_at
+    dump = document(data, "comm_lib_trace_rank_0", taken_at=taken_at)
+    (read,) = (fact for fact in FlightRecorder().read(dump) if isinstance(fact, Track))
     return read
 
 

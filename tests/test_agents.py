@@ -11,9 +11,9 @@ from small_jobs import frames
 from whyhang.analyzer.align import align
 from whyhang.analyzer.facts import Agent, Fact, Process, Role, Source, StackDump, Thread, Trust, Who
 from whyhang.analyzer.findings.diagnose import diagnose
-from whyhang.analyzer.job.hosts import expand, hosts_of_ranks, other_hosts
 from whyhang.analyzer.job.identify import identify
 from whyhang.analyzer.job.launch import plan_of
+from whyhang.analyzer.job.slurm_hosts import expand, hosts_of_ranks, other_hosts
 from whyhang.analyzer.report import Report
 from whyhang.collectors.live.probes.store_rendezvous import readable
 from whyhang.signatures import load

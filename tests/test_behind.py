@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from test_waits import STARTED, dump, process, thread
 
+from whyhang.analyzer.facts import ThreadState, replace
+from whyhang.analyzer.rank_state.motion import Moved, motion_of_thread
 from whyhang.analyzer.stacks import BLOCKED_POOL, PROCESS_POOL, Scope, WaitKind, place_of
 from whyhang.signatures.frames import TABLE
 
@@ -68,6 +71,50 @@ def test_a_server_stands_where_the_call_does_that_it_serves() -> None:
     assert found.user is not None
     assert found.user.function == "push"
     assert alone.scope is Scope.RANKS
+
+
+def test_a_server_at_work_on_a_call_is_at_work() -> None:
+    """A worker computes what another rank asked for, while its program is at its end."""
+    main = thread(
+        "wait (threading.py:327)",
+        f"_all_gather ({RPC}api.py:257)",
+        f"shutdown ({RPC}api.py:382)",
+        "main (train.py:17)",
+    )
+    served = thread("observe (train.py:6)", f"_run_function ({RPC}internal.py:209)", tid=11)
+    at_work = replace(served, active=True)
+    held = thread(
+        "wait (threading.py:327)",
+        "push (train.py:6)",
+        f"_run_function ({RPC}internal.py:209)",
+        tid=12,
+    )
+
+    assert place_of(dump(main, at_work), process(), TABLE).kind is WaitKind.WORK
+    assert place_of(dump(main, at_work, held), process(), TABLE).kind is WaitKind.LOCK
+
+
+@pytest.mark.parametrize(
+    ("ticks", "there", "moved"),
+    [((5, 55), True, Moved.IN_PLACE), ((5, 5), True, Moved.STILL), ((5, 5), False, Moved.ON)],
+)
+def test_a_thread_beside_the_main_one_has_its_own_motion(
+    ticks: tuple[int, int],
+    there: bool,
+    moved: Moved,
+) -> None:
+    """Its CPU time tells, and that it was not there before."""
+    served = thread("observe (train.py:6)", f"_run_function ({RPC}internal.py:209)", tid=11)
+    main = thread("shutdown (train.py:17)")
+    dumps = (dump(main, served) if there else dump(main), dump(main, served))
+    processes = tuple(
+        process(
+            taken_at=float(look), threads=(ThreadState(tid=11, name="", state="S", cpu_ticks=used),)
+        )
+        for look, used in enumerate(ticks)
+    )
+
+    assert motion_of_thread(11, dumps, processes).moved is moved
 
 
 def test_a_thread_that_is_joined_and_waits_for_work_is_pointed_at() -> None:

@@ -8,6 +8,7 @@ import json
 import tarfile
 from pathlib import Path
 
+import documents
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -72,9 +73,7 @@ EXCERPT = Excerpt(file="t.py", first_line=3, lines=('print("x")', ""))
 
 def document(data: bytes, path: str = "h/processes.look0.json") -> Document:
     """Make a document of bytes."""
-    return Document(
-        path=path, head=data[:1024], size=len(data), open=lambda: io.BytesIO(data), who=Who()
-    )
+    return documents.document(data, path, Who())
 
 
 def read(data: bytes) -> list[Fact]:

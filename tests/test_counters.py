@@ -85,6 +85,35 @@ def test_two_operations_and_two_steps_are_one_story() -> None:
     assert causes == [("in-another-step", (1,))]
 
 
+RECV = """
+recv (torch/distributed/distributed_c10d.py:2400)
+wrapper (torch/distributed/c10d_logger.py:83)
+train (train.py:38)
+<module> (train.py:60)
+"""
+PIPELINE = """
+_wait_batch_p2p (torch/distributed/pipelining/schedules.py:120)
+train (train.py:38)
+<module> (train.py:60)
+"""
+
+
+@pytest.mark.parametrize(
+    ("stack", "says"),
+    [
+        (RECV, "Rank 2 waits to receive, and no rank sends: ranks 0-1 are in barrier"),
+        (PIPELINE, "Rank 2 waits in the pipeline's sends and receives, and no other rank"),
+    ],
+)
+def test_who_waits_for_a_message_was_left_behind(stack: str, says: str) -> None:
+    """The rank in an earlier step waits for one that has gone on: it has skipped nothing."""
+    stacks = {0: BARRIER, 1: BARRIER, 2: stack}
+    finding = _job({0: "i=9", 1: "i=9", 2: "i=2"}, stacks).findings[0]
+
+    assert (finding.category, finding.culprit_ranks) == ("p2p-mismatch", None)
+    assert finding.title.startswith(says)
+
+
 def test_only_steps_are_kept_of_the_variables() -> None:
     """Whole numbers with the name of a step, in the user's own frames of the main thread."""
     variables = {

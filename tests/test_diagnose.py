@@ -86,6 +86,59 @@ def test_a_rank_past_the_loop_is_uneven_inputs() -> None:
     assert finding.culprit_ranks == (2,)
 
 
+@pytest.mark.parametrize(
+    ("head", "category"),
+    [
+        ("    for batch in loader(rank, world):", "uneven-inputs"),
+        ("    for parameter in model.parameters():", "collective-mismatch"),
+        ("    if rank == 2:", "collective-mismatch"),
+    ],
+)
+def test_a_rank_still_in_a_loop_over_data_has_more_of_it(head: str, category: str) -> None:
+    """The many are in the barrier behind the loop: the one that is still inside is named."""
+    in_loop = ALL_REDUCE.replace("train (train.py:40)", "main (train.py:40)")
+    source = (
+        Excerpt(file="train.py", first_line=39, lines=(head, "        dist.all_reduce(grad)")),
+        Excerpt(file="train.py", first_line=55, lines=("    dist.barrier()",)),
+    )
+    facts = still({0: BARRIER, 1: BARRIER, 2: in_loop, 3: BARRIER})
+
+    finding = report_of([*facts, *source]).findings[0]
+
+    assert (finding.category, finding.culprit_ranks) == (category, (2,))
+
+
+@pytest.mark.parametrize(("others", "culprits"), [(2, (2,)), (1, None)])
+def test_a_rank_that_compiles_alone_is_told_apart(
+    others: int, culprits: tuple[int, ...] | None
+) -> None:
+    """A collective made while compiling meets no call of ranks that have compiled before."""
+    compiling = BROADCAST.replace(
+        "train (train.py:42)",
+        "tuned (train.py:12)\n_compile (torch/_dynamo/convert_frame.py:900)\ntrain (train.py:42)",
+    )
+    facts = still({**dict.fromkeys(range(others), ALL_REDUCE), others: compiling})
+
+    finding = report_of(facts).findings[0]
+
+    assert (finding.category, finding.culprit_ranks) == ("compile-divergence", culprits)
+    assert "compiling alone and waits in broadcast at tuned (train.py:12)" in finding.title
+
+
+def test_a_debugger_of_the_programs_own_is_one() -> None:
+    """A class made from Pdb waits for somebody to connect; no library's frame tells."""
+    waits = """
+accept (socket.py:294)
+RemotePdb.__init__ (train.py:12)
+check (train.py:22)
+<module> (train.py:60)
+"""
+    finding = report_of(still({0: ALL_REDUCE, 1: ALL_REDUCE, 2: waits})).findings[0]
+
+    assert (finding.category, finding.culprit_ranks) == ("rank-stopped", (2,))
+    assert "in a debugger" in finding.title
+
+
 def test_without_the_source_a_barrier_further_down_is_a_mismatch() -> None:
     """The barrier may be the bug itself: nothing is said of a loop that nobody saw."""
     in_loop = ALL_REDUCE.replace("train (train.py:40)", "main (train.py:40)")

@@ -8,7 +8,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whyhang.analyzer.collectives.graph import CallRef, Wait, cycles, roots
+from whyhang.analyzer.collectives.waits import CallRef, Wait, cycles, roots
 
 
 def wait(waiter: int, *on: int, call: str = "all_reduce", certain: bool = True) -> Wait:

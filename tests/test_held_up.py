@@ -8,6 +8,7 @@ from small_jobs import (
     BARRIER,
     BROADCAST,
     ELSEWHERE,
+    case_of,
     dump,
     frames,
     process,
@@ -15,6 +16,7 @@ from small_jobs import (
     still,
 )
 
+from whyhang.analyzer.commands.questions import still_beside_others
 from whyhang.analyzer.facts import (
     Excerpt,
     Fact,
@@ -261,13 +263,13 @@ main (train.py:52)
 """
 
 
-def mesh(*, later: int, together: bool) -> list[Fact]:
+def mesh(later: tuple[int, int], *, together: bool) -> list[Fact]:
     """Let ranks 1 and 3 wait, and 0 and 2 go on from step 20; ``together``: seen in all_reduce."""
     facts = still({1: ALL_REDUCE, 3: BROADCAST}, world=4)
     for rank in (0, 2):
         for look, text in enumerate((ALL_REDUCE if together else SLEEPS, SLEEPS)):
             facts += [process(rank, look=look, woke=9 * look), dump(rank, text, look=look)]
-    steps = {0: (20, later), 1: (16, 16), 2: (20, later), 3: (15, 15)}
+    steps = {0: (20, later[0]), 1: (16, 16), 2: (20, later[1]), 3: (15, 15)}
     for rank, values in steps.items():
         who = Who(rank=rank, trust=Trust.CONTENT, pid=1000 + rank)
         facts += [
@@ -284,24 +286,38 @@ def mesh(*, later: int, together: bool) -> list[Fact]:
     return facts
 
 
-def test_ranks_that_go_on_leave_one_behind() -> None:
-    """Half of a mesh goes on: who counted least is in a call that the others did not make."""
-    report = report_of(mesh(later=90, together=True))
+@pytest.mark.parametrize("together", [True, False])
+def test_ranks_that_go_on_leave_one_behind(together: bool) -> None:
+    """Half of a mesh goes on: who counted least is in a call that the others did not make.
+
+    That those make calls with each other is seen, or told by counts that stay alike.
+    """
+    report = report_of(mesh((90, 89), together=together))
     first = report.findings[0]
 
     assert (report.verdict, first.signature, first.culprit_ranks) == ("hung", "left-behind", (3,))
     assert first.affected_ranks == (1,)
     assert "step=15" in first.title
     assert "ranks 0,2 have gone on to step=90" in first.title
+    assert {rank.rank: rank.activity for rank in report.ranks}[0] != "running in place"
 
 
-@pytest.mark.parametrize(("later", "together"), [(20, True), (90, False)])
+def test_steps_are_asked_for_until_those_who_stand_have_told_theirs() -> None:
+    """Whose steps were counted before is no reason to leave the others."""
+    facts = mesh((90, 89), together=True)
+    of_the_ahead = [f for f in facts if not isinstance(f, LoopCounter) or f.who.rank in {0, 2}]
+
+    assert len(still_beside_others(case_of(of_the_ahead))) == 4
+    assert not still_beside_others(case_of(facts))
+
+
+@pytest.mark.parametrize(("later", "together"), [((20, 20), True), ((90, 60), False)])
 def test_ranks_that_do_not_go_on_together_leave_nobody_behind(
-    later: int,
+    later: tuple[int, int],
     together: bool,
 ) -> None:
     """Counters that stand still, or loops of work that each does alone, tell nothing."""
-    report = report_of(mesh(later=later, together=together))
+    report = report_of(mesh(later, together=together))
 
     assert all(finding.signature != "left-behind" for finding in report.findings)
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import io
 from pathlib import Path
 
 import pytest
+from documents import document
 from fr_docs import entry, facts, gaps, header, open_entry, pickled
 from test_recorded_calls import OPEN, call, only, stuck_at, track
 
 from whyhang.analyzer.collectives import Verdict, recorded_calls
 from whyhang.analyzer.commands.diagnose import report_on
 from whyhang.analyzer.facts import Call, Track
-from whyhang.analyzer.reading import HEAD_BYTES, Document
-from whyhang.collectors.files import naming
 from whyhang.collectors.flight_recorder.reader import FlightRecorder
 
 SECOND = 1_000_000_000
@@ -179,12 +177,8 @@ def gloo_dump(calls: int, *, pause: float, status: int | None = None, first_pg: 
 
 
 def track_of(data: bytes, written_at: float | None = None) -> Track:
-    path = "comm_lib_trace_rank_0"
-    document = Document(
-        path=path, head=data[:HEAD_BYTES], size=len(data), open=lambda: io.BytesIO(data),
-        who=naming.from_path(path), taken_at=written_at,
-    )  # fmt: skip
-    tracks = [fact for fact in FlightRecorder().read(document) if isinstance(fact, Track)]
+    dump = document(data, "comm_lib_trace_rank_0", taken_at=written_at)
+    tracks = [fact for fact in FlightRecorder().read(dump) if isinstance(fact, Track)]
     return tracks[0]
 
 

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 from fake_proc import FakeProc
-from small_jobs import ALL_REDUCE, BARRIER, report_of, still
+from small_jobs import ALL_REDUCE, BARRIER, ELSEWHERE, report_of, still
 
 from whyhang.analyzer.facts import Fact, LockWait, Process, replace
 from whyhang.collectors.live.open_files import (
     lock_holders,
     lock_wait,
     locked_files,
+    locks_of_others,
     positions,
 )
 
@@ -189,6 +190,43 @@ def test_of_two_holders_none_is_taken() -> None:
     facts = holding(holding(facts, 1, "/cache/a.lock"), 2, "/cache/b.lock")
 
     assert report_of(facts).findings[0].signature == "stale-lock-file"
+
+
+def test_a_file_that_a_stranger_has_locked_is_found_by_its_inode(tmp_path: Path) -> None:
+    """A rank that polls for a lock waits for the process that has one on a file it has open."""
+    fake = FakeProc(tmp_path)
+    fake.add(4711, 1, "python old_run.py")
+    fake.add(7, 1, "python train.py")
+    for name, target, inode in (("3", "/a/labels.db", 2162783), ("4", "/a/data.bin", 5)):
+        for folder in ("fd", "fdinfo"):
+            (tmp_path / "7" / folder).mkdir(exist_ok=True)
+        (tmp_path / "7" / "fd" / name).symlink_to(target)
+        (tmp_path / "7" / "fdinfo" / name).write_text(f"pos:\t7\nino:\t{inode}\n")
+    wait = LockWait(holder_pid=4711, holder="python old_run.py", path="/a/labels.db")
+
+    assert locks_of_others(fake.host(), TABLE, (7, 4711)) == {7: [wait]}
+
+
+@pytest.mark.parametrize(
+    ("stack", "signature"), [(POLLING, "file-lock-held-elsewhere"), (ELSEWHERE, None)]
+)
+def test_who_polls_for_a_lock_waits_for_a_stranger_that_has_it(
+    stack: str, signature: str | None
+) -> None:
+    """Only who polls waits for a lock: having a file open that another has locked is nothing."""
+    lock = LockWait(holder_pid=77, holder="python viewer.py", path="/a/labels.db")
+    facts = [
+        replace(fact, locked_by_others=(lock,))
+        if isinstance(fact, Process) and fact.who.rank == 1
+        else fact
+        for fact in still({0: BARRIER, 1: stack, 2: BARRIER})
+    ]
+
+    findings = report_of(facts).findings
+
+    assert findings[0].culprit_ranks == (1,)
+    assert (findings[0].signature == "file-lock-held-elsewhere") is (signature is not None)
+    assert ("/a/labels.db" in findings[0].title) is (signature is not None)
 
 
 SHARED = """

@@ -321,6 +321,20 @@ CASES: dict[str, tuple[dict[int | None, str], str, tuple[int, ...] | None]] = {
         "coordination-barrier",
         (2, 5),
     ),
+    "the tasks that did not come to the barrier at which they connect": (
+        {
+            None: raised("jaxlib.xla_extension.XlaRuntimeError: DEADLINE_EXCEEDED: no barrier")
+            + "Barrier timed out. Barrier_id: PjRT_Client_Connect. Timed out task names:\n"
+            "/job:jax_worker/replica:0/task:1\n/job:jax_worker/replica:0/task:3\n"
+        },
+        "coordination-tasks-never-came",
+        (1, 3),
+    ),
+    "nobody, if a collective of a library failed in an exception": (
+        {0: raised("RuntimeError: InnerRunOpApi: HcclBroadcast, error code is 9")},
+        "hccl-call-failed",
+        None,
+    ),
     "the rank that the world size has no place for": (
         {
             None: "".join(

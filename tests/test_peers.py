@@ -8,7 +8,7 @@ import pytest
 from stack_docs import facts
 
 from whyhang.analyzer.collectives import Verdict, recorded_calls
-from whyhang.analyzer.collectives.graph import CallRef, Wait
+from whyhang.analyzer.collectives.waits import CallRef, Wait
 from whyhang.analyzer.facts import Call, CallState, Group, Source, Track, Trust, Who
 from whyhang.collectors.stacks import pyspy_text
 from whyhang.collectors.stacks.pyspy_json import peers_only

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import pytest
 
 from whyhang.analyzer.collectives import CallFinding, RecordedCalls, Verdict, recorded_calls
-from whyhang.analyzer.collectives.graph import Wait
+from whyhang.analyzer.collectives.waits import Wait
 from whyhang.analyzer.facts import (
     Call,
     CallState,

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import json
 
 import pytest
-from small_jobs import BARRIER, BROADCAST, ELSEWHERE, report_of, still
+from documents import document
+from small_jobs import ALL_REDUCE, BARRIER, BROADCAST, ELSEWHERE, report_of, still
 
-from whyhang.analyzer.facts import Fact, RootArgument, Source, Trust, Who
-from whyhang.analyzer.reading import Document
+from whyhang.analyzer.facts import Fact, RootArgument, Source, Trust, Who, replace
 from whyhang.collectors.stacks.pyspy_json import READER, peers_only
 
 C10D = "/opt/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py"
@@ -54,6 +53,27 @@ def test_where_none_is_in_the_majority_none_is_blamed(roots: tuple[int, ...]) ->
     assert "from rank 0" in finding.title
 
 
+@pytest.mark.parametrize(("op", "culprits"), [("scatter", (3,)), ("broadcast", None)])
+def test_who_means_a_root_that_has_gone_on_is_to_blame(
+    op: str, culprits: tuple[int, ...] | None
+) -> None:
+    """Rank 0 scatters and waits for rank 3, which means rank 1: that one is elsewhere.
+
+    In a broadcast it may have done its part, and another one not have passed it on.
+    """
+    stacks = {
+        rank: BROADCAST.replace("broadcast", op) if rank in {0, 3} else ALL_REDUCE
+        for rank in range(4)
+    }
+    calls = [replace(takes_for_root(rank, root), op=op) for rank, root in ((0, 0), (3, 1))]
+
+    report = report_of([*still(stacks), *calls])
+    finding = next(f for f in report.findings if f.signature == "root-differs")
+
+    assert finding.culprit_ranks == culprits
+    assert f"rank 3 in {op} from rank 1" in finding.title
+
+
 def test_groups_with_a_sender_each_do_not_disagree() -> None:
     """Two groups of two, each in a broadcast of its own first rank, is how meshes work."""
     findings = report_of(job(0, 0, 2, 2, in_default_group=False)).findings
@@ -87,15 +107,9 @@ def test_the_root_is_read_from_the_arguments_of_torchs_own_frame() -> None:
     local = [{"name": "src", "repr": "3"}, {"name": "group", "repr": "None"}]
     frame = {"name": "broadcast", "filename": C10D, "line": 9, "locals": local}
     kept = peers_only(json.dumps([{"pid": 7, "frames": [frame]}]).encode())
-    document = Document(
-        path="rank1.json",
-        head=kept,
-        size=len(kept),
-        open=lambda: io.BytesIO(kept),
-        who=Who(rank=1, trust=Trust.ENVIRONMENT),
-    )
+    dump = document(kept, "rank1.json", Who(rank=1, trust=Trust.ENVIRONMENT))
 
-    assert READER.sniff(document)
-    (call,) = READER.read(document)
+    assert READER.sniff(dump)
+    (call,) = READER.read(dump)
     assert isinstance(call, RootArgument)
     assert (call.op, call.root, call.in_default_group) == ("broadcast", 3, True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import io
 import re
 import string
 import subprocess
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import regex
+from documents import document
 
 from whyhang import signatures
 from whyhang.analyzer import queries
@@ -23,7 +23,6 @@ from whyhang.analyzer.facts import NOBODY, LogLine
 from whyhang.analyzer.findings.signature import Kind, Signature
 from whyhang.analyzer.findings.signature_toml import NAMES
 from whyhang.analyzer.queries.log import Blames, Log
-from whyhang.analyzer.reading import Document
 from whyhang.analyzer.report import CATEGORIES
 from whyhang.analyzer.reports.finding import is_command
 from whyhang.collectors.logs.engine.needle import needle_of
@@ -326,13 +325,10 @@ def test_a_cause_leaves_the_lines_of_others_alone() -> None:
 def test_the_scanner_finds_every_example() -> None:
     """All examples in one file, read in one pass by the real log reader, are all found."""
     examples = [(s, line) for s in WITH_LOGS for line in s.matches]
-    data = "\n".join(line for _, line in examples).encode()
-    document = Document(
-        path="all.log", head=data, size=len(data), open=lambda: io.BytesIO(data), who=NOBODY
-    )
+    text = "\n".join(line for _, line in examples)
     reader = LogReader(pattern for s in WITH_LOGS for pattern in s.searched)
 
-    facts = list(reader.read(document))
+    facts = list(reader.read(document(text, "all.log", NOBODY)))
 
     matched = {pattern for fact in facts if isinstance(fact, LogLine) for pattern in fact.matched}
     lost = {s.id for s, _ in examples} - {s.id for s in WITH_LOGS if matched & {*s.patterns}}

@@ -11,7 +11,7 @@ recorder, watchdog lines, fingerprints, NCCL counters, RAS, stacks). On the way 
 * ``findings`` and its neighbours: what became of each call, and through whom.
 """
 
-from whyhang.analyzer.collectives.finding import CallFinding, Quote, Side, Verdict
+from whyhang.analyzer.collectives.call_finding import CallFinding, Quote, Side, Verdict
 from whyhang.analyzer.collectives.groups import Disagreement
 from whyhang.analyzer.collectives.pending import Position
 from whyhang.analyzer.collectives.recorded_calls import RecordedCalls, recorded_calls

@@ -2,8 +2,7 @@
 
 from collections.abc import Collection, Iterable, Sequence
 
-from whyhang.analyzer.collectives.finding import Quote
-from whyhang.analyzer.collectives.graph import Cycle, Root, Wait, cycles, roots
+from whyhang.analyzer.collectives.call_finding import Quote
 from whyhang.analyzer.collectives.groups import JobCalls
 from whyhang.analyzer.collectives.p2p import PendingP2P, p2p_waits, pending_p2p
 from whyhang.analyzer.collectives.pending import Pending, PendingCall, Position
@@ -13,6 +12,7 @@ from whyhang.analyzer.collectives.pending_collectives import (
     collective_waits,
     pending_collectives,
 )
+from whyhang.analyzer.collectives.waits import Cycle, Root, Wait, cycles, roots
 from whyhang.analyzer.facts import Record
 
 

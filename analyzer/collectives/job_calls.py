@@ -26,6 +26,7 @@ from whyhang.analyzer.facts import (
     Group,
     Source,
     Track,
+    grouped,
     replace,
     spaced,
 )
@@ -234,10 +235,7 @@ def _not_alone(names: Mapping[Key, str]) -> list[Key]:
 
 
 def _progress_of_ranks(tracks: Sequence[Track]) -> dict[int, GroupProgress]:
-    by_rank: dict[int, list[Track]] = defaultdict(list)
-    for track in tracks:
-        by_rank[_rank(track)].append(track)
-    progress = {rank: _progress(rank, own) for rank, own in by_rank.items()}
+    progress = {rank: _progress(rank, own) for rank, own in grouped(tracks, _rank).items()}
     if not any(own.p2p for own in progress.values()):
         return progress
     return {

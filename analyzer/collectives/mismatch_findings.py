@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from whyhang.analyzer.collectives import words
+from whyhang.analyzer.collectives.call_finding import CallFinding, Quote, Side, Verdict
 from whyhang.analyzer.collectives.call_graph import CallGraph
 from whyhang.analyzer.collectives.divergence import divergences, left_routine
-from whyhang.analyzer.collectives.finding import CallFinding, Quote, Side, Verdict
 from whyhang.analyzer.collectives.mismatch import Mismatch, Variant
 from whyhang.analyzer.collectives.pending import call_ref, quote_of, site_of
 from whyhang.analyzer.collectives.pending_collectives import PendingCollective

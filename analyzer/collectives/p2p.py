@@ -8,11 +8,11 @@ to a rank goes with the first unfinished receive of that rank from here.
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from whyhang.analyzer.collectives.graph import Wait
 from whyhang.analyzer.collectives.groups import JobCalls
 from whyhang.analyzer.collectives.pending import IssuedCall, Pending, PendingCall
 from whyhang.analyzer.collectives.sequences import p2p_of
-from whyhang.analyzer.facts import Call, CallState, Frame, replace
+from whyhang.analyzer.collectives.waits import Wait
+from whyhang.analyzer.facts import Call, CallState, Frame, grouped, replace
 
 MAX_STUDIED = 16
 """Ranks whose whole recorder is read for the peers that they used to have."""
@@ -81,9 +81,7 @@ def pending_p2p(job: JobCalls, pending: Pending, known: Collection[int]) -> tupl
 
 def p2p_waits(p2p: Iterable[PendingP2P]) -> tuple[Wait, ...]:
     """Return the waits of everyone who is in a send or a receive."""
-    by_rank: dict[int, list[PendingP2P]] = defaultdict(list)
-    for each in p2p:
-        by_rank[each.rank].append(each)
+    by_rank = grouped(p2p, lambda each: each.rank)
     return tuple(wait for own in by_rank.values() for wait in _waits(own))
 
 
@@ -141,11 +139,8 @@ def changed_peer(job: JobCalls, rank: int) -> bool:
     receive that was meant for another.
     """
     for calls in _p2p_of_rank(job, rank):
-        by_stack: dict[Stack, list[Call]] = defaultdict(list)
-        for call in calls:
-            if call.frames:
-                by_stack[call.op, call.frames].append(call)
-        for alike in by_stack.values():
+        known = (call for call in calls if call.frames)
+        for alike in grouped(known, lambda call: (call.op, call.frames)).values():
             first = next((c for c in alike if c.state is not CallState.COMPLETED), None)
             for last in (first, alike[-1]):
                 usual = {call.peer for call in alike if call is not last}

@@ -1,9 +1,9 @@
 """Findings about sends and receives."""
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 
 from whyhang.analyzer.collectives import words
+from whyhang.analyzer.collectives.call_finding import CallFinding, Side, Verdict
 from whyhang.analyzer.collectives.call_graph import CallGraph, merged
 from whyhang.analyzer.collectives.divergence import (
     MAX_RANKS,
@@ -11,14 +11,14 @@ from whyhang.analyzer.collectives.divergence import (
     divergences,
     left_routine,
 )
-from whyhang.analyzer.collectives.finding import CallFinding, Side, Verdict
-from whyhang.analyzer.collectives.graph import Cycle, Root
 from whyhang.analyzer.collectives.p2p import (
     PendingP2P,
     in_unclosed_batch,
     receives_from_wrong_peer,
     wrong_peers,
 )
+from whyhang.analyzer.collectives.waits import Cycle, Root
+from whyhang.analyzer.facts import grouped
 
 MAX_SHOWN = 4
 MAX_STUDIED = 4
@@ -111,9 +111,7 @@ def not_answered(
 
 def stuck_p2p(graph: CallGraph, roots: Sequence[Root]) -> CallFinding | None:
     """Return the finding on calls that both sides have posted, or whose peer left no record."""
-    by_rank: dict[int, list[PendingP2P]] = defaultdict(list)
-    for each in graph.p2p:
-        by_rank[each.rank].append(each)
+    by_rank = grouped(graph.p2p, lambda each: each.rank)
     members = [root.member for root in roots if root.member in by_rank]
     if not members:
         return None

@@ -9,9 +9,9 @@ rank one pending call per group.
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from whyhang.analyzer.collectives.graph import CallRef
 from whyhang.analyzer.collectives.groups import Disagreement, GroupCalls, GroupProgress, JobCalls
 from whyhang.analyzer.collectives.mismatch import family
+from whyhang.analyzer.collectives.waits import CallRef
 from whyhang.analyzer.facts import Call, CallState, Frame, Record, Source
 from whyhang.analyzer.stacks.usercode import user_frame
 

@@ -8,10 +8,10 @@ it, and those of whom nothing is known. From that follow the waits.
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from whyhang.analyzer.collectives.graph import CallRef, Wait
 from whyhang.analyzer.collectives.groups import GroupCalls, GroupProgress
 from whyhang.analyzer.collectives.mismatch import ROOTED, Mismatch, find_mismatch
 from whyhang.analyzer.collectives.pending import Pending, PendingCall, call_ref
+from whyhang.analyzer.collectives.waits import CallRef, Wait
 from whyhang.analyzer.facts import Call, CallState, Frame, Record, replace
 
 WORLD = "default_pg"

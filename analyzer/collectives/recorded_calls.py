@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 
-from whyhang.analyzer.collectives import findings
+from whyhang.analyzer.collectives import call_findings
+from whyhang.analyzer.collectives.call_finding import CallFinding, Verdict
 from whyhang.analyzer.collectives.call_graph import call_graph
 from whyhang.analyzer.collectives.consistency import consistent_calls, in_motion
-from whyhang.analyzer.collectives.finding import CallFinding, Verdict
-from whyhang.analyzer.collectives.graph import Wait
 from whyhang.analyzer.collectives.groups import Disagreement, GroupCalls
 from whyhang.analyzer.collectives.pending import Position, pending_calls, positions_of
+from whyhang.analyzer.collectives.waits import Wait
 from whyhang.analyzer.facts import Group, Record, Track
 
 
@@ -47,7 +47,7 @@ def recorded_calls(
     graph = call_graph(job, pending, positions, waits)
     moving = in_motion(job)
     return RecordedCalls(
-        findings=(findings.in_motion(job),) if moving else findings.find(graph),
+        findings=(call_findings.in_motion(job),) if moving else call_findings.find(graph),
         waits=() if moving else graph.waits,
         positions=positions,
         groups=job.groups,

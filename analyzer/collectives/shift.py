@@ -6,7 +6,7 @@ two shows whether one of them left a call out.
 
 from collections.abc import Callable, Mapping
 
-from whyhang.analyzer.collectives.finding import Verdict
+from whyhang.analyzer.collectives.call_finding import Verdict
 from whyhang.analyzer.collectives.mismatch import elements, family
 from whyhang.analyzer.facts import Call, Frame, Record
 from whyhang.analyzer.stacks.usercode import Origin, origin, user_frame

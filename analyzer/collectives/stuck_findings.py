@@ -5,14 +5,14 @@ from collections.abc import Mapping, Sequence
 
 from whyhang.analyzer.collectives import words
 from whyhang.analyzer.collectives.arrivals import late_arrivals
+from whyhang.analyzer.collectives.call_finding import CallFinding, Side, Verdict
 from whyhang.analyzer.collectives.call_graph import CallGraph, merged
 from whyhang.analyzer.collectives.divergence import Divergence, divergences, left_routine
-from whyhang.analyzer.collectives.finding import CallFinding, Side, Verdict
-from whyhang.analyzer.collectives.graph import CallRef, Cycle, Root
 from whyhang.analyzer.collectives.mismatch import ROOTED
 from whyhang.analyzer.collectives.p2p import changed_peer
 from whyhang.analyzer.collectives.pending import Position
 from whyhang.analyzer.collectives.pending_collectives import PendingCollective
+from whyhang.analyzer.collectives.waits import CallRef, Cycle, Root
 from whyhang.analyzer.facts import replace
 
 

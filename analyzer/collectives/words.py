@@ -2,12 +2,12 @@
 
 from collections.abc import Collection, Sequence
 
+from whyhang.analyzer.collectives.call_finding import Side, Verdict
 from whyhang.analyzer.collectives.divergence import Divergence
-from whyhang.analyzer.collectives.finding import Side, Verdict
-from whyhang.analyzer.collectives.graph import CallRef, Link
 from whyhang.analyzer.collectives.p2p import PendingP2P
 from whyhang.analyzer.collectives.pending import IssuedCall, Position
 from whyhang.analyzer.collectives.shift import Shift
+from whyhang.analyzer.collectives.waits import CallRef, Link
 from whyhang.analyzer.facts import Frame, ranks_in_words
 from whyhang.analyzer.stacks.usercode import short
 

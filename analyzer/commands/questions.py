@@ -12,6 +12,7 @@ from whyhang.analyzer.facts import LoopCounter, Record
 from whyhang.analyzer.queries.moving import stragglers
 from whyhang.analyzer.rank_state.long_steps import needed
 from whyhang.analyzer.rank_state.motion import Moved
+from whyhang.analyzer.rank_state.progress import step_counters
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.stacks import WaitKind, undecided
 from whyhang.analyzer.wording.describe import busy_worker
@@ -74,7 +75,7 @@ def questions(*, several_snapshots: bool, native: bool) -> list[Question]:
     turn = Question(open_for=in_an_endless_step, take=lambda job, pids: job.counters(pids))
     slow = Question(open_for=with_a_slow_rank, take=lambda job, _: job.look_more(SURE_SNAPSHOTS))
     return [
-        *((late, paced, beside, naps, pace) if several_snapshots else ()),
+        *((paced, late, beside, naps, pace) if several_snapshots else ()),
         *((*[long] * WATCHES, turn, turn) if several_snapshots else ()),
         *(peer, step),
         *((wait,) if native else ()),
@@ -117,15 +118,17 @@ def late_but_on_the_way(case: Case) -> list[int]:
 
 
 def asleep_by_turns(case: Case) -> list[int]:
-    """List the ranks that others wait for and that sleep, but ran in between.
+    """List the ranks that others wait for and that sleep, but ran in between, and who waits.
 
-    They may poll for something, or be in a loop that goes on without the others.
+    They may poll for something, or be in a loop that goes on without the others; or their step
+    takes naps. One that spins in its wait for them shows by its variables alone that it had an
+    answer.
     """
     if case.graph.progress or not case.graph.operations:
         return []
     ran = {Moved.IN_PLACE, Moved.STIRRED}
     lagging = [case.states[number] for number in case.graph.lagging]
-    return [
+    asleep = [
         state.member
         for state in lagging
         if state.status is Status.BLOCKED
@@ -133,19 +136,24 @@ def asleep_by_turns(case: Case) -> list[int]:
         and state.place.kind is WaitKind.SLEEP
         and state.motion.moved in ran
     ]
+    return [*asleep, *case.graph.waiting] if asleep else []
 
 
 def still_beside_others(case: Case) -> list[int]:
-    """List all ranks if the job moves, and one that waits did not run at all meanwhile."""
+    """List all ranks if the job moves, and one that waits did not run at all meanwhile.
+
+    Not once the steps of such a rank were counted.
+    """
     waits = {Status.WAITING, Status.MAYBE}
-    still = any(s.status in waits and s.motion.moved is Moved.STILL for s in case.states)
-    return _all_if(case, still and case.graph.progress is True and not case.job.of(LoopCounter))
+    still = {s.member for s in case.states if s.status in waits and s.motion.moved is Moved.STILL}
+    uncounted = not still <= step_counters(case.job).keys()
+    return _all_if(case, uncounted and case.graph.progress is True)
 
 
 def _count_twice(job: Observed, pids: list[Named]) -> None:
-    """Ask for the steps of these ranks, and again after another snapshot."""
+    """Ask for the steps of these ranks, and again after further snapshots."""
     job.counters(pids)
-    job.look_more(1)
+    job.look_more(MORE_SNAPSHOTS)
     job.counters(pids)
 
 

@@ -32,8 +32,11 @@ from whyhang.analyzer.facts.base import (
     counted,
     few,
     fold,
+    grouped,
     ranks_in_words,
     replace,
+    same_host,
+    short_host,
     spaced,
     unfold,
 )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import enum
+import functools
 import itertools
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
@@ -27,6 +29,8 @@ else:
 
 
 R = TypeVar("R", bound=Record)
+Item = TypeVar("Item")
+Key = TypeVar("Key", bound=Hashable)
 
 
 def replace(record: R, **changes: object) -> R:
@@ -74,6 +78,28 @@ class Who(Record):
 
 
 NOBODY = Who()
+
+
+def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
+    """Sort items by what ``key`` gives for each, in the order in which they come."""
+    groups: dict[Key, list[Item]] = defaultdict(list)
+    for item in items:
+        groups[key(item)].append(item)
+    return groups
+
+
+def same_host(one: str | None, other: str | None) -> bool:
+    """Return whether two names may be of one host: unknown, equal, or equal but for the domain."""
+    if one is None or other is None or one == other:
+        return True
+    return short_host(one) == short_host(other)
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def short_host(host: str) -> str:
+    """Cut the domain off the name of a host; addresses stay."""
+    return host if host.replace(".", "").isdecimal() else host.partition(".")[0].lower()
+
 
 MAX_RANKS = 1 << 18
 """No job has as many ranks: a larger number is a damaged line's or file's, or a lie."""

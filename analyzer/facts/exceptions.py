@@ -37,6 +37,13 @@ _ABOUT_OTHERS = re.compile(
 )
 
 
+_FAILED_CALL = re.compile(
+    r"(?i)\b(?:nccl|hccl|rccl)(?:all|reduce|broadcast|send|recv|barrier|gather|scatter)\w*,? "
+    r"(?:error code|failed|returned)"
+)
+"""A collective of a library, of which the library says why it failed."""
+
+
 class Raised(Record):
     """An exception of Python that a log holds.
 
@@ -73,6 +80,7 @@ class Raised(Record):
             or (self.op and self.is_about_others)
             or self.message.startswith(BY_OTHERS)
             or "gloo/transport/" in self.message
+            or _FAILED_CALL.search(self.message)
             or self.kind in ON_REQUEST
         )
 

@@ -59,7 +59,7 @@ def program(command: str) -> str:
 
 
 class LockWait(Record):
-    """A lock on a file that a process waits for, as /proc/locks tells (proc(5)).
+    """A lock on a file that a process waits for, or may, as /proc/locks tells (proc(5)).
 
     ``holder_pid`` is the process that took the lock; ``holder`` its command line, empty where
     it has ended (a child that inherited the file may hold the lock on) or cannot be seen.
@@ -77,12 +77,13 @@ class Process(Record):
     counters of the main thread just before and just after the stack dump of this look, so
     that the dump itself does not count as movement. ``environ`` is cut to an allow-list.
     ``descriptors`` says what open files point at, folded ("pipe x3", "/data/a.bin"). ``holds``
-    are the files on which it has an exclusive lock, as the kernel knows, ``positions`` how far it
-    is in the regular files that it has open, in bytes. ``asleep_for`` is how many seconds before
-    this look its main thread last ran, ``silent_for`` how many before that something was written to
-    its standard output or error. ``pauses`` is how often something else paused it since the look
-    before this one: a py-spy, a second whyhang. ``tracer`` is the command line of a debugger,
-    ``frozen`` the control group that keeps it from running.
+    are the files on which it has an exclusive lock, as the kernel knows, ``locked_by_others``
+    those that it has open and on which another process has one, ``positions`` how far it is in
+    the regular files that it has open, in bytes. ``asleep_for`` is how many seconds before this
+    look its main thread last ran, ``silent_for`` how many before that something was written to
+    its standard output or error. ``pauses`` is how often something else paused it since the
+    look before this one: a py-spy, a second whyhang. ``tracer`` is the command line of a
+    debugger, ``frozen`` the control group that keeps it from running.
     """
 
     who: Who
@@ -107,6 +108,7 @@ class Process(Record):
     owner_pid: int | None = None  # of a helper: the rank process it works for
     lock: LockWait | None = None
     holds: tuple[str, ...] = ()
+    locked_by_others: tuple[LockWait, ...] = ()
     positions: dict[str, int] = {}
     asleep_for: float | None = None
     silent_for: float | None = None

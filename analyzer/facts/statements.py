@@ -67,10 +67,14 @@ class Deed(enum.Enum):
     ODD = "odd"  # all others do what it does not
     WAITS = "waits"
     WORKS = "works"  # at something of its own
+    RAN_OUT = "ran out"  # of data, and left the loop
+    IN_FILES = "in files"  # stands in a read or a write
+    SPINS = "spins"
+    OUT_OF_MEMORY = "out of memory"  # of its GPU
 
 
 class Account(Statement):
-    """What a person writes of a rank, in words: ``text`` holds the sentence."""
+    """What a person writes of a rank (NOBODY: of one of them): ``text`` holds the sentence."""
 
     deed: Deed
     text: str

@@ -12,9 +12,8 @@ import posixpath
 import re
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import ProcessRank
+from whyhang.analyzer.facts import ProcessRank, same_host
 from whyhang.analyzer.findings.signature import CLEAR, CONTRADICTED, Hit
-from whyhang.analyzer.job.device import same_host
 from whyhang.analyzer.rank_state.ends import WAITED
 from whyhang.analyzer.rank_state.state import Status
 from whyhang.analyzer.stacks import WaitKind

@@ -9,6 +9,7 @@ from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import ClockOffset, NearLimit, Paused, counted, ranks_in_words, replace
 from whyhang.analyzer.findings.bystanders import weight_of
 from whyhang.analyzer.findings.levels import (
+    LIKELY,
     Candidate,
     causes_above,
     effect_order,
@@ -248,7 +249,7 @@ def _findings(case: Case, candidates: list[Candidate]) -> tuple[Finding, ...]:
             cause = roots.index(other) if other in roots else 0
             finding = _finding(case, candidate)
             findings.append(replace(finding, caused_by=cause if roots else None))
-            if roots and findings[cause].culprit_ranks is None and other.hit.names_culprit:
+            if roots and findings[cause].culprit_ranks is None and _tells_whom(other, candidate):
                 # The line that says why may not say who; the one that it explains does.
                 ranks = finding.culprit_ranks
                 title = to_look_at(findings[cause].title, ranks or ())
@@ -262,6 +263,20 @@ def _findings(case: Case, candidates: list[Candidate]) -> tuple[Finding, ...]:
     if findings and not roots and effects and not findings[0].remedies:
         findings[0] = replace(findings[0], remedies=CAUSE_UNSEEN)
     return tuple(findings)
+
+
+def _tells_whom(cause: Candidate, effect: Candidate) -> bool:
+    """Return whether a finding names the ranks for one that explains it and names nobody.
+
+    A fault of a host hits the rank that is seen to be in trouble of that very kind.
+    """
+    if cause.hit.names_culprit:
+        return True
+    return (
+        cause.signature.level == "machine"
+        and effect.signature.category == cause.signature.category
+        and effect.confidence >= LIKELY
+    )
 
 
 def _finding(case: Case, candidate: Candidate) -> Finding:

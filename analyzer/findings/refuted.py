@@ -3,9 +3,8 @@
 import re
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import Capacity, OpenPort
+from whyhang.analyzer.facts import Capacity, OpenPort, same_host
 from whyhang.analyzer.findings.levels import Candidate
-from whyhang.analyzer.job.device import same_host
 
 ENOUGH_FREE = 0.5
 """Share of /dev/shm that is free where nothing can have failed for want of it."""

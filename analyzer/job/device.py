@@ -1,14 +1,8 @@
 """A GPU as a record, with its states over time, and which rank uses which."""
 
-from __future__ import annotations
-
-import functools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from whyhang.analyzer.facts import Gap, Gpu, Record
-
-if TYPE_CHECKING:
-    pass
 
 
 class Device(Record):
@@ -79,16 +73,3 @@ class Devices(Record):
         """Return the device of a member, if it is known."""
         number = self.by_member.get(member)
         return None if number is None else self.devices[number]
-
-
-def same_host(one: str | None, other: str | None) -> bool:
-    """Return whether two names may be of one host: unknown, equal, or equal but for the domain."""
-    if one is None or other is None or one == other:
-        return True
-    return short(one) == short(other)
-
-
-@functools.lru_cache(maxsize=1 << 16)
-def short(host: str) -> str:
-    """Cut the domain off the name of a host; addresses stay."""
-    return host if host.replace(".", "").isdecimal() else host.partition(".")[0].lower()

@@ -11,12 +11,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from whyhang.analyzer.facts import Gap, GpuAddress, replace
+from whyhang.analyzer.facts import Gap, GpuAddress, replace, same_host, short_host
 
 if TYPE_CHECKING:
     from whyhang.analyzer.job.records import Member
 
-from whyhang.analyzer.job.device import Device, Devices, same_host, short
+from whyhang.analyzer.job.device import Device, Devices
 
 MAX_NAME = 200
 """Characters of a device's name in CUDA_VISIBLE_DEVICES: the UUID of a MIG device has 41."""
@@ -38,7 +38,7 @@ class Placement:
         self._by_pid: dict[int, list[Device]] = defaultdict(list)
         self._by_host: dict[str | None, list[Device]] = defaultdict(list)
         for device in devices:
-            self._by_host[None if device.host is None else short(device.host)].append(device)
+            self._by_host[None if device.host is None else short_host(device.host)].append(device)
             for pid in device.pids:
                 self._by_pid[pid].append(device)
         self._one_place = _in_one_place(devices)
@@ -86,7 +86,7 @@ class Placement:
         """Return the devices of a member's host; none where it is not known which host that is."""
         if member.host is None:
             return self._devices if self._one_place else ()
-        devices = self._by_host.get(short(member.host), []) + self._by_host.get(None, [])
+        devices = self._by_host.get(short_host(member.host), []) + self._by_host.get(None, [])
         return devices if _in_one_place(devices) else ()
 
     def _with_pid(self, member: Member) -> Device | None:

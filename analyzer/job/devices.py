@@ -10,12 +10,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from whyhang.analyzer.facts import Gpu, GpuAddress
+from whyhang.analyzer.facts import Gpu, GpuAddress, short_host
 
 if TYPE_CHECKING:
     from whyhang.analyzer.job.records import Member
 
-from whyhang.analyzer.job.device import Device, Devices, short
+from whyhang.analyzer.job.device import Device, Devices
 from whyhang.analyzer.job.device_of_rank import Placement
 
 
@@ -53,8 +53,8 @@ def _places(
     names: dict[str, str] = {}
     for gpu in facts:
         if gpu.who.host is not None:
-            names.setdefault(short(gpu.who.host), gpu.who.host)
-            named[short(gpu.who.host)].append(gpu)
+            names.setdefault(short_host(gpu.who.host), gpu.who.host)
+            named[short_host(gpu.who.host)].append(gpu)
         else:
             nameless[gpu.source.file].append(gpu)
     # A mark of what only facts about one host share: whose it is, a host's key or a file.

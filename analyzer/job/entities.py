@@ -1,8 +1,9 @@
 """Whom a fact means: processes and ranks while facts are still being joined."""
 
 from collections import defaultdict
+from collections.abc import Iterable
 
-from whyhang.analyzer.facts import Process, Role, StackDump, Trust, Who, replace
+from whyhang.analyzer.facts import Process, ProcessRank, Role, StackDump, Trust, Who, replace
 
 
 class Entity:
@@ -71,6 +72,22 @@ class Entities:
         who = self._with_claimed_rank(who)
         if who.rank is not None or self._find(who) is not None:
             self.entity(who).spoken_of = True
+
+    def place(self, facts: Iterable[ProcessRank]) -> None:
+        """Note pid and host of the ranks that are known, where all that is said of one agrees."""
+        said: dict[int, list[Who]] = defaultdict(list)
+        for fact in facts:
+            said[fact.rank].append(fact.who)
+        for rank, places in said.items():
+            pids = {who.pid for who in places} - {None}
+            hosts = {who.host for who in places} - {None}
+            known = self._by_rank.get(rank, [])
+            if max(len(pids), len(hosts)) != 1 or len(known) > 1:
+                continue
+            pid, host = next(iter(pids), None), next(iter(hosts), None)
+            for entity in known:
+                if entity.pid in {None, pid} and entity.host in {None, host}:
+                    entity.learn(Who(pid=pid, host=host))
 
     def _with_claimed_rank(self, who: Who) -> Who:
         if who.pid is None:

@@ -89,6 +89,7 @@ def identify(facts: Iterable[Fact]) -> Job:
     by_time = sorted(sorted_facts.of(Progressed), key=lambda beat: beat.time)
     for who in {beat.who.rank: beat.who for beat in by_time}.values():
         registry.mention(who)  # of several starts that left their beats, the last
+    registry.place(sorted_facts.of(ProcessRank))
     return _job(sorted_facts, registry)
 
 

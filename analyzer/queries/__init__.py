@@ -17,6 +17,7 @@ Queries that answer with hits:
 - ``raised``: the exception that ended a rank, the program or a thread
 - ``settings_differ``: versions and settings that must be the same on all ranks
 - ``printed_values_differ``: a line that all ranks print, with another value on one of them
+- ``step_times_differ``: few ranks need long for a part of each step, by the times that all print
 - ``cut_off``: ranks that start and do not reach the store
 - ``stragglers``: few ranks that hold up a job which goes on
 - ``recorded``: what the ledger concluded from recorded calls, by its verdicts
@@ -33,6 +34,8 @@ Queries about ranks:
 
 - ``waiters_for``: the members that wait for other ranks
 - ``kinds_of``: what a member waits for and the larger work it is in
+- ``await_messages``: members that wait to send or receive, and for nothing else
+- ``collective_beside``: where another thread of a member is in a collective, too
 - ``is_shared_lock``: a place is the wait for a lock that processes share
 - ``is_starting``, ``has_initialized``: in init_process_group now, or through it
 - ``left_behind``: who waits while others count on
@@ -52,7 +55,8 @@ Queries about ranks:
 - ``hosts_of_job``, ``ranks_on``: the hosts of the job, and the ranks on some of them; ``same_host``
 - ``own_jobs``, ``own_pods``, ``ranks_of_pod``, ``ranks_of_pods``, ``hosts_of_ranks``: what a
   scheduler shows of this job
-- ``networks_of``: the networks of a port; ``VIRTUAL``: names of interfaces that end at their host
+- ``networks_of``: the networks of a port; ``VIRTUAL``: names of interfaces that end at their host;
+  ``is_loopback``: an address that leads back to whoever asks
 - ``setups``, ``open_setups``, ``setups_all_in``: how far NCCL's set-up came on each rank
 - ``load_of``: the GPUs of the job by what they do; ``surely_spins``, ``is_undecided``,
   ``waits_seen``, ``trust_in_load`` weigh it
@@ -73,9 +77,8 @@ Evidence and words for a title (more of them in ``whyhang.analyzer.wording.descr
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import Verdict
-from whyhang.analyzer.facts import ranks_in_words
+from whyhang.analyzer.facts import ranks_in_words, same_host
 from whyhang.analyzer.findings.signature import Hit, Kind, Signature
-from whyhang.analyzer.job.device import same_host
 from whyhang.analyzer.queries.absent import absent
 from whyhang.analyzer.queries.all_in_one_call import all_in_one_call
 from whyhang.analyzer.queries.alone import others_elsewhere
@@ -128,7 +131,7 @@ from whyhang.analyzer.queries.left_behind import left_behind
 from whyhang.analyzer.queries.log import Blames, Log, logged
 from whyhang.analyzer.queries.log_ends import log_ends
 from whyhang.analyzer.queries.log_ranks import is_number, ranks_in
-from whyhang.analyzer.queries.master_name import resolves_differently
+from whyhang.analyzer.queries.master_name import is_loopback, resolves_differently
 from whyhang.analyzer.queries.moving import stragglers
 from whyhang.analyzer.queries.nccl_setup import (
     cite_setups,
@@ -149,6 +152,8 @@ from whyhang.analyzer.queries.states import (
     WAITERS,
     all_recorded,
     all_seen,
+    await_messages,
+    collective_beside,
     count,
     has_initialized,
     is_shared_lock,
@@ -156,6 +161,7 @@ from whyhang.analyzer.queries.states import (
     kinds_of,
     waiters_for,
 )
+from whyhang.analyzer.queries.step_times import step_times_differ
 from whyhang.analyzer.queries.store_place import (
     OPEN,
     SAYS,

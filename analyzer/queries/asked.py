@@ -36,6 +36,7 @@ from whyhang.analyzer.queries.printed_values import printed_values_differ
 from whyhang.analyzer.queries.ras import ras_reported
 from whyhang.analyzer.queries.recorded import recorded
 from whyhang.analyzer.queries.settings import settings_differ
+from whyhang.analyzer.queries.step_times import step_times_differ
 from whyhang.analyzer.queries.store_place import cut_off
 
 QUERIES: dict[str, Callable[..., Iterable[Hit]]] = {
@@ -49,6 +50,7 @@ QUERIES: dict[str, Callable[..., Iterable[Hit]]] = {
             resolves_differently,
             scheduled,
             settings_differ,
+            step_times_differ,
             stragglers,
             stuck_in_setup,
         ),

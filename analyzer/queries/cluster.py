@@ -6,10 +6,9 @@ import re
 from collections.abc import Iterable, Iterator
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import LastLine, NetworkPort, ProcessRank, Scheduled
+from whyhang.analyzer.facts import LastLine, NetworkPort, ProcessRank, Scheduled, same_host
 from whyhang.analyzer.findings.signature import Hit
-from whyhang.analyzer.job import hosts
-from whyhang.analyzer.job.device import same_host
+from whyhang.analyzer.job import slurm_hosts
 from whyhang.analyzer.queries.evidence import members_of
 from whyhang.analyzer.report import cite
 
@@ -145,7 +144,7 @@ def hosts_of_ranks(case: Case) -> dict[int, str]:
         for process in member.processes[-1:]:
             task = process.environ.get("SLURM_PROCID", "")
             if task.isdecimal() and int(task) == member.rank:
-                return dict(enumerate(hosts.hosts_of_ranks(process.environ)))
+                return dict(enumerate(slurm_hosts.hosts_of_ranks(process.environ)))
     return {rank: pod.name for pod in own_pods(case) for rank in ranks_of_pod(case, pod.name)}
 
 

@@ -8,7 +8,7 @@ at 0 % has nothing to run: its rank has launched nothing.
 from collections.abc import Sequence
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import Record
+from whyhang.analyzer.facts import Record, grouped
 from whyhang.analyzer.findings.signature import CLEAR, CONTRADICTED, INCOMPLETE, INDIRECT
 from whyhang.analyzer.job.device import Device
 from whyhang.analyzer.queries.gpus import AT_REST, HELD
@@ -44,15 +44,13 @@ class Load(Record):
 def load_of(case: Case) -> Load:
     """Sort the GPUs by their load; those that nobody uses are left out."""
     devices = _subjects(case)
-    sorts: dict[str, list[Device]] = {"spinning": [], "computing": [], "idle": [], "others": []}
-    for device in devices:
-        sorts[_sort(device)].append(device)
+    sorts = grouped(devices, _sort)
     samples = [len({(s.look, s.taken_at) for s in d.states if s.busy is not None}) for d in devices]
     return Load(
-        spinning=tuple(sorts["spinning"]),
-        computing=tuple(sorts["computing"]),
-        idle=tuple(sorts["idle"]),
-        others=tuple(sorts["others"]),
+        spinning=tuple(sorts.get("spinning", ())),
+        computing=tuple(sorts.get("computing", ())),
+        idle=tuple(sorts.get("idle", ())),
+        others=tuple(sorts.get("others", ())),
         samples=min(samples, default=0),
     )
 

@@ -6,12 +6,11 @@ as a possibility where they stand above zero; counters over the life of the boar
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import Gpu, counted, fold
+from whyhang.analyzer.facts import Gpu, counted, fold, grouped
 from whyhang.analyzer.findings.signature import (
     CLEAR,
     CONTRADICTED,
@@ -101,9 +100,7 @@ def gpu_names(devices: Sequence[Device]) -> str:
     """Return names of GPUs: one in full, several of a host by number, more by their count."""
     if len(devices) == 1:
         return str(devices[0])
-    hosts: dict[str | None, list[Device]] = defaultdict(list)
-    for device in devices:
-        hosts[device.host].append(device)
+    hosts = grouped(devices, lambda device: device.host)
     if len(hosts) > 3:
         return f"{counted(len(devices), 'GPU')} of {counted(len(hosts), 'host')}"
     parts = []

@@ -4,7 +4,7 @@ from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Record
 from whyhang.analyzer.queries.states import WAITERS
 from whyhang.analyzer.rank_state.motion import Moved
-from whyhang.analyzer.rank_state.progress import IN_STEP, Counter, step_counters
+from whyhang.analyzer.rank_state.progress import IN_STEP, Counter, in_lockstep, step_counters
 
 STEPS = 3
 """Steps that others have gone on, at least, since a rank stays where it is."""
@@ -49,7 +49,11 @@ def left_behind(case: Case) -> LeftBehind | None:
     steps = {number: counted[number][counter][0] for number in waiting}
     least = min(steps.values())
     now = [counted[s.member][counter][-1] for s in ahead]
-    together = case.graph.progress or any(IN_STEP & {s.status, *s.earlier} for s in ahead)
+    together = (
+        case.graph.progress
+        or any(IN_STEP & {s.status, *s.earlier} for s in ahead)
+        or not in_lockstep(case.job).isdisjoint(s.member for s in ahead)
+    )
     if not together or min(now) < least + STEPS:
         return None
     return LeftBehind(

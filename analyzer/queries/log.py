@@ -6,10 +6,11 @@ there is no registry.
 """
 
 import enum
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import LogLine, Record, SignOfLife, Who
+from whyhang.analyzer.facts import LogLine, ProcessRank, Record, SignOfLife, Who
 from whyhang.analyzer.facts.times import latest
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.job.records import GROUP_RANK, Member
@@ -120,7 +121,7 @@ class Log(Record):
             fields = {**words.get(fields.get(key, ""), {}), **fields}
         return Hit(
             members=tuple(sorted({m.id for m in members.values() if m is not None})),
-            ranks=tuple(sorted(_strangers(members))),
+            ranks=tuple(sorted(_strangers(case, members))),
             names_culprit=bool(blamed),
             evidence=tuple(cite_line(line) for line in _spread(lines)),
             collective=_collective(fields),
@@ -155,9 +156,19 @@ def _place(members: Mapping[Who, Member | None]) -> dict[str, str]:
     return {} if known or not GROUP_RANK.match(place := places.pop()) else {"who": place}
 
 
-def _strangers(members: Mapping[Who, Member | None]) -> set[int]:
-    """Ranks that a line names and of which there is no evidence at all: often the dead ones."""
-    return {who.rank for who, m in members.items() if m is None and who.rank is not None}
+def _strangers(case: Case, members: Mapping[Who, Member | None]) -> set[int]:
+    """Ranks that a line names and of which there is no evidence at all: often the dead ones.
+
+    By its pid a line names the one rank that was started, or introduced itself, as that process.
+    """
+    strangers = {who for who, member in members.items() if member is None}
+    pids = {who.pid for who in strangers if who.rank is None and who.pid is not None}
+    started: dict[int, set[int]] = defaultdict(set)
+    for fact in case.job.of(ProcessRank) if pids else ():
+        if fact.who.pid in pids:
+            started[fact.who.pid].add(fact.rank)
+    named = {who.rank for who in strangers if who.rank is not None}
+    return named.union(*(ranks for ranks in started.values() if len(ranks) == 1))
 
 
 def logged(case: Case, *patterns: str, blames: Blames = Blames.NOBODY) -> tuple[Hit, ...]:

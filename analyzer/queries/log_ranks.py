@@ -6,8 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import MAX_RANKS, GpuAddress, LogLine, OwnAddress, Trust, Who
-from whyhang.analyzer.job.device import same_host
+from whyhang.analyzer.facts import MAX_RANKS, GpuAddress, LogLine, OwnAddress, Trust, Who, same_host
 from whyhang.analyzer.queries.failures import CRASHES
 
 MAX_DIGITS = 9

@@ -67,14 +67,15 @@ def resolves_differently(case: Case, *, loopback: bool) -> Iterator[Hit]:
 
 def _is_inward(at: StartingRank) -> bool:
     """Return whether the place is the loopback of whoever asks."""
-    return at.view is not None and all(_loops(address) for address in at.view.resolved)
+    return at.view is not None and all(is_loopback(address) for address in at.view.resolved)
 
 
-def _loops(address: str) -> bool:
+def is_loopback(place: str) -> bool:
+    """Return whether an address, or the name "localhost", leads back to whoever asks."""
     try:
-        return ipaddress.ip_address(address).is_loopback
+        return ipaddress.ip_address(place).is_loopback
     except ValueError:
-        return False
+        return place == "localhost"
 
 
 def _is_address(name: str) -> bool:

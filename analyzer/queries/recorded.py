@@ -2,8 +2,8 @@
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import CallFinding, Verdict
-from whyhang.analyzer.collectives.graph import CallRef
 from whyhang.analyzer.collectives.groups import COUNTERS
+from whyhang.analyzer.collectives.waits import CallRef
 from whyhang.analyzer.facts import ranks_in_words
 from whyhang.analyzer.findings.signature import CLEAR, CONTRADICTED, INDIRECT, Hit
 from whyhang.analyzer.queries.alone import others_elsewhere

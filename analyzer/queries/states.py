@@ -26,6 +26,16 @@ def kinds_of(state: RankState) -> set[WaitKind]:
     return {kind for kind in (state.place.kind, state.place.context) if kind is not None}
 
 
+def await_messages(states: Iterable[RankState]) -> bool:
+    """Return whether all of these wait to send or receive: their partner may be who left them."""
+    return all(s.place is not None and s.place.kind is WaitKind.P2P for s in states)
+
+
+def collective_beside(state: RankState) -> Place | None:
+    """Return the place of another thread that is in a collective beside the main thread."""
+    return next((place for place in state.beside if place.kind is WaitKind.COLLECTIVE), None)
+
+
 def is_shared_lock(place: Place | None) -> bool:
     """Return whether a place is the wait for a lock that processes share (multiprocessing's)."""
     frame = place.frame if place is not None else None

@@ -24,7 +24,8 @@ With Python's error numbers it is a connection of the program's own, as to a ser
 
 WAITED = re.compile(
     r"[Ww]atchdog caught collective operation timeout|Timed out waiting \d+ms"
-    r"|watchdog thread terminated with exception|failed to pass monitoredBarrier"
+    r"|watchdog thread terminated with exception(?!: (?:NCCL|CUDA) error)"
+    r"|failed to pass monitoredBarrier|Notify register (?:times out|has not received)"
     r"|Timed out (?:initializing process group in store"
     r"|after \d+ seconds waiting for (?:clients|workers))"
     r"|wait timeout after \d+ms|Operation timed out after \d+ ?ms"

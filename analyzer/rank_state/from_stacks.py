@@ -5,7 +5,14 @@ from collections.abc import Iterator, Sequence
 from whyhang.analyzer.facts import program, replace
 from whyhang.analyzer.job.records import Child, Job, Member, lock_holder
 from whyhang.analyzer.job.roles import main_thread
-from whyhang.analyzer.rank_state.motion import SPINNING, Motion, Moved, motion, python_frames
+from whyhang.analyzer.rank_state.motion import (
+    SPINNING,
+    Motion,
+    Moved,
+    motion,
+    motion_of_thread,
+    python_frames,
+)
 from whyhang.analyzer.rank_state.progress import IN_STEP, status_by_place
 from whyhang.analyzer.rank_state.state import NOT_WAITING, RankState, Status
 from whyhang.analyzer.stacks import LineText, Place, WaitKind, WaitRule, place_of
@@ -84,6 +91,8 @@ def state_from_stacks(
         # A training loop is one function: to come to a collective, or out of it, is to go on.
         moves = replace(moves, moved=Moved.ON)
     place = places[snapshots[-1]] if snapshots else unseen
+    if place is not None and place.through and place.tid and place.kind is WaitKind.WORK:
+        moves = motion_of_thread(place.tid, member.dumps, member.processes)
     status = _status(member, place, moves)
     if status is Status.BLOCKED and lock_holder(job, member) is not None:
         status = Status.WAITING  # on the rank that holds the lock

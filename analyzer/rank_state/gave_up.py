@@ -8,12 +8,15 @@ limit, or its lines were not kept. Only where almost all gave up are the few oth
 import signal
 from collections.abc import Collection, Mapping
 
-from whyhang.analyzer.facts import LastLine
+from whyhang.analyzer.facts import LastLine, LogTail
 from whyhang.analyzer.job.records import Job
 from whyhang.analyzer.rank_state.ends import BROUGHT_DOWN, LOST_PEER, WAITED, End, EndSources
 
 BEHIND = 3
 """Lines that follow where a rank gives up, before it ends itself."""
+
+MEANWHILE = 0.1
+"""Share of their wait behind which words of a rank are no last words of the step before."""
 
 FEW = 4
 """Times as many ranks must have given up as did not, for these to be known by that."""
@@ -79,9 +82,44 @@ def silent_beside(job: Job, *, own_logs: bool) -> dict[int, LastLine]:
     if not waited or is_cut_while_giving_up(job):
         return {}
     last = {rank: line for rank, line in last_lines(job).items() if line.ends_log or not own_logs}
-    silent = {rank: line for rank, line in last.items() if rank not in waited | lost_peer(job)}
+    at_work = spoke_meanwhile(job)
+    lost = lost_peer(job) - at_work.keys()
+    silent = {rank: at_work.get(rank, last[rank]) for rank in last.keys() - waited - lost}
     everyone = len(waited | last.keys()) >= (job.world_size or 0)
     return silent if everyone and few_beside(silent, waited) else {}
+
+
+def spoke_meanwhile(job: Job) -> dict[int, LastLine]:
+    """Return the ranks that were at work while the others waited, with what they printed last.
+
+    Their last own words stand well behind the time at which the others began to wait, none of whom
+    says anything meanwhile; that they lose a peer when these give up is an echo.
+    """
+    tracks = [track for track in job.tracks if track.kind == "watchdog" and track.one_clock]
+    calls = [call for track in tracks for call in track.calls]
+    made = [call.created_at for call in calls if call.created_at is not None]
+    given_up = [call.given_up_at for call in calls if call.given_up_at is not None]
+    waited = gave_up(job)
+    if not made or not given_up or min(given_up) <= max(made):
+        return {}
+    begun = max(made) + MEANWHILE * (min(given_up) - max(made))
+    spoken = {
+        tail.who.rank: tail
+        for tail in job.of(LogTail)
+        if tail.who.rank is not None and begun < (tail.lines[-1].time or 0) < min(given_up)
+    }
+    if spoken.keys() & waited:
+        return {}
+    return {
+        rank: LastLine(
+            text=tail.lines[-1].text,
+            ends_log=True,
+            time=tail.lines[-1].time,
+            who=tail.who,
+            source=tail.source,
+        )
+        for rank, tail in spoken.items()
+    }
 
 
 def at_work_until_ended(job: EndSources, ends: Mapping[int, End]) -> frozenset[int]:

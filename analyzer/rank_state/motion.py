@@ -60,6 +60,38 @@ def motion(dumps: tuple[StackDump, ...], processes: tuple[Process, ...]) -> Moti
     )
 
 
+def motion_of_thread(
+    tid: int, dumps: tuple[StackDump, ...], processes: tuple[Process, ...]
+) -> Motion:
+    """Compare all snapshots of one thread beside the main thread, by its stacks and its CPU time.
+
+    One that is not in every dump has begun what it does since, or has ended it meanwhile.
+    """
+    threads = [next((t for t in dump.threads if t.tid == tid), None) for dump in dumps]
+    stacks = [tuple(f for f in t.frames if not f.native) for t in threads if t is not None]
+    cpu = _cpu_of_thread(tid, processes)
+    moved = Moved.ON if None in threads else _moved(stacks, cpu, ())
+    if moved is Moved.UNKNOWN and cpu is not None:
+        moved = Moved.STIRRED if cpu else Moved.STILL
+    return Motion(moved=moved, cpu=cpu)
+
+
+def _cpu_of_thread(tid: int, processes: tuple[Process, ...]) -> float | None:
+    """Return the share of one CPU that a thread used between the first and the last snapshot."""
+    ticks = [
+        (thread.cpu_ticks, process.taken_at)
+        for process in processes
+        for thread in process.threads
+        if thread.tid == tid and thread.cpu_ticks is not None and process.taken_at is not None
+    ]
+    if len(ticks) < 2:
+        return None
+    (since, began), (until, ended) = ticks[0], ticks[-1]
+    seconds = (ended or 0.0) - (began or 0.0)
+    used = ((until or 0) - (since or 0)) / TICKS_PER_SECOND
+    return used / seconds if seconds > 0 else None
+
+
 def _moved(
     stacks: list[tuple[Frame, ...]], cpu: float | None, processes: tuple[Process, ...]
 ) -> Moved:

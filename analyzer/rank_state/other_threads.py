@@ -8,7 +8,7 @@ that waits for other ranks.
 And the main threads of all may wait for other ranks while threads of theirs do as well: writers of
 asynchronous checkpoints, for one. A rank whose thread is held by something of its own, while the
 same thread of others waits for ranks, gets the place of that thread: its main thread is one of
-those that are held up.
+those that are held up. Where none is held, both threads wait for ranks, which is kept.
 """
 
 from collections import Counter
@@ -52,7 +52,7 @@ def place_by_working_threads(
         return states
     if all(s.status is Status.WAITING for s in ranked):
         actors = {s.member: _actors(job.members[s.member], rules, line_text) for s in ranked}
-        return [_behind_its_like(s, actors) for s in states]
+        return [_behind_its_like(_with_waits_beside(s, actors), actors) for s in states]
     if len({_spot(s) for s in ranked}) != 1 or not all(map(_waits_locally, ranked)):
         return states
     actors = {s.member: _actors(job.members[s.member], rules, line_text) for s in ranked}
@@ -65,6 +65,12 @@ def place_by_working_threads(
         return states
     entry = waiting.most_common(1)[0][0]
     return [_moved_to(s, [a for a in actors.get(s.member, []) if a.entry == entry]) for s in states]
+
+
+def _with_waits_beside(state: RankState, actors: dict[int, list[_Actor]]) -> RankState:
+    """Note which other threads of a rank wait for other ranks as its main thread does."""
+    waits = (actor for actor in actors.get(state.member, []) if _waits_for_ranks(actor))
+    return replace(state, beside=tuple(actor.place for actor in waits))
 
 
 def _behind_its_like(state: RankState, actors: dict[int, list[_Actor]]) -> RankState:

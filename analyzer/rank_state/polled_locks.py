@@ -4,6 +4,8 @@
 knows who holds a lock, however. A rank that polls has the file open, as SQLite does, and then it is
 the one that another rank has locked. Else, if one rank alone has locked a lock file while others of
 its host poll for one, these are one and the same; what is not seen is the name that they poll for.
+Where no rank holds it, a process outside the job may: one that has locked a file that the rank has
+open.
 """
 
 import posixpath
@@ -14,9 +16,10 @@ from whyhang.analyzer.stacks import FILE_LOCK, LineText, WaitKind, WaitRule, pla
 
 
 def with_polled_locks(job: Job, rules: tuple[WaitRule, ...], line_text: LineText) -> Job:
-    """Tie ranks that poll for a lock file to the one rank of their host that has locked one."""
+    """Tie ranks that poll for a lock to the one rank or process of their host that has it."""
     holders = [m for m in job.members if m.processes and m.processes[-1].holds]
-    if not holders:
+    others = any(m.processes and m.processes[-1].locked_by_others for m in job.members)
+    if not holders and not others:
         return job
     polling = {
         m.id
@@ -29,7 +32,11 @@ def with_polled_locks(job: Job, rules: tuple[WaitRule, ...], line_text: LineText
         wanted = [(h, _wanted(member, h)) for h in on_host] if member.id in polling else []
         tied = [(h, paths) for h, paths in wanted if paths and _has_open(member, paths[0])]
         tied = tied or [(h, paths) for h, paths in wanted if paths]
-        members.append(_tied(member, *tied[0]) if len(tied) == 1 else member)
+        outside = member.processes[-1].locked_by_others if member.id in polling else ()
+        if len(tied) == 1:
+            members.append(_tied(member, *tied[0]))
+        else:
+            members.append(_waiting(member, outside[0]) if len(outside) == 1 else member)
     return replace(job, members=tuple(members))
 
 
@@ -64,5 +71,9 @@ def _tied(member: Member, holder: Member, paths: list[str]) -> Member:
         holder=last.command,
         path=paths[0] if len(paths) == 1 else None,
     )
+    return _waiting(member, lock)
+
+
+def _waiting(member: Member, lock: LockWait) -> Member:
     processes = (*member.processes[:-1], replace(member.processes[-1], lock=lock))
     return replace(member, processes=processes)

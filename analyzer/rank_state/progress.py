@@ -26,6 +26,9 @@ SLEEPS_PER_SECOND = 4
 PLAIN = frozenset({"i", "j", "k", "it"})
 """Names that the loops of one step have as well."""
 
+LOCKSTEP = 10
+"""Steps that ranks must have counted between the snapshots before their counts are compared."""
+
 MIN_SLEEPS = 1
 """Times that a thread must have gone to sleep between two snapshots to be seen to come and go.
 
@@ -59,6 +62,8 @@ def progress(job: Job, states: Sequence[RankState]) -> bool | None:
     """
     if any(s.motion.moved is Moved.ON and _took_part(s) for s in states):
         return True
+    if states and in_lockstep(job).issuperset(s.member for s in states):
+        return True
     waiting = [s for s in states if s.status in IN_STEP and s.place is not None]
     if any(_answered(s, job.members[s.member]) for s in waiting) or _counted_on(job, waiting):
         return True
@@ -77,17 +82,28 @@ def _counted_on(job: Job, waiting: Sequence[RankState]) -> bool:
 
 
 def with_growing_counters(job: Job, states: Iterable[RankState]) -> list[RankState]:
-    """Say of ranks that seem to sleep and count their steps meanwhile that they go on."""
-    growing = step_counters(job)
+    """Say of ranks that count their steps meanwhile that they go on.
+
+    One that seems to sleep may count alone; one that runs in place may do so for ever.
+    """
+    growing = {
+        member
+        for member, counters in step_counters(job).items()
+        if any(max(values) > min(values) for values in counters.values())
+    }
+    together = in_lockstep(job)
     return [
         replace(s, status=Status.MOVING, motion=replace(s.motion, moved=Moved.ON))
-        if s.status is Status.BLOCKED
-        and s.place is not None
-        and s.place.kind is WaitKind.SLEEP
-        and any(max(values) > min(values) for values in growing.get(s.member, {}).values())
+        if (s.member in growing and _sleeps(s))
+        or (s.member in together and s.status is Status.RUNNING)
         else s
         for s in states
     ]
+
+
+def _sleeps(state: RankState) -> bool:
+    place = state.place
+    return state.status is Status.BLOCKED and place is not None and place.kind is WaitKind.SLEEP
 
 
 Counter = tuple[str, str, str]
@@ -103,6 +119,31 @@ def step_counters(job: Job) -> dict[int, dict[Counter, list[int]]]:
             variable = (fact.name, fact.function, fact.file)
             counted.setdefault(member.id, {}).setdefault(variable, []).append(fact.value)
     return counted
+
+
+def in_lockstep(job: Job) -> frozenset[int]:
+    """Return the members whose steps grow, and with them those of another one.
+
+    Who waits for each other in every step counts alike, however long the job has run already;
+    loops that know nothing of each other drift apart.
+    """
+    grown: dict[Counter, dict[int, list[int]]] = {}
+    for member, counters in step_counters(job).items():
+        for counter, values in counters.items():
+            if values[-1] - values[0] >= LOCKSTEP:
+                grown.setdefault(counter, {})[member] = values
+    return frozenset(
+        member
+        for values_of in grown.values()
+        for member, values in values_of.items()
+        if any(_alike(values, of) for other, of in values_of.items() if other != member)
+    )
+
+
+def _alike(one: Sequence[int], other: Sequence[int]) -> bool:
+    """Compare counts of the same times, of two processes that were not paused at once."""
+    apart = max(abs(a - b) for a, b in zip(one, other, strict=False))
+    return len(one) == len(other) and apart * 10 <= one[-1] - one[0]
 
 
 def counted_on(job: Job) -> set[int]:

@@ -59,6 +59,7 @@ class RankState(Record):
     ``ras`` is the state that NCCL RAS reports for it, ``last_line`` what its log says last,
     ``phase`` where its own lines in the log part from those of the others.
     ``pulse`` is what it noted of its steps.
+    ``beside`` are its other threads that wait for other ranks as well, where its main thread does.
     ``step`` measures the work for which others wait, ``stopped_by`` says what stopped it.
     """
 
@@ -68,6 +69,7 @@ class RankState(Record):
     status: Status
     earlier: tuple[Status, ...] = ()
     children: tuple[Place | None, ...] = ()
+    beside: tuple[Place, ...] = ()
     end: End | None = None
     position: Position | None = None
     ras: str = ""

@@ -6,10 +6,10 @@ concluded of a rank whose lines may stand elsewhere: in a file of its own, or wi
 rank 0 often prints for all.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable
 
-from whyhang.analyzer.facts import LogTail, Outlook, OwnLine, Record, Source
+from whyhang.analyzer.facts import LogTail, Outlook, OwnLine, Record, Source, grouped
 
 LEAST = 3  # ranks that speak
 FEW = 4  # one rank in so many may be absent, or one
@@ -27,9 +27,7 @@ class Unspoken(Record):
 
 def unspoken(tails: Iterable[LogTail], world_size: int | None) -> Unspoken | None:
     """Return the ranks that are absent from the lines that all other ranks print in one log."""
-    by_file: dict[str, list[LogTail]] = defaultdict(list)
-    for tail in tails:
-        by_file[tail.source.file].append(tail)
+    by_file = grouped(tails, lambda tail: tail.source.file)
     if len(by_file) != 1:
         return None
     (in_one,) = by_file.values()

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import CallState, LastLine, LogLine, Record, Source, replace
+from whyhang.analyzer.facts import CallState, LastLine, LogLine, Record, Source, grouped, replace
 from whyhang.analyzer.facts.times import is_whole, latest
 from whyhang.analyzer.report import Event, Finding
 
@@ -203,9 +203,7 @@ def _in_order(moments: Iterable[Moment]) -> list[Moment]:
     An event of a whole second stands behind the others of that second, but not behind those of
     them that are below it in its file.
     """
-    by_file: dict[str, list[Moment]] = defaultdict(list)
-    for moment in moments:
-        by_file[moment.source.file].append(moment)
+    by_file = grouped(moments, lambda moment: moment.source.file)
     placed: list[tuple[float, str, int, Moment]] = []
     for file, own in by_file.items():
         own.sort(key=lambda moment: moment.source.line or 0)

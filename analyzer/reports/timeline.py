@@ -1,13 +1,13 @@
 """What ranks did in time: lanes of ranks that did the same, their calls, the last common one."""
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives.groups import GroupCalls
 from whyhang.analyzer.collectives.pending import call_ref
-from whyhang.analyzer.facts import Call, CallState, LastLine, fold
+from whyhang.analyzer.facts import Call, CallState, LastLine, fold, grouped
 from whyhang.analyzer.report import Event, Lane, LaneCall, ProcessGroup, RankRow, Timeline
 from whyhang.analyzer.reports.story import OTHER_CLOCK
 
@@ -173,10 +173,10 @@ def _lanes(
     def by_calls(row: RankRow) -> Hashable:
         return (*by_events(row), _furthest(issued.get(-1 if row.rank is None else row.rank, ())))
 
-    folded = _folded(rows, by_calls)
+    folded = [*grouped(rows, by_calls).values()]
     for key in (by_events, by_state):
         if len(folded) > MAX_LANES:
-            folded = _folded(rows, key)
+            folded = [*grouped(rows, key).values()]
     folded.sort(key=lambda own: own[0].rank not in culprits)
     lanes = []
     for own in folded:
@@ -204,13 +204,6 @@ def _furthest(issued: Iterable[Issued]) -> Hashable:
         if not call.p2p:
             last[group.pg.description or group.pg.name, call.op] = (call.seq or 0, call.state)
     return tuple(sorted(last.items()))
-
-
-def _folded(rows: Sequence[RankRow], key: Callable[[RankRow], Hashable]) -> list[list[RankRow]]:
-    folded: dict[Hashable, list[RankRow]] = defaultdict(list)
-    for row in rows:
-        folded[key(row)].append(row)
-    return list(folded.values())
 
 
 def _calls(

@@ -9,8 +9,8 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.collectives.graph import Wait, cycles, roots
-from whyhang.analyzer.facts import Record, fold
+from whyhang.analyzer.collectives.waits import Wait, cycles, roots
+from whyhang.analyzer.facts import Record, fold, grouped
 from whyhang.analyzer.job.records import lock_holder
 from whyhang.analyzer.queries.left_behind import left_behind
 from whyhang.analyzer.queries.states import is_shared_lock
@@ -132,12 +132,12 @@ class _Drawing:
     def folded(self) -> tuple[list[list[int]], bool]:
         """Return the subjects of each node, and whether those of one differ in their calls."""
         subjects = sorted({*self.of, *self.awaited})
-        nodes = _folded(subjects, self._finely)
+        nodes = [*grouped(subjects, self._finely).values()]
         rough = len(nodes) > MAX_NODES
         if rough:
-            nodes = _folded(subjects, self._coarsely)
+            nodes = [*grouped(subjects, self._coarsely).values()]
         if len(nodes) > MAX_NODES:
-            nodes = _folded(subjects, self._by_role)
+            nodes = [*grouped(subjects, self._by_role).values()]
         return nodes, rough
 
     def _by_role(self, one: int) -> tuple[Hashable, ...]:
@@ -194,13 +194,6 @@ class _Drawing:
             role=self.role(members[0]),
             culprit=rows[0].rank in self.culprits,
         )
-
-
-def _folded(subjects: Sequence[int], key: Callable[[int], Hashable]) -> list[list[int]]:
-    folded: dict[Hashable, list[int]] = defaultdict(list)
-    for one in subjects:
-        folded[key(one)].append(one)
-    return list(folded.values())
 
 
 def _without_ranks(call: str) -> str:

@@ -23,10 +23,13 @@ class FrameIndex:
         self._anywhere: list[WaitRule] = []  # any function of a file or folder
         self._exact: dict[str, list[WaitRule]] = {}
         self._prefixes: list[tuple[str, WaitRule]] = []
+        self._classes: list[tuple[str, WaitRule]] = []  # any method of a class
         for rule in sorted(rules, key=lambda r: _ORDER[r.layer]):
             for function in rule.functions:
                 if not rule.native and function == "*":
                     self._anywhere.append(rule)
+                elif not rule.native and function.endswith(".*"):
+                    self._classes.append((function[:-1].removeprefix("*"), rule))
                 elif not rule.native:
                     self._python.setdefault(function, []).append(rule)
                 elif function.endswith("*"):
@@ -41,7 +44,9 @@ class FrameIndex:
         if frame.native:
             return self._native(frame.function, frame.file)
         name = last_name(frame)
-        return self._by_file(name if name in self._python else "", frame.file)
+        rules = self._by_file(name if name in self._python else "", frame.file)
+        methods = [r for tail, r in self._classes if frame.function[: -len(name)].endswith(tail)]
+        return (*rules, *methods) if methods else rules
 
     def _find_python(self, name: str, file: str) -> tuple[WaitRule, ...]:
         rules = self._python.get(name, []) + self._anywhere

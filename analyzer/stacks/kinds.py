@@ -136,7 +136,8 @@ class WaitRule(Record):
     """A frame that means waiting for something.
 
     ``functions`` are last components of a qualified name (``_try_get_data`` matches
-    ``_MultiProcessingDataLoaderIter._try_get_data``); "*" is any function. For ``native`` rules
+    ``_MultiProcessingDataLoaderIter._try_get_data``); "*" is any function, "*Pdb.*" any method of
+    a class whose name ends so (Python 3.11+ tells the class). For ``native`` rules
     they are symbols without arguments ("c10d::Work::wait", "PMPI_Barrier"), leading underscores
     and glibc's ``__GI_`` left out; one that ends in ``*`` is a prefix. ``file`` is the tail of
     the path ("torch/distributed/distributed_c10d.py") or, with a slash at its end, a folder

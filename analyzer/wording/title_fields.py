@@ -1,5 +1,6 @@
 """The fields that titles and texts of signatures may name, filled for the ranks of a finding."""
 
+import re
 from collections.abc import Iterable, Sequence
 
 from whyhang.analyzer.case import Case
@@ -7,6 +8,9 @@ from whyhang.analyzer.facts import Process, program
 from whyhang.analyzer.rank_state.state import RankState
 from whyhang.analyzer.report import Location
 from whyhang.analyzer.stacks import UNNAMED, Phrase, Place, WaitKind
+from whyhang.analyzer.stacks.blocks import heads
+from whyhang.analyzer.stacks.guesses import from_kernel
+from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.stacks.usercode import in_words, is_library, user_frame
 from whyhang.analyzer.wording.describe import (
     POOL,
@@ -17,6 +21,8 @@ from whyhang.analyzer.wording.describe import (
     pid_in_words,
     waits_for_pool,
 )
+
+_TAKES_LOCK = re.compile(r"\s*(?:async\s+)?with\b.*(?:lock|mutex|sem)", re.IGNORECASE)
 
 
 def subject_fields(case: Case, states: list[RankState], affected: Iterable[int]) -> dict[str, str]:
@@ -138,16 +144,24 @@ def _plural(case: Case, members: list[int]) -> bool:
 
 
 def _other_lock(case: Case, states: list[RankState]) -> str:
-    """Name the other threads of the first member that also stand in the user's code."""
+    """Name another thread of the first member in the user's code: the one that has the lock.
+
+    It is in a block that takes one; where none is seen, any that stands there as well.
+    """
     if not states or states[0].place is None or not case.member(states[0].member).dumps:
         return ""
     dump = case.member(states[0].member).dumps[-1]
-    names = []
+    text = source_lines(case.job.excerpts)
+    others = []
     for thread in dump.threads:
         user = user_frame(thread.frames)
-        if thread.tid != states[0].place.tid and user is not None and not is_library(user):
-            names.append(f"{thread.name or thread.tid} at {in_words(user)}")
-    return f", and {names[0]} of the same process does not go on either" if names else ""
+        if thread.tid == states[0].place.tid or user is None or is_library(user):
+            continue
+        name = f"thread {thread.name or thread.tid} at {in_words(user)}"
+        if any(_TAKES_LOCK.match(text(head) or "") for head in heads(user, text)):
+            return f"; {name} seems to hold it"
+        others.append(name)
+    return f", and {others[0]} of the same process does not go on either" if others else ""
 
 
 def _does(case: Case, states: list[RankState]) -> str:
@@ -169,7 +183,7 @@ def _does(case: Case, states: list[RankState]) -> str:
 
 
 def _awaited_program(case: Case, state: RankState) -> str:
-    """Name the program that a member waits for, where it has started one only."""
+    """Name the program that a member waits for, where it is one only, and what it waits for."""
     if state.place is None or state.place.kind is not WaitKind.SUBPROCESS:
         return ""
     member = case.member(state.member)
@@ -177,7 +191,9 @@ def _awaited_program(case: Case, state: RankState) -> str:
     own = [process for process in last if process.ppid == member.pid and not process.dead]
     if len(own) != 1:
         return ""
-    return f" ({program(own[0].command) or 'a process'}, pid {own[0].who.pid})"
+    kernel = from_kernel(own[0].wchan)
+    waits = f", {kernel.says}" if kernel is not None and kernel.firm else ""
+    return f" ({program(own[0].command) or 'a process'}, pid {own[0].who.pid}{waits})"
 
 
 def _site(place: Location | None) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from whyhang.analyzer.facts import NOBODY, Scheduled, Statement
-from whyhang.analyzer.job.hosts import expand
+from whyhang.analyzer.job.slurm_hosts import expand
 from whyhang.analyzer.reading import Document
 from whyhang.collectors import limits
 from whyhang.collectors.gpu.lines import Line, Lines

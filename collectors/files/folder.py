@@ -6,13 +6,13 @@ thousand alike troubles are told once.
 
 import contextlib
 import functools
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
 from pathlib import Path, PurePosixPath
 from typing import Protocol, TypeAlias, runtime_checkable
 
-from whyhang.analyzer.facts import NOBODY, Fact, Gap, Record, StackDump, Who, replace
+from whyhang.analyzer.facts import NOBODY, Fact, Gap, Record, StackDump, Who, grouped, replace
 from whyhang.analyzer.reading import Document, Reader
 from whyhang.collectors.files import bundle, naming, snapshots, workers
 from whyhang.collectors.files.archive import Item, Store, Unopened, clean
@@ -229,9 +229,7 @@ def _settled(facts: Iterable[Fact], gaps: list[Gap]) -> Iterator[Fact]:
 
 def _folded(gaps: Iterable[Gap]) -> Iterator[Gap]:
     """Tell the first of alike troubles one by one, and the rest by their number."""
-    alike: dict[tuple[str, str, str], list[Gap]] = defaultdict(list)
-    for gap in dict.fromkeys(gaps):
-        alike[gap.why, gap.cost, gap.remedy].append(gap)
+    alike = grouped(dict.fromkeys(gaps), lambda gap: (gap.why, gap.cost, gap.remedy))
     for same in alike.values():
         shown = same if len(same) <= SHOWN + 1 else same[:SHOWN]
         yield from shown

@@ -11,7 +11,6 @@ anyway shows no sign of a hang.
 
 import functools
 import itertools
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 
 from whyhang.analyzer.facts import (
@@ -27,6 +26,7 @@ from whyhang.analyzer.facts import (
     Trust,
     Who,
     fold,
+    grouped,
     replace,
 )
 from whyhang.collectors.flight_recorder.contents import (
@@ -98,9 +98,7 @@ def facts(dump: Dump, place: Place) -> Iterator[Fact]:
 
 def _tracks(contents: Contents, place: Place) -> Iterator[Track]:
     dump, statuses = contents.dump, contents.statuses
-    by_group: dict[str, list[Row]] = defaultdict(list)
-    for row in contents.rows:
-        by_group[row.group[0]].append(row)
+    by_group = grouped(contents.rows, lambda row: row.group[0])
     lost, unrecorded = contents.lost(), contents.unrecorded()
     in_motion = moves(contents.rows, place.written_at)
     of_active_calls = contents.of_active_calls()

@@ -5,6 +5,7 @@ arrow, under the same number, waits for it. Locks that another host holds on a s
 are not in it, nor is a lock file that programs merely look for.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 
@@ -24,6 +25,7 @@ MAX_POSITIONS = 64
 _LIBRARY_PARTS = ("/site-packages/", "/dist-packages/", "/lib/python", "/usr/lib/", "/usr/share/")
 _STANDARD = 2  # the last of standard input, output and error
 _LOCK_CALLS = {"flock", "fcntl"}
+_INODE = re.compile(rb"^ino:\s*(\d+)$", re.MULTILINE)
 
 
 def descriptors(proc: Proc, pid: int, sockets: Sockets) -> tuple[str, ...]:
@@ -148,4 +150,29 @@ def locked_files(proc: Proc, table: bytes, pids: Iterable[int]) -> dict[int, tup
         ]
         if paths:
             locked[pid] = tuple(dict.fromkeys(paths))
+    return locked
+
+
+def locks_of_others(host: Host, table: bytes, pids: Iterable[int]) -> dict[int, list[LockWait]]:
+    """Return for each of these processes the exclusive locks of others on files that it has open.
+
+    Files are told apart by their inode, which /proc/PID/fdinfo holds since Linux 5.14.
+    """
+    fields = [line.split() for line in table.splitlines()]
+    writers = {
+        f[5].rpartition(b":")[2]: int(f[4])
+        for f in fields
+        if len(f) > 5 and f[3] == b"WRITE" and f[4].isdigit() and int(f[4]) > 0
+    }
+    locked: dict[int, list[LockWait]] = {}
+    for pid in pids if writers else ():
+        links = {n: link for n, link in host.proc.open_files(pid).items() if link.startswith("/")}
+        for number, link in links.items():
+            inode = _INODE.search(host.proc.bytes_of(f"{pid}/fdinfo/{number}") or b"")
+            holder = writers.get(inode[1]) if inode is not None else None
+            if holder is not None and holder != pid:
+                command = redact_command(host.arguments(holder)) if holder in host.stats else ""
+                wait = LockWait(holder_pid=holder, holder=command, path=redact(link))
+                if wait not in locked.setdefault(pid, []):
+                    locked[pid].append(wait)
     return locked

@@ -25,6 +25,7 @@ from whyhang.collectors.live.open_files import (
     lock_holders,
     lock_wait,
     locked_files,
+    locks_of_others,
     positions,
     silences,
 )
@@ -244,12 +245,14 @@ class Snapshot:
         holders = lock_holders(table)
         holds = locked_files(self._proc, table, self.processes)
         ranks = {pid for pid in self.processes if self._members[pid].role is Role.RANK}
+        others = locks_of_others(self._host, table, ranks)
         silent = silences(self._host, ranks, time.time())
         for pid, process in self.processes.items():
             self.processes[pid] = replace(
                 process,
                 lock=lock_wait(self._host, pid, holders[pid]) if pid in holders else None,
                 holds=holds.get(pid, ()),
+                locked_by_others=tuple(others.get(pid, ())),
                 positions=positions(self._proc, pid) if pid in ranks else {},
                 silent_for=silent.get(pid),
             )

@@ -29,7 +29,7 @@ MOST_LINES = 600  # that speak of ranks
 LONGEST = 300  # characters of a line
 
 _RANK = re.compile(
-    r"(?<![A-Za-z_])(?<!local )(?<!node )(?<!group )(?<![tdpec]p )(?:global[ _])?"
+    r"(?<![A-Za-z_])(?<!local )(?<!node )(?<!group )(?<!parallel[ _])(?<![tdpec]p )(?:global[ _])?"
     r"rank[ =:#]{0,2}(?P<rank>\d{1,6})\b",
     re.IGNORECASE,
 )

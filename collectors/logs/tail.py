@@ -25,10 +25,12 @@ _OF_LIBRARIES = re.compile(
 )
 _TROUBLE = re.compile(
     r"Traceback \(most recent|\bSIG(?:TERM|KILL|ABRT|SEGV|INT|HUP)\b|Fatal Python error"
-    r"|\[?[EF]\d{4} |^[\w.]*(?:Error|Exception|Interrupt|Exit)\b|[Ww]atchdog|\b[Tt]imed?[ -]?out\b"
-    r"|ProcessGroup\w+\.cpp|\b[Aa]bort(?:ed|ing)\b|Segmentation fault|^Killed|\bERROR\b|CANCELLED"
-    r"|[Tt]erminat(?:ed|ing)\b|core dumped"
+    r"|\[?[EF]\d{3,4} |^[\w.]*(?:Error|Exception|Interrupt|Exit)\b|[Ww]atchdog"
+    r"|\b[Tt]imed?[ -]?out\b|ProcessGroup\w+\.cpp|\b[Aa]bort(?:ed|ing)\b|Segmentation fault|^Killed"
+    r"|\bERROR\b|CANCELLED|[Tt]erminat(?:ed|ing)\b|core dumped"
 )
+_GIVES_UP = re.compile(r"\[?[EF]\d{3,4} [\d:.]+ ProcessGroup\w+\.cpp:\d+\]")
+"""What c10d says as it gives up: behind it the rank is at work no more."""
 
 
 def tails(data: bytes, file: LogFile, last: int, size: int) -> Iterator[LogTail]:
@@ -101,7 +103,7 @@ def _taken_apart(raw: list[bytes], first: int, file: LogFile) -> Iterator[tuple[
             continue
         text = clean(piece.rstrip(b"\r").rpartition(b"\r")[2])
         for line in take_apart(text[:LONGEST], file.voice) if text.strip() else ():
-            if not _OF_LIBRARIES.search(line.text):
+            if _GIVES_UP.match(line.text) or not _OF_LIBRARIES.search(line.text):
                 yield number, line
 
 

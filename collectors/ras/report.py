@@ -5,10 +5,9 @@ its own pid namespace, as NCCL prints them.
 """
 
 import itertools
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from whyhang.analyzer.facts import Record
+from whyhang.analyzer.facts import Record, grouped
 
 DEAD, UNRESPONSIVE, LEFT, STARTING, LEAVING, ABORTED = (
     "dead",
@@ -144,9 +143,7 @@ def counts_of(comm: Comm, members: Sequence[Member]) -> list[RankCounts]:
             RankCounts(member=member, counts={op: counts.get(op, 0) for op in ops})
             for member, counts in answered
         ]
-    by_op: dict[str, list[Counted]] = defaultdict(list)
-    for counted in comm.counted:
-        by_op[counted.op].append(counted)
+    by_op = grouped(comm.counted, lambda counted: counted.op)
     counts: dict[int, dict[str, int]] = {rank: {} for rank in _answered(comm, members, by_op)}
     for op, groups in by_op.items():
         listed = {member.rank: group.count for group in groups for member in group.ranks}
@@ -181,10 +178,7 @@ def _answered(
 
 def by_profile(ranks: Sequence[RankCounts]) -> dict[tuple[int, ...], list[RankCounts]]:
     """Put the ranks with equal counts together, under their counts by operation in order."""
-    profiles: dict[tuple[int, ...], list[RankCounts]] = defaultdict(list)
-    for rank in ranks:
-        profiles[tuple(rank.counts[op] for op in sorted(rank.counts))].append(rank)
-    return profiles
+    return grouped(ranks, lambda rank: tuple(rank.counts[op] for op in sorted(rank.counts)))
 
 
 def is_chain(profiles: Sequence[tuple[int, ...]]) -> bool:

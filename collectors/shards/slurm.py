@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, cast
 
 from whyhang import __version__
 from whyhang.analyzer.errors import TargetError
-from whyhang.analyzer.job.hosts import expand, hosts_in
+from whyhang.analyzer.job.slurm_hosts import expand, hosts_in
 from whyhang.collectors.shards import wire
 from whyhang.collectors.shards.start import STARTING, Search, environ, on_each
 from whyhang.collectors.shards.team import Channel, ChannelError

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.facts import Gap, Record, counted
-from whyhang.analyzer.job.hosts import expand
+from whyhang.analyzer.job.slurm_hosts import expand
 from whyhang.collectors.hosts.reach import Host, Reach, Selector
 from whyhang.collectors.live.programs import Command, Outcome, run_all
 

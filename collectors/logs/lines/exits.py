@@ -73,7 +73,7 @@ class ExitReader(LineReader):
             if _after(before, "time"):
                 time = time_of(before.replace("_", " "), self._file.voice.year)
             root = root or before.startswith("Root Cause")
-        who = replace(_named_by(match), pid=int(row["pid"]), host=short_host(host))
+        who = replace(_named_by(match), pid=int(row["pid"]), host=_named_host(host))
         self._learn_place(rank, local)
         added = self._add(
             line,
@@ -160,13 +160,13 @@ class ExitReader(LineReader):
         code = _code(match["what"])
         self._tasks.add(line.source)
         for task in numbers(match["tasks"]):
-            who = Who(rank=task, trust=Trust.CONTENT, host=short_host(match["host"]))
+            who = Who(rank=task, trust=Trust.CONTENT, host=_named_host(match["host"]))
             self._add(line, who, code)
 
     @wants(r"srun: error: Node failure on (?P<host>[\w.-]+)")
     def on_host(self, line: FoundLine, match: Match) -> None:
         """Note a host that failed, with all that ran on it."""
-        host = short_host(match["host"])
+        host = _named_host(match["host"])
         self._add(line, Who(host=host, label=host), -signal.SIGKILL)
 
     @wants(
@@ -267,7 +267,7 @@ class ExitReader(LineReader):
         return who
 
 
-def short_host(host: str | None) -> str | None:
+def _named_host(host: str | None) -> str | None:
     """Cut a domain off a host name; None for names that mean "here"."""
     if host is None or host in _LOOPBACK:
         return None
@@ -288,7 +288,7 @@ def _named_by(match: Match) -> Who:
         trust=Trust.CONTENT if "rank" in groups else Trust.NONE,
         local_rank=int(groups["local"]) if "local" in groups else None,
         pid=int(groups.get("pid", 0)) or None,  # newer versions of Open MPI print 0
-        host=short_host(groups.get("host")),
+        host=_named_host(groups.get("host")),
     )
 
 

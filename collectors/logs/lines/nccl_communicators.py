@@ -6,7 +6,7 @@ no two processes have the same number in communicators of that size. The pointer
 communicator is a process's own; ``commId``, where printed, is the same on all ranks.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -63,6 +63,10 @@ class _Comm:
         return (self.name or f"nccl communicator {self.order} of {self.size} ranks", self.size)
 
 
+_Places = dict[tuple[str | None, int], dict[int, Source]]
+"""The ranks of each process, by its host and pid."""
+
+
 class NcclReader(LineReader):
     """Collects communicators, and what they say of ranks."""
 
@@ -75,7 +79,8 @@ class NcclReader(LineReader):
         self._notes: dict[tuple[str | None, int | None, int | None, str], Setting | Variable] = {}
         self._buses: dict[tuple[str | None, int], GpuAddress] = {}
         self._world: set[tuple[str, int]] = set()  # communicators of the whole job
-        self._placed: dict[tuple[str | None, int], dict[int, Source]] = {}
+        self._placed: _Places = {}
+        self._members: defaultdict[int, _Places] = defaultdict(dict)  # by size
 
     @wants(
         r"comm (?P<comm>0x[0-9a-f.]+) rank (?P<rank>\d+) n[Rr]anks (?P<size>\d+)"
@@ -139,11 +144,17 @@ class NcclReader(LineReader):
         if (who.pid is not None or who.rank is not None) and len(self._notes) < MAX_COMMS:
             self._notes.setdefault((who.host, who.pid, who.rank, fact.name), fact)
 
-    @wants(r"n[Rr]anks \d+ nNodes (?P<nodes>\d+) localRanks \d+ localRank \d+")
+    @wants(
+        r"rank (?P<rank>\d+) n[Rr]anks (?P<size>\d+) nNodes (?P<nodes>\d+)"
+        r" localRanks \d+ localRank \d+"
+    )
     def on_place(self, line: FoundLine, match: Match) -> None:
-        """Note whether a communicator spans hosts."""
+        """Note whether a communicator spans hosts, and the rank that a process has in it."""
         if int(match["nodes"]) > 1:
             self._file.one_host = False
+        if line.who.pid is not None and len(self._members) < MAX_COMMS:
+            ranks = self._members[int(match["size"])].setdefault((line.who.host, line.who.pid), {})
+            ranks.setdefault(int(match["rank"]), line.source)
 
     @wants(r"(?:Trees \[0\] [-/\d]+->(?P<middle>\d+)->|\[Proxy Service (?P<service>\d+)\] )")
     def on_placed(self, line: FoundLine, match: Match) -> None:
@@ -196,14 +207,15 @@ class NcclReader(LineReader):
             yield ProcessRank(rank=comm.rank, who=who, source=comm.source)
 
     def _ranks_by_place(self) -> Iterator[Fact]:
-        """Yield the ranks in trees, where there is but one communicator.
+        """Yield the ranks in the largest communicator, or in trees where there is but one.
 
         With several of them a process has several ranks, or a rank several processes.
         """
-        ranks = [rank for sources in self._placed.values() for rank in sources]
-        if len(ranks) > len(self._placed) or len(set(ranks)) < len(ranks):
+        placed = self._members[max(self._members)] if self._members else self._placed
+        ranks = [rank for sources in placed.values() for rank in sources]
+        if len(ranks) > len(placed) or len(set(ranks)) < len(ranks):
             return
-        for (host, pid), sources in self._placed.items():
+        for (host, pid), sources in placed.items():
             for rank, source in sources.items():
                 self._file.pids.setdefault((host, pid), rank)
                 who = Who(pid=pid, host=host, trust=Trust.NCCL_INIT)

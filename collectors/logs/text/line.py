@@ -99,6 +99,12 @@ INDEX_LABEL = re.compile(
     r"(?:\[?(?:\d{4}[-/]\d\d[-/]\d\d[T ])?\d\d:\d\d:\d\d[.,\d]*Z?\]? +)?"
     r"\[(?P<rank>\d{1,4})\](?=[ :] ?\S)"
 )
+# The same behind a name that all lines have, as that of a pod: "trainer-3 INFO …".
+NAMED_INDEX = re.compile(
+    r"(?:\[?(?:\d{4}[-/]\d\d[-/]\d\d[T ])?\d\d:\d\d:\d\d[.,\d]*Z?\]? +)?"
+    r"\[?(?P<name>(?!node|host|server|gpu|cuda|step|epoch)[A-Za-z][\w.-]{0,40}?)-(?P<rank>\d{1,4})"
+    r"\]?(?=[ :|])"
+)
 TORCHRUN_WORDS = re.compile(r"torch[./]distributed[./](?:run|launch|elastic)|torchelastic")
 _GLUED = re.compile(
     r"(?:(?:\[[A-Za-z_]+\d{1,3}\]:)?\[rank\d{1,6}\]: ?|\[\d+,\d+\]<std\w+>: ?"
@@ -125,7 +131,7 @@ class Voice(Record):
 
     ``who`` is what the file's name says, ``numbered``: each line begins with a task number
     ("3: "), and ``ranks_by_number``: that number is a rank. ``own_words``: lines of the program
-    itself begin with a rank, ``own_index``: with its number alone in brackets. ``year`` is for
+    itself begin with a rank, ``index``: with its number in this form. ``year`` is for
     times without one. ``margin`` stands in front of every line. ``speakers`` are those whose labels
     its first lines have, where the file is not one rank's.
     """
@@ -134,7 +140,7 @@ class Voice(Record):
     numbered: bool = False
     ranks_by_number: bool = True
     own_words: bool = False
-    own_index: bool = False
+    index: re.Pattern[str] | None = None
     year: int | None = None
     margin: Margin = NO_MARGIN
     speakers: tuple[Who, ...] = ()
@@ -266,7 +272,7 @@ def _line(prefix: Who, text: str, time: float | None, around: Who, voice: Voice)
     who = join(prefix, own, around, voice.who)
     if who.rank is None:
         who = join(who, rank_in_content(text, own_words=voice.own_words))
-        if who.rank is None and voice.own_index and (index := INDEX_LABEL.match(text)):
+        if who.rank is None and voice.index is not None and (index := voice.index.match(text)):
             who = join(who, Who(rank=int(index["rank"]), trust=Trust.INFERRED))
     return Line(who=who, text=text.rstrip(), time=time, prefix=prefix)
 

@@ -12,6 +12,7 @@ from whyhang.collectors.logs.text.line import (
     ENGINE_LABEL,
     INDEX_LABEL,
     MESH_LABEL,
+    NAMED_INDEX,
     OUTER_PREFIX,
     OWN_WORDS,
     TORCHRUN_WORDS,
@@ -44,7 +45,7 @@ def voice_of(head: bytes, who: Who, taken_at: float | None = None) -> Voice:
         numbered=numbered,
         ranks_by_number=numbered and not _numbers_count_nodes(lines),
         own_words=_speak_of_themselves(lines),
-        own_index=_count_ranks(lines),
+        index=next((label for label in _INDICES if _count_ranks(lines, label)), None),
         year=year,
         margin=margin,
     )
@@ -85,16 +86,28 @@ def _speak_of_themselves(lines: Iterable[str]) -> bool:
     return any(len(ranks) > 1 for ranks in speakers.values())
 
 
-def _count_ranks(lines: Iterable[str]) -> bool:
-    """Return whether numbers in brackets count ranks: each speaks again and again, in turn.
+_INDICES = (INDEX_LABEL, NAMED_INDEX)
+_OF_RANKS = re.compile(
+    r"(?i)(?<![a-z])(?:local[ _-]?)?rank[ _=:\]]{0,2}\d|NCCL (?:INFO|WARN)|torchrun"
+)
 
-    Those of steps and epochs only rise. In a log with ranks of another make they are not more.
+
+def _count_ranks(lines: Iterable[str], label: re.Pattern[str]) -> bool:
+    """Return whether the numbers in labels count ranks: each speaks again and again, in turn.
+
+    Those of steps and epochs only rise. In a log with ranks of another make they are not more;
+    pods in which ranks speak are nodes.
     """
     spoken: list[int] = []
     speakers: dict[str, set[int]] = {}
     named: set[int] = set()
+    names: set[str] = set()
     for line in lines:
-        if index := INDEX_LABEL.match(line):
+        if index := label.match(line):
+            if label is NAMED_INDEX:
+                names.add(index["name"])
+                if _OF_RANKS.search(line):
+                    return False
             spoken.append(int(index["rank"]))
             template, _ = reduce(line[index.end() :].lstrip(" :"))
             speakers.setdefault(template, set()).add(spoken[-1])
@@ -104,6 +117,7 @@ def _count_ranks(lines: Iterable[str]) -> bool:
     in_turn = sum(after < before for before, after in itertools.pairwise(spoken))
     return (
         len(everyone) > 1
+        and len(names) < 2
         and everyone == set(range(len(everyone)))
         and named <= everyone
         and in_turn > 1

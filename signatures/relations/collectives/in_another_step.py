@@ -14,6 +14,7 @@ from whyhang.analyzer.facts import LoopCounter
 from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE
 from whyhang.analyzer.queries import Case, Hit, Moved, Signature
 from whyhang.analyzer.report import Collective, Evidence
+from whyhang.analyzer.wait_graph import PendingOperation
 
 _Variable = tuple[str, str, str]  # name, function and file of what counts
 _Counts = dict[_Variable, int]
@@ -33,6 +34,8 @@ def when(case: Case) -> Iterator[Hit]:
         s.status not in queries.WAITERS or s.motion.moved is not Moved.STILL for s in case.states
     ):
         return
+    if any(queries.collective_beside(state) is not None for state in case.states):
+        return  # calls of two threads meet in any order, whatever the loops have counted
     counts = _counts(case)
     differing = _differing(counts, {s.member: case.member(s.member).rank for s in case.states})
     if len(counts) != len(case.states) or not differing:
@@ -49,9 +52,17 @@ def when(case: Case) -> Iterator[Hit]:
         few, many = (few, many) if tuple(sides[few]) == alone else (many, few)
     members, affected = tuple(sorted(sides[few])), tuple(sorted(sides[many]))
     states = [case.states[number] for number in members]
+    if queries.await_messages(states) and not queries.await_messages(
+        case.states[n] for n in affected
+    ):
+        return  # who has gone past their partner's call: they have not skipped anything
     fields = queries.subject_fields(case, states, affected)
-    fields |= {"theirs": _words(differing, few), "usual": _words(differing, many)}
     meeting = next((m for m in graph.operations if members[0] in m.members), None)
+    usual = next((m for m in graph.operations if affected[0] in m.members), None)
+    fields |= {
+        "theirs": f"{_words(differing, few)}{_in(meeting, unlike=usual)}",
+        "usual": f"{_words(differing, many)}{_in(usual, unlike=meeting)}",
+    }
     yield Hit(
         members=() if tie else members,
         affected=tuple(sorted((*members, *affected))) if tie else affected,
@@ -134,6 +145,13 @@ def _by_rank(
 def _words(differing: list[_Variable], values: tuple[int, ...]) -> str:
     named = [f"{name}={value}" for (name, _, _), value in zip(differing, values, strict=True)]
     return ", ".join(dict.fromkeys(reversed(named[:3])))  # a function may be given the step
+
+
+def _in(meeting: PendingOperation | None, unlike: PendingOperation | None) -> str:
+    """Say which call a side is in, where the other side is in another one."""
+    if meeting is None or unlike is None or meeting is unlike:
+        return ""
+    return f" in {meeting.says.call}{meeting.at}"
 
 
 def _cite_counters(case: Case, number: int) -> Evidence:

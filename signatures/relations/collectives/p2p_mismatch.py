@@ -10,6 +10,7 @@ from whyhang.analyzer import queries
 from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE
 from whyhang.analyzer.queries import Case, Hit, Signature, Verdict, WaitKind
 from whyhang.analyzer.report import Collective
+from whyhang.analyzer.wait_graph import PendingOperation
 
 
 def when(case: Case) -> Iterable[Hit]:
@@ -54,8 +55,9 @@ def _by_stacks(case: Case, *, beside: bool) -> Iterator[Hit]:
         return
     if any(m.kind is not WaitKind.COLLECTIVE for m in rest) or (rest and case.graph.calls.findings):
         return
-    ways = {way for m in paired for way in ("recv", "send") if way in m.op}
-    if len(ways) != 1 or any("recv" not in m.op and "send" not in m.op for m in paired):
+    ways = {_way(m) for m in paired}
+    unknown = ways == {None} and rest and paired[0].op != "rpc"
+    if len(ways) != 1 or (None in ways and not unknown):
         return
     members = tuple(sorted(n for meeting in paired for n in meeting.members))
     states = [case.states[number] for number in members]
@@ -65,12 +67,15 @@ def _by_stacks(case: Case, *, beside: bool) -> Iterator[Hit]:
     fields = queries.subject_fields(case, states, ())
     receive = ways == {"recv"}
     does = ("receive", "sends") if receive else ("send", "receives")
+    waits = f"to {does[0]}, and no rank {does[1]}"
+    if unknown:
+        waits = f"in {paired[0].says.call}, and no other rank is in its like"
     elsewhere = "; ".join(
         f"{case.names(m.members)} {'is' if len(m.members) == 1 else 'are'} in {m.op}{m.at}"
         for m in rest
     )
     says = (
-        f"{case.names(members)} {fields['waits']} to {does[0]}, and no rank {does[1]}: {elsewhere}"
+        f"{case.names(members)} {fields['waits']} {waits}: {elsewhere}"
         if rest
         else f"{case.names(members)} all wait to {does[0]} and none {does[1]}"
     )
@@ -79,7 +84,13 @@ def _by_stacks(case: Case, *, beside: bool) -> Iterator[Hit]:
         evidence=tuple(piece for s in shown for piece in queries.evidence_of(case, s)[:1]),
         names_culprit=False,
         strength=INCOMPLETE if rest else CLEAR,
-        collective=Collective(op="recv" if receive else "send"),
+        collective=Collective(op=paired[0].op if unknown else "recv" if receive else "send"),
         location=queries.location_of(case, states[0]),
         fields={**fields, "says": says},
     )
+
+
+def _way(operation: PendingOperation) -> str | None:
+    """Return whether ranks receive or send in an operation; None where they do both, or either."""
+    ways = [way for way in ("recv", "send") if way in operation.op]
+    return ways[0] if len(ways) == 1 else None

@@ -12,6 +12,7 @@ MAX_QUOTES = 6
 LONGEST = 80  # characters of a line in a title
 WAITED = (r"Timed out waiting \d+ms for (?P<direction>recv|send) operation to complete",)
 TIMED_OUT = (r"\[TC\]\[rank=\d+\]\[name=[^\]]*\] Operation timed out after",)
+_NOTIFY = ("The wait execution of the Notify register times out",)  # of hccl-notify-timeout
 
 
 def not_waiting(case: Case) -> Iterable[Hit]:
@@ -22,6 +23,7 @@ def log_without_timeout(case: Case) -> Iterable[Hit]:
     return queries.merged(
         _not_among(case, _timed_out(case), own_logs=True),
         _not_among(case, case.job.lines_with(TIMED_OUT), own_logs=True),
+        _not_among(case, case.job.lines_with(_NOTIFY), own_logs=True),
     )
 
 
@@ -78,7 +80,7 @@ nothing has no call open: it is in other code, is stopped, or its process was en
     when=log_without_timeout,
     patterns=TIMED_OUT,
     means=(
-        "The NCCL watchdogs of {others} gave up {call}. {who} has a log, too, and in it no "
+        "The {watchdogs} of {others} gave up {call}. {who} has a log, too, and in it no "
         "watchdog waits, so the call was not made there: the rank was elsewhere, or gone."
     ),
     confidence="possible",
@@ -127,6 +129,7 @@ def _not_among(case: Case, lines: list[LogLine], *, own_logs: bool = False) -> I
             "others": queries.ranks_in_words(waited),
             "call": calls.pop() if len(calls) == 1 else "the call",
             "line": f"'{line}' ({place})",
+            "watchdogs": "NPUs" if "Notify register" in lines[0].text else "NCCL watchdogs",
             "its": "its" if len(others) == 1 else f"of rank {others[0]} the",
         },
         at=min((line.time for line in lines if line.time is not None), default=None),

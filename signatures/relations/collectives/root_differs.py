@@ -5,30 +5,29 @@ some ranks saw. The operation, the group and the place in the code agree, the ro
 everyone waits for a rank that waits itself. The same holds for scatter, gather and reduce.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from whyhang.analyzer import queries
-from whyhang.analyzer.facts import RootArgument
+from whyhang.analyzer.facts import RootArgument, grouped
 from whyhang.analyzer.queries import Case, Hit, Signature
 from whyhang.analyzer.report import Collective, Evidence
 
+_DIRECT = {"scatter", "gather"}
+"""Operations without a tree: each rank's part goes from or to the root itself."""
+
 
 def when(case: Case) -> Iterator[Hit]:
-    """Yield one hit; those who differ from most are to blame, a tie blames nobody."""
+    """Yield one hit; those who differ from most are to blame, or whose root has gone on."""
     calls = [call for call in case.job.of(RootArgument) if call.who.rank is not None]
     if len(calls) < 2 or case.graph.progress or case.graph.lagging or not queries.all_seen(case):
         return
-    by_root: dict[str, list[RootArgument]] = defaultdict(list)
-    for call in calls:
-        by_root[_words(call)].append(call)
-    sides = sorted(by_root.values(), key=len)
+    sides = sorted(grouped(calls, _words).values(), key=len)
     if len(sides) < 2 or _are_groups(sides):
         return
     most = len(sides[-1])
     odd = [call for side in sides if len(side) < most for call in side]
-    if len(odd) * 2 >= len(calls):
-        odd = []
+    if not odd or len(odd) * 2 >= len(calls):
+        odd = _without_their_root(sides)
     members = _members(case, odd)
     affected = tuple(n for n in _members(case, calls) if n not in members)
     shown = case.states[(members or affected)[0]]
@@ -67,6 +66,17 @@ SIGNATURE = Signature(
 )
 
 
+def _without_their_root(sides: Sequence[Sequence[RootArgument]]) -> list[RootArgument]:
+    """List the calls for a root that is not in the call, beside others whose root is.
+
+    Only where the root deals with each rank by itself: in a tree it may have done its part.
+    """
+    if any(call.op not in _DIRECT for side in sides for call in side):
+        return []
+    odd = [side for side in sides if all(call.who.rank != call.root for call in side)]
+    return [call for side in odd for call in side] if len(odd) < len(sides) else []
+
+
 def _members(case: Case, calls: Iterable[RootArgument]) -> tuple[int, ...]:
     callers = (case.job.member_of(call.who) for call in calls)
     return tuple(sorted({member.id for member in callers if member is not None}))
@@ -85,7 +95,7 @@ def _are_groups(sides: Sequence[Sequence[RootArgument]]) -> bool:
 def _side(side: Sequence[RootArgument]) -> str:
     way = "to" if side[0].op in {"gather", "reduce"} else "from"
     ranks = [call.who.rank for call in side if call.who.rank is not None]
-    return f"{queries.ranks_in_words(ranks)} {side[0].op} {way} rank {side[0].root}"
+    return f"{queries.ranks_in_words(ranks)} in {side[0].op} {way} rank {side[0].root}"
 
 
 def _cite_root(call: RootArgument) -> Evidence:

@@ -16,12 +16,15 @@ LONGEST = 100  # characters of a sentence in a title
 ORDER = (Deed.ABSENT, Deed.ODD, Deed.LEFT, Deed.WORKS)
 """What is said first counts: who did not come, before who went or works."""
 
+SAYS_WHY = {Deed.RAN_OUT, Deed.IN_FILES, Deed.SPINS, Deed.OUT_OF_MEMORY}
+"""What tells of a rank why it did not come."""
+
 
 def did_not_come(case: Case) -> Iterator[Hit]:
     """Yield one hit for the ranks that did not do what the others did, unless stacks show who."""
-    if case.graph.lagging:
-        return
     accounts = case.job.of(Account)
+    if case.graph.lagging or any(account.deed in SAYS_WHY for account in accounts):
+        return
     waits = _ranks(accounts, Deed.WAITS)
     for deed in ORDER:
         ranks = _ranks(accounts, deed)
@@ -34,9 +37,33 @@ def did_not_come(case: Case) -> Iterator[Hit]:
 
 def ended(case: Case) -> Iterator[Hit]:
     """Yield one hit for the ranks that crashed or were killed."""
-    accounts = [account for account in case.job.of(Account) if account.deed is Deed.ENDED]
-    if accounts:
+    said = case.job.of(Account)
+    accounts = [account for account in said if account.deed is Deed.ENDED]
+    if accounts and not any(account.deed is Deed.OUT_OF_MEMORY for account in said):
         yield _hit(case, _ranks(accounts, Deed.ENDED), accounts, set())
+
+
+def ran_out(case: Case) -> Iterator[Hit]:
+    return _by_deed(case, Deed.RAN_OUT)
+
+
+def in_files(case: Case) -> Iterator[Hit]:
+    return _by_deed(case, Deed.IN_FILES)
+
+
+def spins(case: Case) -> Iterator[Hit]:
+    return _by_deed(case, Deed.SPINS)
+
+
+def out_of_memory(case: Case) -> Iterator[Hit]:
+    return _by_deed(case, Deed.OUT_OF_MEMORY)
+
+
+def _by_deed(case: Case, deed: Deed) -> Iterator[Hit]:
+    """Yield one hit for what is written of one rank, unless stacks show who it is."""
+    accounts = [account for account in case.job.of(Account) if account.deed is deed]
+    if accounts and not case.graph.lagging:
+        yield _hit(case, _ranks(accounts, deed), accounts, set())
 
 
 def _ranks(accounts: Iterable[Account], deed: Deed) -> set[int]:
@@ -56,7 +83,11 @@ def _hit(case: Case, ranks: set[int], accounts: list[Account], waits: set[int]) 
             queries.cite(account.source, text, account.who.rank)
             for text, account in list(texts.items())[:MAX_QUOTES]
         ),
-        fields={"who": queries.ranks_in_words(ranks), "text": accounts[0].text[:LONGEST]},
+        fields={
+            "who": queries.ranks_in_words(ranks) if ranks else "a rank",
+            "text": accounts[0].text[:LONGEST],
+        },
+        names_culprit=bool(ranks),
     )
 
 
@@ -94,4 +125,67 @@ What ended it stands in its own output, or in the words of the kernel and the sc
     next_steps=("dmesg -T  # on the host of {who}",),
 )
 
-SIGNATURES = (DID_NOT_COME, ENDED)
+_STORY = """\
+Somebody writes what one rank does while the others wait, mostly without its number.
+
+That is what a person saw, or took for the cause. What it does tells the kind of the hang, and where
+to look.
+"""
+_MEANS = "Somebody who looked at the job says so; nothing else that is here shows it."
+
+RAN_OUT = Signature(
+    id="said-to-have-run-out",
+    story=_STORY,
+    category="uneven-inputs",
+    level="wait",
+    title="By what is written, {who} has fewer steps than the others: “{text}”",
+    when=ran_out,
+    means=f"{_MEANS} Who has no more data leaves the loop; the others wait in its next collective.",
+    confidence="possible",
+    remedies=(
+        "Give all ranks as many steps: drop_last, a sampler that pads, or DDP's join().",
+        "Let ranks agree on whether all have data before each step.",
+    ),
+    next_steps=("py-spy dump --pid PID  # of the rank that is not in the collective",),
+)
+
+IN_FILES = Signature(
+    id="said-to-be-in-files",
+    story=_STORY,
+    category="storage-io-blocked",
+    level="wait",
+    title="By what is written, {who} stands in a read or a write: “{text}”",
+    when=in_files,
+    means=f"{_MEANS} The others wait until it is through.",
+    confidence="possible",
+    remedies=("Look at the storage that it reads: is it slow, or gone, for that host alone?",),
+    next_steps=("cat /proc/PID/wchan /proc/PID/io  # of that rank, twice",),
+)
+
+SPINS = Signature(
+    id="said-to-spin",
+    story=_STORY,
+    category="rank-spinning",
+    level="wait",
+    title="By what is written, {who} runs without getting on: “{text}”",
+    when=spins,
+    means=f"{_MEANS} The others wait for it.",
+    confidence="possible",
+    remedies=("Find the loop in its stacks, taken several times.",),
+    next_steps=("py-spy dump --native --pid PID  # of that rank, several times",),
+)
+
+OUT_OF_MEMORY = Signature(
+    id="said-to-be-out-of-memory",
+    story=_STORY,
+    category="gpu-oom",
+    level="wait",
+    title="By what is written, {who} ran out of GPU memory: “{text}”",
+    when=out_of_memory,
+    means=f"{_MEANS} A rank that raises in a collective leaves the others in it.",
+    confidence="possible",
+    remedies=("Use less memory: a smaller batch, activation checkpointing, sharded states.",),
+    next_steps=("nvidia-smi  # how much is in use, and by whom",),
+)
+
+SIGNATURES = (DID_NOT_COME, ENDED, RAN_OUT, IN_FILES, SPINS, OUT_OF_MEMORY)

@@ -1,9 +1,4 @@
-"""A rank has run out of data and left the loop that the others are still in.
-
-Shards of different length, a sampler without drop_last, an iterable dataset that is not
-split evenly: one rank has fewer steps, and goes on to the barrier or the end while the others
-wait for it in the gradient all_reduce.
-"""
+"""Ranks with different numbers of batches: some have left a loop that others are still in."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -14,7 +9,7 @@ from whyhang.analyzer.findings.signature import INCOMPLETE
 from whyhang.analyzer.job.roles import main_thread
 from whyhang.analyzer.queries import Case, Hit, RankState, Signature, Status, Verdict, WaitKind
 from whyhang.analyzer.stacks import LineText
-from whyhang.analyzer.stacks.blocks import indent
+from whyhang.analyzer.stacks.blocks import heads, indent, rank_branch
 from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.stacks.usercode import user_path
 
@@ -24,14 +19,22 @@ _OF_A_MODEL = re.compile(
     r"param|grad|bucket|tensor|layer|module|weight|buffer|rank|world|group", re.IGNORECASE
 )
 """A loop over the parts of a model or over ranks: to be out of it is to be further in the step."""
+_OF_DATA = re.compile(r"load|batch|data|sample|epoch", re.IGNORECASE)
 
 
 def when(case: Case) -> Iterable[Hit]:
     return queries.merged(_by_stacks(case), queries.recorded(case, Verdict.LEFT_LOOP))
 
 
-SIGNATURE = Signature(
+FEWER = Signature(
     id="uneven-inputs",
+    story="""\
+A rank has run out of data and left the loop that the others are still in.
+
+Shards of different length, a sampler without drop_last, an iterable dataset that is not
+split evenly: one rank has fewer steps, and goes on to the barrier or the end while the others
+wait for it in the gradient all_reduce.
+""",
     category="uneven-inputs",
     level="program",
     title="{who} {has} left the training loop early while {others} {wait} for it in {call}",
@@ -55,41 +58,125 @@ SIGNATURE = Signature(
 )
 
 
+def still_inside(case: Case) -> Iterator[Hit]:
+    """Yield one hit for few ranks in a loop over data that the many others have left."""
+    sides = _sides(case, smallest=True)
+    if sides is None:
+        return
+    inside, outside, sure = sides
+    create = any(s.place is not None and s.place.kind is WaitKind.GROUP for s in outside)
+    if create or queries.await_messages(inside):
+        return  # who should have come along, or whose partner has gone on
+    text = source_lines(case.job.excerpts)
+    path = _user_path(case, inside[0])
+    fork = _fork(_user_path(case, outside[0]), path)
+    if fork is None or rank_branch(path, text) is not None:
+        return  # a branch for some ranks only holds more than data
+    if not any(_is_over_data(text, head) for head in _left(text, *fork)):
+        return
+    members = tuple(s.member for s in inside)
+    others = tuple(s.member for s in outside)
+    yield Hit(
+        members=members,
+        affected=others,
+        evidence=tuple(
+            p for s in (inside[0], outside[0]) for p in queries.evidence_of(case, s)[:1]
+        ),
+        strength=sure,
+        collective=queries.call_of(case, members),
+        location=queries.location_of(case, inside[0]),
+        fields=queries.subject_fields(case, inside, others),
+    )
+
+
+MORE = Signature(
+    id="uneven-inputs-more",
+    story="""\
+A rank is still in a loop that all others have left.
+
+It has more batches than the others: a shard or a part of the validation set that is larger by one.
+Its next step waits for ranks that are past the loop.
+""",
+    category="uneven-inputs",
+    level="program",
+    title=(
+        "{who} {is} still in a loop that {others} have left: {does}{at}; {others} {wait} in {call}"
+    ),
+    when=still_inside,
+    means=(
+        "{others} {wait} behind the loop, in {call}; {who} {is} still in it ({does}{at}). Most "
+        "often the ranks have different numbers of batches."
+    ),
+    confidence="likely",
+    remedies=FEWER.remedies,
+    next_steps=FEWER.next_steps,
+    links=FEWER.links,
+)
+
+SIGNATURES = (FEWER, MORE)
+
+
+def _left(text: LineText, past: Frame, inside: Frame) -> Iterator[Frame]:
+    """Yield the heads of the blocks that ``inside`` is in, and ``past``, further down, is not."""
+    here = text(past)
+    depth = indent(here) if here is not None else 0
+    return (head for head in heads(inside, text) if indent(text(head) or "") >= depth)
+
+
+def _is_over_data(text: LineText, head: Frame) -> bool:
+    line = text(head) or ""
+    of_model = _OF_A_MODEL.search(line) is not None and _OF_DATA.search(line) is None
+    return _LOOP.match(line) is not None and not of_model
+
+
 def _by_stacks(case: Case) -> Iterator[Hit]:
     """Yield one hit for few ranks further down in the function whose loop the others are in.
 
     Seen in the source: further down, and no deeper than the head of a loop that the others are
     in. Without the source, further down and shutting down says the same, less surely.
     """
-    if case.graph.progress:
+    sides = _sides(case)
+    if sides is None:
         return
-    status = {Status.WAITING, Status.MAYBE, Status.BLOCKED}
-    states = [s for s in case.states if s.status in status and s.place is not None]
-    inside = _in_step(states)
-    step = {s.member for s in inside}
-    outside = [s for s in states if s.member not in step]
-    if not inside or not outside or len(outside) >= len(inside):
-        return
-    if inside[0].place is not None and inside[0].place.op == "rpc":
-        return  # servers of calls stand at the end of their program
-    sure = [_past(case, state, inside[0]) for state in outside]
-    if not all(sure):
-        return
+    inside, outside, sure = sides
     waiting = tuple(s.member for s in inside)
     members = tuple(s.member for s in outside)
     yield Hit(
         members=members,
         affected=waiting,
         evidence=tuple(p for s in (*outside, inside[0]) for p in queries.evidence_of(case, s)),
-        strength=min(value for value in sure),
+        strength=sure,
         collective=queries.call_of(case, waiting),
         location=queries.location_of(case, outside[0]),
         fields=queries.subject_fields(case, outside, waiting),
     )
 
 
-def _in_step(states: list[RankState]) -> list[RankState]:
-    """Return the largest set of ranks that wait for others at one place."""
+def _sides(
+    case: Case, *, smallest: bool = False
+) -> tuple[list[RankState], list[RankState], float] | None:
+    """Return who is in a loop, who has left it, and how sure that is; None where not all are.
+
+    The larger side is in the loop or, with ``smallest``, the other.
+    """
+    if case.graph.progress:
+        return None
+    status = {Status.WAITING, Status.MAYBE, Status.BLOCKED}
+    states = [s for s in case.states if s.status in status and s.place is not None]
+    inside = _in_step(states, smallest=smallest)
+    step = {s.member for s in inside}
+    outside = [s for s in states if s.member not in step]
+    fewer, more = (inside, outside) if smallest else (outside, inside)
+    if not fewer or len(fewer) >= len(more):
+        return None
+    if any(s.place is not None and s.place.op == "rpc" for s in more):
+        return None  # servers of calls stand at the end of their program
+    sure = [_past(case, state, inside[0]) for state in outside]
+    return (inside, outside, min(sure)) if all(sure) else None
+
+
+def _in_step(states: list[RankState], *, smallest: bool) -> list[RankState]:
+    """Return the largest set of ranks that wait for others at one place, or the smallest."""
     groups: dict[object, list[RankState]] = {}
     for state in states:
         if state.status in {Status.WAITING, Status.MAYBE} and state.place is not None:
@@ -101,7 +188,7 @@ def _in_step(states: list[RankState]) -> list[RankState]:
                 user.line if user else 0,
             )
             groups.setdefault(key, []).append(state)
-    return max(groups.values(), key=len, default=[])
+    return (min if smallest else max)(groups.values(), key=len, default=[])
 
 
 def _past(case: Case, state: RankState, other: RankState) -> float:

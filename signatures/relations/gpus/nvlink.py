@@ -1,10 +1,10 @@
 """NVLinks of a GPU are down, or count new errors."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from whyhang.analyzer import queries
-from whyhang.analyzer.facts import Gpu
+from whyhang.analyzer.facts import Gpu, grouped
 from whyhang.analyzer.findings.signature import INDIRECT
 from whyhang.analyzer.job.device import Device
 from whyhang.analyzer.queries import Case, Hit, Signature, Symptom
@@ -15,9 +15,7 @@ def links_down(case: Case) -> Iterable[Hit]:
 
     A link that no GPU of its kind on the host has is no fault: boards leave some unused.
     """
-    kinds: dict[tuple[str, str | None], list[Device]] = defaultdict(list)
-    for device in case.job.gpus.devices:
-        kinds[device.place, device.now("name")].append(device)
+    kinds = grouped(case.job.gpus.devices, lambda device: (device.place, device.now("name")))
     return queries.broken_gpus(
         case, [each for devices in kinds.values() for each in _fewer_links(devices)]
     )

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from whyhang.analyzer import queries
 from whyhang.analyzer.facts import Agent, counted, replace
 from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INDIRECT
-from whyhang.analyzer.job.hosts import other_hosts
 from whyhang.analyzer.job.roles import main_thread
+from whyhang.analyzer.job.slurm_hosts import other_hosts
 from whyhang.analyzer.job.store_keys import Round, round_of
 from whyhang.analyzer.queries import Case, Hit, Signature
 from whyhang.analyzer.report import Evidence

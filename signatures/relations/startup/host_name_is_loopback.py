@@ -5,7 +5,6 @@ rank that tells the others its name's address, or a script that asks for it, sen
 themselves: right on that host, and on every other one a place where nobody listens.
 """
 
-import ipaddress
 from collections.abc import Iterator
 
 from whyhang.analyzer import queries
@@ -17,7 +16,7 @@ from whyhang.analyzer.report import cite
 def when(case: Case) -> Iterator[Hit]:
     """Yield one hit for hosts whose name is loopback alone, in a job that does not get on."""
     asked = [port for port in case.job.of(NetworkPort) if not port.name and port.addresses]
-    inward = [port for port in asked if all(map(_loops, port.addresses))]
+    inward = [port for port in asked if all(map(queries.is_loopback, port.addresses))]
     hosts = {port.who.host for port in asked if port.who.host} | queries.hosts_of_job(case)
     if not inward or len(hosts) < 2 or case.job.of(SignOfLife):
         return
@@ -28,13 +27,6 @@ def when(case: Case) -> Iterator[Hit]:
         evidence=tuple(cite(port.source, port.quote) for port in inward[:4]),
         fields={"hosts": ", ".join(names[:4]), "address": inward[0].addresses[0]},
     )
-
-
-def _loops(address: str) -> bool:
-    try:
-        return ipaddress.ip_address(address).is_loopback
-    except ValueError:
-        return False
 
 
 SIGNATURE = Signature(

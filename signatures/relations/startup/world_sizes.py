@@ -1,11 +1,10 @@
 """Ranks join worlds of different sizes, or one of more ranks than were started."""
 
-import ipaddress
 from collections import Counter
 from collections.abc import Iterator
 
 from whyhang.analyzer import queries
-from whyhang.analyzer.facts import Address, InitArguments, Source, counted
+from whyhang.analyzer.facts import InitArguments, Source, counted
 from whyhang.analyzer.job.store_keys import clients
 from whyhang.analyzer.queries import Case, Hit, Signature, WaitKind
 from whyhang.analyzer.report import Evidence
@@ -202,14 +201,7 @@ def _all_came(case: Case) -> bool:
     here = len(case.job.members)
     by_place = any(clients(view) == here for view in views)
     by_place |= any(view.processes == here and not view.repeated for view in case.job.files)
-    return by_place or (bool(places) and all(_is_loopback(place) for place in places))
-
-
-def _is_loopback(place: Address) -> bool:
-    try:
-        return ipaddress.ip_address(place.host).is_loopback
-    except ValueError:
-        return place.host == "localhost"
+    return by_place or (bool(places) and all(queries.is_loopback(place.host) for place in places))
 
 
 def _cite_size(case: Case, number: int, size: int) -> Evidence:

@@ -1,8 +1,10 @@
-"""Who waits for whom: the wait graph, its roots and its cycles.
+"""Waits of members for members, and where they end: at roots, or in cycles.
 
-Nodes are *members*, small integers: ranks, or processes whose rank is not known. An edge is a
-``Wait``: one member is inside a call that cannot end before certain other members do something.
-Where the waits come from (recorded calls, stacks) makes no difference here.
+The wait graph of a job (``whyhang.analyzer.wait_graph``) and that of its recorded calls
+(``call_graph.py``) rest on these. Nodes are *members*, small integers: ranks, or processes whose
+rank is not known. An edge is a ``Wait``: one member is inside a call that cannot end before
+certain other members do something. Where the waits come from (recorded calls, stacks) makes no
+difference here.
 
 Follow the waits from any member and one of two things is at the end:
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 
-from whyhang.analyzer.collectives.graph import CallRef, Cycle
+from whyhang.analyzer.collectives.waits import CallRef, Cycle
 from whyhang.analyzer.facts import Frame, Record, Source
 
 

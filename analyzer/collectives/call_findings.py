@@ -4,9 +4,8 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 
 from whyhang.analyzer.collectives import words
+from whyhang.analyzer.collectives.call_finding import CallFinding, Quote, Verdict
 from whyhang.analyzer.collectives.call_graph import CallGraph, merged
-from whyhang.analyzer.collectives.finding import CallFinding, Quote, Verdict
-from whyhang.analyzer.collectives.graph import Cycle, Root
 from whyhang.analyzer.collectives.groups import JobCalls
 from whyhang.analyzer.collectives.mismatch_findings import mismatches, with_skipped
 from whyhang.analyzer.collectives.p2p_findings import (
@@ -18,6 +17,7 @@ from whyhang.analyzer.collectives.p2p_findings import (
 from whyhang.analyzer.collectives.pending import quote_of
 from whyhang.analyzer.collectives.pending_collectives import Key, PendingCollective
 from whyhang.analyzer.collectives.stuck_findings import deadlock, stuck
+from whyhang.analyzer.collectives.waits import Cycle, Root
 from whyhang.analyzer.facts import replace
 
 MAX_QUOTED = 3

@@ -1,0 +1,210 @@
+"""What logs of whole jobs tell by comparison: parts of steps, work while others wait, pids, pods.
+
+Each mechanism has evidence of an invented program, and a near miss that must blame nobody.
+"""
+
+from __future__ import annotations
+
+import pytest
+from log_docs import diagnosed, diagnosed_files
+
+from whyhang.analyzer.report import Report
+
+
+def culprits(report: Report) -> list[int]:
+    """Return whom the first finding names."""
+    return list(report.findings[0].culprit_ranks or ()) if report.findings else []
+
+
+def steps(rank: int, form: str, slow: float, usual: float, *, late: int = 2) -> str:
+    """Write ten steps of a rank; the one that is late takes longer in a part of each."""
+    part = slow if rank == late else usual
+    other = 0.2 if rank == late else slow
+    return "".join(
+        f"worker {rank} it {70 + n} loss={2 - n / 50:.3f} "
+        + form.format(part + n / 1000, other + n / 900)
+        + "\n"
+        for n in range(10)
+    )
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "data={:.2f}s fwd=0.31s sync={:.2f}s",
+        "| fetch took {:.3f} sec, backward took {:.3f} sec",
+        "data_time: {:.4f} iter_time: {:.4f}",
+    ],
+)
+def test_a_rank_that_is_long_at_its_own_work_is_the_straggler(form: str) -> None:
+    """A part of each step that one rank alone needs long for names it: the others wait for it."""
+    report = diagnosed({rank: steps(rank, form, 7.9, 0.04) for rank in range(4)})
+
+    assert (report.verdict, culprits(report)) == ("slow", [2])
+
+
+@pytest.mark.parametrize(
+    ("form", "slow", "usual"),
+    [
+        ("sync={:.2f}s fwd={:.2f}s", 7.9, 0.04),  # it waits for the others
+        ("save={:.2f}s fwd={:.2f}s", 7.9, 0.04),  # one saves for all
+        ("data={:.2f}s fwd=0.31s sync={:.2f}s", 0.11, 0.04),  # too little to hold anybody up
+        ("loss_b={:.2f} fwd={:.2f}s", 7.9, 0.04),  # no time
+        ("data={:.2f}s fwd={:.2f}s", 0.5, 0.4),  # not far from the others
+    ],
+)
+def test_other_values_that_differ_make_no_straggler(form: str, slow: float, usual: float) -> None:
+    """What a rank waits, does for all, or hardly needs longer for, names nobody."""
+    report = diagnosed({rank: steps(rank, form, slow, usual) for rank in range(4)})
+
+    assert culprits(report) == []
+
+
+def gave_up(rank: int) -> str:
+    """Write that a rank waited ten minutes in vain for the call that it made at 12:00."""
+    return (
+        f"[rank{rank}]:[E0609 12:10:00.{rank}21000000 ProcessGroupNCCL.cpp:632] [Rank {rank}] "
+        "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=77, OpType=ALLREDUCE, "
+        "NumelIn=9, NumelOut=9, Timeout(ms)=600000) ran for 600031 milliseconds before timing "
+        "out.\n"
+    )
+
+
+LOST = (
+    "[rank3]:[E0609 12:10:00.721000000 ProcessGroupNCCL.cpp:2068] [PG ID 0 PG GUID 0(default_pg) "
+    "Rank 3] Process group watchdog thread terminated with exception: NCCL error: remote process "
+    "exited or there was a network error, NCCL version 2.23.4\n"
+    "Last error:\nsocketPollConnect: refused\n"
+)
+
+
+def trained(rank: int, *more: str) -> str:
+    """Write the steps of a rank up to 12:00, and what it prints further."""
+    lines = [f"2025-06-09 11:59:{n:02d} rank {rank} step {n} done" for n in range(30, 58, 4)]
+    return "\n".join([*lines, *more]) + "\n"
+
+
+def test_who_works_while_the_others_wait_is_late() -> None:
+    """Own words in the middle of the others' wait outweigh that the rank lost a peer at its end."""
+    logs = {rank: trained(rank) + gave_up(rank) for rank in (0, 1, 2)}
+    collected = "2025-06-09 12:06:30 rank 3 compaction of the cache done"
+
+    report = diagnosed({**logs, 3: trained(3, collected) + LOST})
+
+    assert (culprits(report), "compaction" in report.headline) == ([3], True)
+
+
+def test_who_is_silent_too_and_loses_a_peer_may_have_waited() -> None:
+    """A rank that says nothing in between may have come to the call just after the others."""
+    logs = {rank: trained(rank) + gave_up(rank) for rank in (0, 1, 2)}
+
+    report = diagnosed({**logs, 3: trained(3) + LOST})
+
+    assert culprits(report) == []
+
+
+def blocked(pid: int) -> str:
+    """Write what the kernel says of a lost file system and of a process stuck in it."""
+    return (
+        "[Thu Jan  9 18:01:20 2025] Lustre: fs-OST0011-osc-ff: Connection to fs-OST0011 (at "
+        "10.5.0.7@o2ib) was lost; in progress operations using this service will wait for recovery "
+        f"to complete\n[Thu Jan  9 18:05:21 2025] INFO: task python3:{pid} blocked for more than "
+        "120 seconds.\n"
+    )
+
+
+@pytest.mark.parametrize(("pid", "named"), [(812, [2]), (4711, [])])
+def test_the_kernel_names_a_rank_by_the_pid_that_it_introduced(pid: int, named: list[int]) -> None:
+    """The pid that a rank says it has joins the kernel's log, beside ranks of groups as well."""
+    own = "".join(
+        f"{rank}: [I setup:40] Rank {rank} has data parallel rank: {rank // 2}, pid {810 + rank}\n"
+        for rank in range(4)
+    )
+
+    report = diagnosed_files({"job.out": own, "dmesg.txt": blocked(pid)})
+
+    assert report.findings[0].category == "storage-io-blocked"
+    assert culprits(report) == named
+
+
+def pods(names: tuple[str, ...], extra: str = "") -> str:
+    """Write the log of several pods, the last of which fails in its loader."""
+    lines = [f"{name} INFO it={n} loss=0.{n}{extra}" for n in range(6) for name in names]
+    error = "RuntimeError: DataLoader worker (pid 44) is killed by signal: Bus error."
+    return "\n".join([*lines, f"{names[-1]} ERROR {error}"]) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("log", "named"),
+    [
+        (pods(("tr-0", "tr-1", "tr-2", "tr-3")), [3]),
+        (pods(("tr-0", "tr-1", "tr-3")), []),  # one is missing: they may count something else
+        (pods(("tr-0", "ps-1", "tr-2")), []),  # of two kinds
+        (pods(("tr-0", "tr-1", "tr-2"), " rank=5"), []),  # pods in which ranks speak are nodes
+        (pods(("node-0", "node-1", "node-2")), []),
+    ],
+)
+def test_pods_that_all_print_the_same_are_ranks(log: str, named: list[int]) -> None:
+    """Names that count from 0 on without a hole are those of ranks where all speak alike."""
+    assert culprits(diagnosed_files({"pods.log": log})) == named
+
+
+RAY = (
+    "(TorchTrainer pid=50, ip=10.0.0.1) - (node_id=4f0, ip=10.0.0.{0}, pid=6{0}2) world_rank={0}, "
+    "local_rank=0, node_rank={0}\n"
+)
+KILLED = (
+    "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.\n"
+    "Memory on the node (IP: 10.0.0.1, ID: 4f0) where the task (actor ID: 8b, name=RayTrainWorker."
+    "__init__, pid={}, memory used=15.22GB) was running was 23.71GB / 25.51GB (0.952), which "
+    "exceeds the memory usage threshold of 0.95. Ray killed this worker (ID: 77) because it was "
+    "the most recently scheduled task.\n"
+)
+
+
+@pytest.mark.parametrize(("pid", "named"), [(612, [1]), (999, [])])
+def test_ray_names_the_worker_that_it_killed(pid: int, named: list[int]) -> None:
+    """The pid in Ray's message is that of a rank in its table of workers, or of nobody known."""
+    report = diagnosed_files({"driver.log": "".join(map(RAY.format, (0, 1))) + KILLED.format(pid)})
+
+    assert report.findings[0].category == "rank-oom-killed"
+    assert culprits(report) == named
+
+
+def notified(rank: int) -> str:
+    """Write that a rank on an NPU waited in vain; the remote rank is the next in the ring."""
+    return (
+        f"EI0002: The wait execution of the Notify register times out. Reason: The Notify register "
+        f"has not received the Notify record from remote rank [{(rank + 1) % 4}].\n"
+    )
+
+
+def test_npu_that_alone_gives_no_timeout_is_waited_for() -> None:
+    """Of ranks on NPUs, too, the one whose own log has no word of the wait did not come."""
+    logs = {rank: trained(rank) + notified(rank) for rank in (0, 2, 3)}
+
+    report = diagnosed({**logs, 1: trained(1, "reading shard 41")})
+
+    assert culprits(report) == [1]
+
+
+def test_npus_that_all_wait_blame_nobody() -> None:
+    """The remote ranks in HCCL's lines are neighbours in a ring, not culprits."""
+    report = diagnosed({rank: trained(rank) + notified(rank) for rank in range(4)})
+
+    assert culprits(report) == []
+
+
+def test_ranks_in_a_communicator_over_hosts_place_pids() -> None:
+    """NCCL's line of local ranks tells whose pid fails, where no line of the set-up is kept."""
+    members = "".join(
+        f"n{rank // 2}:70{rank}:80{rank} [{rank % 2}] NCCL INFO comm 0x5{rank} rank {rank} "
+        f"nRanks 4 nNodes 2 localRanks 2 localRank {rank % 2} MNNVL 0\n"
+        for rank in range(4)
+    )
+    fails = (
+        "n1:702:930 [0] transport/net_ib.cc:94 NCCL WARN NET/IB : Got async event : port error\n"
+    )
+
+    assert culprits(diagnosed_files({"job.log": members + fails})) == [2]
+    assert culprits(diagnosed_files({"job.log": fails.replace("702", "799") + members})) == []

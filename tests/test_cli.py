@@ -273,3 +273,32 @@ sys.exit(entry.run())
     )
     assert done.returncode == code, done.stderr
     assert "ignored" not in done.stderr
+
+
+def test_a_watch_ends_at_a_ctrl_c_that_a_library_has_swallowed(tmp_path: Path) -> None:
+    """Wherever it was lost, it counts before the next look."""
+    program = """
+import os, signal, sys
+import whyhang.__main__ as entry
+from whyhang.analyzer.commands import watch
+
+def looks(*given, **named):
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+        for _ in range(1000):
+            pass
+    except BaseException:
+        pass
+    return found(*given, **named)
+
+found = watch.looks_at
+watch.looks_at = looks
+sys.argv = ["whyhang", "watch", sys.argv[1]]
+sys.exit(entry.run())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path)],
+        capture_output=True, text=True, timeout=20, check=False,
+    )  # fmt: skip
+    assert done.returncode == 130, done.stderr
+    assert "interrupted" in done.stderr

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
-import threading
-
-AGAIN = 0.05
-"""Seconds after which a signal is sent again whose exception was lost."""
 
 
 def run() -> int:
     """Run the command line. What goes wrong in whyhang itself is said in a sentence, too."""
-    sys.unraisablehook = _not_lost
     try:
-        from whyhang.analyzer.cli import main  # noqa: PLC0415 - Ctrl-C may come meanwhile
+        from whyhang.analyzer import interrupts  # noqa: PLC0415 - Ctrl-C may come meanwhile
+
+        interrupts.heed()
+        from whyhang.analyzer.cli import main  # noqa: PLC0415
 
         return main()
     except KeyboardInterrupt:
@@ -26,22 +23,6 @@ def run() -> int:
             raise
         print(_own_mistake(error), file=sys.stderr)
         return 1
-
-
-def _not_lost(lost: sys.UnraisableHookArgs) -> None:
-    """Send a signal again whose exception Python dropped, because it came up in a destructor.
-
-    Compiling patterns destroys many objects: without this a Ctrl-C meanwhile would be ignored.
-    """
-    number = getattr(lost.exc_type, "signal", None)
-    if issubclass(lost.exc_type, KeyboardInterrupt):
-        number = signal.SIGINT
-    if number is None:
-        sys.__unraisablehook__(lost)
-        return
-    again = threading.Timer(AGAIN, os.kill, (os.getpid(), number))
-    again.daemon = True
-    again.start()
 
 
 def _own_mistake(error: Exception) -> str:

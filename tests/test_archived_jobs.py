@@ -208,3 +208,127 @@ def test_ranks_in_a_communicator_over_hosts_place_pids() -> None:
 
     assert culprits(diagnosed_files({"job.log": members + fails})) == [2]
     assert culprits(diagnosed_files({"job.log": fails.replace("702", "799") + members})) == []
+
+
+def smi(idle: int, gpus: int = 8) -> str:
+    """Write nvidia-smi's table of GPUs that spin at little power, but for one that is idle."""
+    rows = "".join(
+        f"|   {n}  NVIDIA A100-SXM4-80GB    On  | 00000000:{n + 7:02X}:00.0 Off |          0 |\n"
+        f"| N/A   34C    P0     {62 if n == idle else 101}W / 400W |  61002MiB / 81920MiB |    "
+        f"{0 if n == idle else 100}%      Default |\n"
+        "|                                  |                     |             Disabled |\n"
+        for n in range(gpus)
+    )
+    head = "| NVIDIA-SMI 535.161.08   Driver Version: 535.161.08   CUDA Version: 12.2  |\n"
+    pids = "".join(
+        f"|    {n}   N/A  N/A   {7700 + n}   C   /usr/bin/python3   60990MiB |\n"
+        for n in range(gpus)
+    )
+    return head + rows + "+----+\n" + pids
+
+
+@pytest.mark.parametrize(
+    ("ranks", "host", "named"),
+    [
+        (8, "on host n3", [4]),
+        (16, "on host n3", []),  # of which host the GPUs are is not known
+        (4, "on host n3", []),  # other programs have GPUs, too
+    ],
+)
+def test_an_idle_gpu_of_eight_is_that_of_the_rank_with_its_number(
+    ranks: int, host: str, named: list[int]
+) -> None:
+    """Where ranks of one host are as many as its GPUs, the number of the idle one is the rank."""
+    log = "".join(f"[rank{rank}] ready {host}\n" for rank in range(ranks))
+    second = smi(4).split("+----+")[0]  # a look later, without processes
+
+    report = diagnosed_files({"out.log": log, "smi.txt": smi(4), "smi-2.txt": second})
+
+    assert culprits(report) == named
+
+
+BUSY = "(EngineCore_0 pid=9) INFO 09-03 09:01:31 [shm_broadcast.py:466] No available shared memory "
+BUSY += "broadcast block found in 60 seconds.\n"
+
+
+def test_a_busy_worker_of_a_server_is_no_certain_hang() -> None:
+    """One line of a ring of messages that is full is a possibility, and nothing once it serves."""
+    served = '(APIServer pid=8) INFO: 10.0.0.4:51 - "POST /v1/completions HTTP/1.1" 200 OK\n' * 40
+
+    alone = diagnosed_files({"server.log": BUSY})
+    goes_on = diagnosed_files({"server.log": BUSY + served})
+
+    assert alone.findings[0].confidence < 0.5
+    assert goes_on.findings == ()
+
+
+def member(rank: int, batches: int) -> str:
+    """Write what Lightning and a program print at the start of a rank, and steps of it."""
+    return (
+        f"Initializing distributed: GLOBAL_RANK: {rank}, MEMBER: {rank + 1}/4\n"
+        f"GLOBAL_RANK {rank}: train dataloader has {batches} batches\n"
+        + "".join(f"GLOBAL_RANK {rank}: batch {n}\n" for n in range(0, 400, 40))
+    )
+
+
+@pytest.mark.parametrize(("batches", "named"), [((413, 412, 413, 413), [1]), ((413,) * 4, [])])
+def test_ranks_at_work_have_all_been_there(batches: tuple[int, ...], named: list[int]) -> None:
+    """Steps below the start refute that ranks were missing; the odd number of batches is told."""
+    log = "".join(member(rank, count) for rank, count in enumerate(batches))
+    waits = "".join(map(gave_up, (0, 2, 3)))
+
+    report = diagnosed_files({"lightning.log": log + waits * bool(named)})
+
+    assert culprits(report) == named
+    assert "init-missing-rank" not in {finding.category for finding in report.findings}
+
+
+def test_a_communicator_that_ends_is_no_work_of_the_job() -> None:
+    """What NCCL destroys below the start does not refute that ranks were missing."""
+    began = "".join(
+        f"Initializing distributed: GLOBAL_RANK: {n}, MEMBER: {n + 1}/4\n" for n in (0, 1)
+    )
+    ended = (
+        "n1:70:80 [0] NCCL INFO comm 0x58 rank 0 nranks 1 cudaDev 0 busId 1000 - Destroy COMPLETE\n"
+    )
+
+    report = diagnosed_files({"job.log": began + ended + "INFO nothing further\n" * 90})
+
+    assert [finding.category for finding in report.findings] == ["init-missing-rank"]
+
+
+KILL = "slurmstepd: error: Detected 1 oom_kill event in StepId=71.0.\n"
+KILL += "srun: error: n1: task 3: Out Of Memory\nsrun: error: n1: tasks 0-2: Terminated\n"
+
+
+def ran(first: int, last: int) -> str:
+    """Write steps as Slurm labels them."""
+    return "".join(f"0: step {n}/500 loss {3 - n / 400:.3f}\n" for n in range(first, last, 10))
+
+
+@pytest.mark.parametrize(
+    ("behind", "named"),
+    [
+        (ran(110, 501) + "0: Training complete. Total time 1:04:11\n", []),
+        (ran(110, 300), [3]),  # it may have ended by the same
+        ("0: Training complete. Total time 1:04:11\n", [3]),  # without a step: what was buffered
+    ],
+)
+def test_who_was_killed_before_the_job_came_to_its_end_is_history(
+    behind: str, named: list[int]
+) -> None:
+    """A job that was started anew in the same log, and ended as planned, has no culprit."""
+    assert culprits(diagnosed_files({"slurm.out": ran(0, 120) + KILL + behind})) == named
+
+
+def test_a_group_that_was_not_created_by_all_names_who_did_not() -> None:
+    """The barrier of a later group tells who came; the last words of its error are of no store."""
+    error = (
+        "torch.distributed.DistStoreError: Timed out initializing process group in store based "
+        "barrier on rank {0}, for key: store_based_barrier_key:2 (world_size=4, "
+        "num_workers_joined=3, timeout=0:30:00 error=Timed out after 1800 seconds waiting for "
+        "workers. 3/4 workers joined.)"
+    )
+    log = "".join(f"[rank{rank}]: {error.format(rank)}\n" for rank in (0, 1, 2))
+
+    assert culprits(diagnosed_files({"t.log": "rank 3: no shards, skips it\n" + log})) == [3]

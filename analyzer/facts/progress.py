@@ -61,7 +61,7 @@ class LogTail(Statement):
 class SignOfLife(Statement):
     """A step, a loss, a progress bar, a result: words of a job that is through its start.
 
-    The source has a line where the sign stands at the end of its log.
+    The source has the line of the last one, as far as the end and the beginning of the log show.
     """
 
     text: str

@@ -9,6 +9,7 @@ process lives now, or where the log shows ranks at work after it.
 """
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 
 from whyhang.analyzer.facts import (
@@ -30,6 +31,9 @@ from whyhang.analyzer.facts import (
 
 RESTARTS = "TORCHELASTIC_RESTART_COUNT"
 """In the environment of a rank: how often its agent has started the ranks anew."""
+
+STEPS = 4
+"""Lines of one statement below the end of a rank, from which on a job is at work again."""
 
 AT_WORK = frozenset({Outlook.STEPS, Outlook.ENDED})
 
@@ -89,7 +93,8 @@ def _ends(facts: Sequence[Fact], living: list[Process]) -> dict[str, int]:
             lives = any(_replaces(process, fact) for process in living)
             # What ends the job as a whole stands in the launcher's table again.
             again = last_row[fact.source.file, fact.who.pid] != fact.source.line
-            if not lives and (again or not fact.ends_all):
+            renewed = _comes_to_its_end(facts, fact.source)
+            if not (lives or renewed) and (again or not fact.ends_all):
                 continue
         else:
             continue
@@ -121,6 +126,21 @@ def _at_work(facts: Sequence[Fact], file: str, line: int) -> bool:
             at = 0
         if at > line:
             return True
+    return False
+
+
+def _comes_to_its_end(facts: Sequence[Fact], ended: Source) -> bool:
+    """Return whether a log goes on for steps below the end of a rank, up to a planned end.
+
+    Nobody trains on without that rank: a scheduler or a person has started the job anew.
+    """
+    for fact in facts:
+        if isinstance(fact, LogTail) and fact.source.file == ended.file:
+            below = [line for line in fact.lines if line.number > (ended.line or 0)]
+            most = Counter(line.template for line in below if line.values).most_common(1)
+            at_end = fact.outlook is Outlook.ENDED and not fact.trouble
+            if at_end and most and most[0][1] >= STEPS:
+                return True
     return False
 
 

@@ -21,7 +21,12 @@ from whyhang.analyzer.job.device import Device, Devices
 MAX_NAME = 200
 """Characters of a device's name in CUDA_VISIBLE_DEVICES: the UUID of a MIG device has 41."""
 
-HOW = ("its pid is on it", "its NCCL lines name it", "LOCAL_RANK and CUDA_VISIBLE_DEVICES say so")
+HOW = (
+    "its pid is on it",
+    "its NCCL lines name it",
+    "LOCAL_RANK and CUDA_VISIBLE_DEVICES say so",
+    "the ranks of one host are as many as its GPUs",
+)
 """How a rank's GPU was learnt, most trusted first."""
 
 
@@ -67,6 +72,22 @@ class Placement:
         for other, against in others:
             if against is not device:
                 self._gaps.append(_conflict(member, device, how, against, other))
+
+    def place_by_number(self, members: Sequence[Member]) -> None:
+        """Place each rank on the GPU with its number, where that is all that can be.
+
+        The ranks, from 0 on and of one host as far as is known, are as many as the GPUs of the one
+        host whose GPUs are known.
+        """
+        ranks = {member.rank: member for member in members}
+        by_index = {device.now("index"): device for device in self._devices}
+        hosts = {member.host for member in members} - {None}
+        fits = len(ranks) > 1 and ranks.keys() == set(range(len(ranks))) == by_index.keys()
+        if not fits or self._by_member or not self._one_place or len(hosts) > 1:
+            return
+        for rank, member in ranks.items():
+            self._by_member[member.id] = by_index[rank].number
+            self._how[member.id] = len(HOW) - 1
 
     def devices(self) -> Devices:
         """Return the devices, each with its members."""

@@ -41,6 +41,7 @@ def join(
     ranks = Placement(devices, members, addresses)
     for member in members:
         ranks.place(member, by_environment=uses_gpus)
+    ranks.place_by_number(members)
     return ranks.devices()
 
 
@@ -64,6 +65,8 @@ def _places(
     joined: dict[str, list[Gpu]] = defaultdict(list)
     for file, states in nameless.items():
         marks = _marks(states)
+        if not named and _of_one_host(members, states):
+            marks.add(ONE_HOST)  # and so has no other
         owner = next((owners[mark] for mark in marks if mark in owners), (joined, file))
         owners.update(dict.fromkeys(marks, owner))
         group, key = owner
@@ -76,6 +79,17 @@ def _places(
         host = _host_by_pids(states, members) or only
         places.append((host or file, host, states))
     return places
+
+
+ONE_HOST = "the host of all ranks"
+
+
+def _of_one_host(members: Sequence[Member], states: Sequence[Gpu]) -> bool:
+    """Return whether these GPUs are as many as the ranks, which are of one host as far as known."""
+    ranks = {member.rank for member in members}
+    hosts = {member.host for member in members} - {None}
+    gpus = {gpu.index for gpu in states}
+    return len(hosts) < 2 and len(gpus) > 1 and ranks == gpus == set(range(len(gpus)))
 
 
 def _marks(states: Iterable[Gpu]) -> set[object]:

@@ -58,7 +58,7 @@ def load_of(case: Case) -> Load:
 def _subjects(case: Case) -> list[Device]:
     """Return the GPUs with ranks on them; where no rank is known, those with programs."""
     devices = case.job.gpus.devices
-    if case.job.members:
+    if any(device.members for device in devices):
         return [device for device in devices if device.members]
     return [
         device

@@ -31,6 +31,7 @@ QUOTED = 3
 LONGEST = 24  # characters before a value that say what it is
 
 _NAME = re.compile(r"([A-Za-z][\w+./-]*(?: (?:time|took|wait|in))?)[ \"':=(\[]{0,4}$")
+_LABEL = re.compile(r"^[A-Za-z][\w#.-]* (?i:rank)[ =]?#")
 _UNIT = re.compile(r" ?(?P<scale>[mu]?)s(?:ec(?:ond)?s?)?(?![A-Za-z/])")
 _IN_MS = re.compile(r"(?:_|\b)ms\b")
 _SCALES = {"": 1.0, "m": 1e-3, "u": 1e-6}
@@ -84,7 +85,7 @@ def _parts(tails: Mapping[int, LogTail]) -> Iterator[_Part]:
     printed: dict[str, dict[int, list[tuple[str, ...]]]] = defaultdict(lambda: defaultdict(list))
     for rank, tail in tails.items():
         for line in tail.lines:
-            printed[line.template][rank].append(line.values)
+            printed[_without_label(line.template)][rank].append(line.values)
     for template, by_rank in printed.items():
         steps = {rank: lines for rank, lines in by_rank.items() if len(lines) >= LEAST}
         if len(steps) < max(RANKS, SPOKEN * len(tails)):
@@ -145,4 +146,11 @@ def _times(lines: Sequence[tuple[str, ...]], place: int, scale: float) -> list[f
 
 
 def _last(tail: LogTail, part: _Part) -> OwnLine:
-    return next(line for line in reversed(tail.lines) if line.template == part.template)
+    return next(
+        line for line in reversed(tail.lines) if _without_label(line.template) == part.template
+    )
+
+
+def _without_label(template: str) -> str:
+    """Return a template without the host that stands before a rank."""
+    return _LABEL.sub("#", template)

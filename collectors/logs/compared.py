@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from whyhang.analyzer.facts import PrintedValue, Topic, Who
 from whyhang.collectors.logs.lines.line_reader import LogFile
-from whyhang.collectors.logs.text.line import clean, take_apart
+from whyhang.collectors.logs.text.line import OWN_WORDS, clean, take_apart
 
 READ = 32 << 10  # bytes of the beginning of a file
 MOST_HITS = 200  # of each word
@@ -71,7 +71,8 @@ def compared(data: bytes, file: LogFile) -> Iterator[PrintedValue]:
         for row in _rows_below(head, end, file, topic, text):
             values.setdefault((row.who, row.name), row)
         for line in take_apart(text, file.voice):
-            for name, value in _values(line.text, topic):
+            label = OWN_WORDS.match(line.text) if file.voice.own_words else None
+            for name, value in _values(line.text[label.end() if label else 0 :], topic):
                 key = (line.who, name)
                 known = values.get(key, ...)
                 if known is None or (known is not ... and known.value != value):

@@ -155,7 +155,8 @@ class FileScan:
         text = tail + "\n" + clean(bytes(self.file.document.head[:HEAD]))
         who, source = self.file.voice.who, self.file.document.source()
         if lines and (output := sign(text)) is not None:
-            yield SignOfLife(text=output, who=who, source=self._last_sign(lines) or source)
+            last = self._last_sign(lines) or self._sign_in_head() or source
+            yield SignOfLife(text=output, who=who, source=last)
         if lines and (output := program(text)) is not None:
             yield TrainingOutput(text=output, who=who, source=source)
         yield from own
@@ -176,6 +177,17 @@ class FileScan:
             return None
         back = next((n for n, line in enumerate(reversed(lines)) if sign(line) is not None), None)
         return None if back is None else self.file.document.source(max(1, self.last_line - back))
+
+    def _sign_in_head(self) -> Source | None:
+        """Return where the last line in the beginning of the file has a sign of life.
+
+        What NCCL destroys there is not the work of the job.
+        """
+        lines = clean(bytes(self.file.document.head[:HEAD])).split("\n")
+        for number in range(len(lines), 0, -1):
+            if "NCCL " not in lines[number - 1] and sign(lines[number - 1]) is not None:
+                return self.file.document.source(number)
+        return None
 
     def _listen(self) -> None:
         """Learn from a log of several ranks who speaks, and as which process.

@@ -23,6 +23,7 @@ _SIGNS = re.compile(
     | \b(?:training|job|run|evaluation|all\ tests?)\b.{0,20}\b(?:complete|completed|finished|done|passed)\b
     | \bsaved?\b.{0,40}\bcheckpoint | \bcheckpoint\b.{0,40}\bsaved\b
     | \bsuccessfully\ finished\b
+    | \bHTTP/\d\.\d"\ 200\b
     """  # noqa: E501
 )
 

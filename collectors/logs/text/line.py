@@ -90,8 +90,9 @@ _MONITOR = re.compile(r"\[RankMonServer\d*@[\w.-]+:(?P<rank>\d{1,6})\]")
 
 # A program that prints its rank in words of its own: "Rank 7 tensor before …", "- rank = 2, …".
 OWN_WORDS = re.compile(
-    r"^[ \t]{0,8}(?:[#>*-]+ )?(?:global[ _])?(?:rank|Rank|RANK) ?[=:#]? ?(?P<rank>\d{1,6})"
-    r"(?=[\s,:;|-])"
+    r"^[ \t]{0,8}(?:[#>*-]+ )?(?:(?:global|GLOBAL)[ _])?(?:rank|Rank|RANK) ?[=:#]? ?"
+    r"(?P<rank>\d{1,6})(?=[\s,:;|-])"
+    r"|^[A-Za-z][\w.-]{0,60} (?:rank|Rank|RANK)[ =]?(?P<rank2>\d{1,6})(?= ?[|:])"  # behind a host
 )
 
 # A number alone in brackets, which counts ranks only where ``_count_ranks`` says so.
@@ -288,7 +289,7 @@ def rank_in_content(text: str, *, own_words: bool = False) -> Who:
     if header := _RANK_IN_HEADER.match(text) or _RANK_IN_BRACKETS.match(text):
         return Who(rank=int(header["rank"]), trust=Trust.PREFIX)
     if own_words and (own := OWN_WORDS.match(text)):
-        return Who(rank=int(own["rank"]), trust=Trust.INFERRED)
+        return Who(rank=int(own["rank"] or own["rank2"]), trust=Trust.INFERRED)
     return NOBODY
 
 

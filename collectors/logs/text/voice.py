@@ -82,7 +82,7 @@ def _speak_of_themselves(lines: Iterable[str]) -> bool:
     for line in lines:
         if rank := OWN_WORDS.match(line):
             template, _ = reduce(line[rank.end() :].lstrip(" ,:;|"))
-            speakers.setdefault(template, set()).add(rank["rank"])
+            speakers.setdefault(template, set()).add(rank["rank"] or rank["rank2"])
     return any(len(ranks) > 1 for ranks in speakers.values())
 
 

@@ -513,7 +513,7 @@ def test_the_culprits_of_a_made_up_job_are_found(
 ) -> None:
     """On tensor, data and pipeline groups: every guilty rank is named and no innocent one."""
     made = benchmark("fr_job")
-    job = made.make(fault, 32, 2, 4, guilty)
+    job = made.make(fault, 24, 2, 4, guilty)
     made.write(job, tmp_path, 150)
     found = [
         track
@@ -525,7 +525,7 @@ def test_the_culprits_of_a_made_up_job_are_found(
 
     named = {rank for f in report.findings if f.cause for rank in f.culprits}
     assert named == job.guilty, [finding.says for finding in report.findings]
-    assert {t.who.rank for t in found} == set(range(32)) - job.absent
+    assert {t.who.rank for t in found} == set(range(24)) - job.absent
     if fault == "healthy":
         assert [f.verdict for f in report.findings] == [Verdict.ALL_COMPLETED]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ from log_docs import document, lines, read_log
 
 from whyhang import signatures
 from whyhang.analyzer.facts import Gap, LogLine, NcclSetup, replace
-from whyhang.collectors.logs.engine import hyperscan_search, matching
+from whyhang.collectors.logs.engine import hyperscan_search, matching, search
 from whyhang.collectors.logs.engine import needle as log_needle
 from whyhang.collectors.logs.engine.blocks import Block
 from whyhang.collectors.logs.engine.needle import Needle
@@ -52,7 +51,7 @@ def _block(text: str) -> Block:
 def test_without_hyperscan_the_same_lines_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """The fallback finds what Hyperscan finds, and a gap says that it is slow."""
     fast = lines(TEXT, *PATTERNS)
-    monkeypatch.setitem(sys.modules, hyperscan_search.__name__, None)
+    monkeypatch.setattr(search, "HyperscanSearcher", None)
     facts = read_log(TEXT, *PATTERNS)
     slow = [fact for fact in facts if isinstance(fact, LogLine)]
 

@@ -387,6 +387,17 @@ def test_kernel_speaks_where_no_frame_does(wchan: str | None, kind: WaitKind, sc
     assert undecided(found)
 
 
+@pytest.mark.parametrize(
+    ("text", "certain"),
+    [("time.sleep(30)", True), ("work.wait()", False), ("poll_forever(path)", False)],
+)
+def test_what_the_kernel_and_the_line_both_say_is_certain(text: str, certain: bool) -> None:
+    """A Python without symbols shows no native frame that would say it a third time."""
+    kernel = process("S", "hrtimer_nanosleep")
+    found = place_of(dump(thread("f (train.py:3)")), kernel, TABLE, says(text))
+    assert (found.kind, found.certain) == (WaitKind.SLEEP, certain)
+
+
 def test_running_is_work() -> None:
     """A thread on the CPU in the user's code waits for nothing."""
     found = place("f (train.py:3)", state="R")

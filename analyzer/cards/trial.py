@@ -135,7 +135,8 @@ class Trial(Record):
 
     def _too_slow(self, path: Path, pattern: regex.Pattern[str]) -> Iterator[Problem]:
         """Try lines that make a pattern go back and forth: its own examples, stretched."""
-        for line in _stretched(self.must_match.values()):
+        own = [line for line in self.must_match.values() if finds(pattern, line)]
+        for line in _stretched(own or self.must_match.values()):
             if _times_out(pattern, line):
                 yield Problem(
                     path=path,
@@ -160,6 +161,8 @@ def _stretched(examples: Iterable[str]) -> Iterator[str]:
     for example in examples:
         line = example[:_SHORT]
         for at, char in enumerate(line):
+            if line[at - 1 : at] == char:
+                continue  # as at the one before
             yield line[:at] + char * _RUN + _STRANGE
             yield line[:at] + char * _RUN + line[at:] + _STRANGE
 

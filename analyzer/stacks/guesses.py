@@ -16,7 +16,11 @@ from whyhang.analyzer.toml import tomllib
 
 
 class Guess(Record):
-    """A likely wait. ``firm``: the kernel's word leaves no other reading of the line."""
+    """A likely wait.
+
+    ``firm``: the kernel's word leaves no other reading of the line. ``certain``: the kernel and the
+    line say the same.
+    """
 
     kind: WaitKind
     says: str
@@ -24,6 +28,7 @@ class Guess(Record):
     op: str | None = None
     mechanism: str | None = None
     firm: bool = False
+    certain: bool = False
 
 
 class _Line(Record):

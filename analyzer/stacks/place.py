@@ -54,7 +54,7 @@ def place_from(reading: Reading, guess: Guess | None, running: str) -> Place:
             op=guess.op,
             mechanism=guess.mechanism,
             frame=reading.top,
-            certain=False,
+            certain=guess.certain,
         )
     else:
         place = _bare_place(reading, running)

@@ -73,9 +73,10 @@ def _letter(state: str) -> str:
 def _guess(reading: Reading, running: str, wchan: str | None, at: Snapshot) -> Guess | None:
     """Guess what a thread does that no frame speaks for."""
     kernel = from_kernel(wchan) if running != "R" else None
-    if kernel is not None and kernel.firm:
-        return kernel
     text = at.line_text(reading.top) if at.line_text and reading.top and reading.in_user else None
+    if kernel is not None and kernel.firm:
+        line = from_line(text) if text else None
+        return replace(kernel, certain=line is not None and line.kind is kernel.kind)
     gpu = not (kernel is not None and (kernel.op == PIPE or kernel.kind is WaitKind.NETWORK))
     gpu = gpu and _may_use_gpus(at.process)
     line = from_line(text, running=running == "R", gpu=gpu) if text else None

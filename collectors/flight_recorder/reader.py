@@ -136,6 +136,7 @@ def _load(data: bytes, *, everything: bool = False) -> Dump:
         raise BadPickleError(f"its JSON is damaged ({error})") from error
 
 
+@functools.lru_cache(maxsize=2)  # its collectives are asked for, then its sends and receives
 def _again(opener: Callable[[], BinaryIO], group: str) -> tuple[Call, ...]:
     """Read all calls of one group once more; nothing where the file has changed meanwhile."""
     try:

@@ -24,6 +24,11 @@ from whyhang.collectors.logs.engine.blocks import Block, Hit
 from whyhang.collectors.logs.engine.needle import needle_of
 from whyhang.collectors.logs.engine.pattern import UnsearchableError
 
+try:
+    from whyhang.collectors.logs.engine.hyperscan_search import HyperscanSearcher
+except ImportError:  # it has no wheel for this machine
+    HyperscanSearcher = None  # type: ignore[assignment, misc]
+
 
 class Searcher(Protocol):
     """Finds many patterns at once.
@@ -65,11 +70,7 @@ def _made(
 ) -> tuple[Searcher, tuple[Gap, ...]]:
     if engine == "words":
         return WordSearcher(patterns, once), ()
-    try:
-        from whyhang.collectors.logs.engine.hyperscan_search import (  # noqa: PLC0415 - may be missing
-            HyperscanSearcher,
-        )
-    except ImportError:
+    if HyperscanSearcher is None:
         return WordSearcher(patterns, once), (_SLOW,)
     return HyperscanSearcher(patterns, once), ()
 

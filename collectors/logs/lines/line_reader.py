@@ -28,6 +28,7 @@ _CONTINUED = re.compile(
     r"[ \t]+\S|nccl[A-Z]\w+Error: |Last error:|Exception raised from |frame #\d+: "
 )
 # A line whose message is on the next one: a header alone, or the announcement of more.
+_IN_GROUP = re.compile(r"\[PG (?:ID )?\d+ [^\]\n]{0,60}?Rank (?P<rank>\d{1,6})\]")
 _OPEN = re.compile(
     r"(?:^|\s)(?:Traceback(?: \(most recent call)?|\[[^\[\]]{1,80}\]|[^\]]{0,200}:)\s*$"
 )
@@ -151,6 +152,7 @@ class FoundLine:
         """
         if not goes_on and self.line.who.local_rank is not None:
             return  # a label of its own
+        own = _IN_GROUP.search(self.line.text)
         for text in self._before(INHERIT if goes_on else 1):
             if "[" not in text and not goes_on:
                 return
@@ -158,6 +160,8 @@ class FoundLine:
             if not goes_on and not _OPEN.search(line.text):
                 return
             if line.prefix.rank is not None or line.prefix.local_rank is not None:
+                if own is not None and line.prefix.rank not in {None, int(own["rank"])}:
+                    return  # that of another rank, which wrote in between
                 self.line = replace(
                     self.line,
                     who=replace(

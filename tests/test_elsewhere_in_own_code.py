@@ -1,0 +1,91 @@
+"""Ranks that stand in the program's own code, where no frame says that anybody waits."""
+
+from __future__ import annotations
+
+import pytest
+from log_docs import diagnosed_files
+
+SOLVE = "exchange_halo (grid/halo.py:88) < relax (grid/solver.py:41) < main (run.py:12)"
+
+
+def report(*rows: str) -> str:
+    """Write a summary of stacks, a line for each rank or few: innermost first."""
+    lines = []
+    for row in rows:
+        who, _, frames = row.partition(" | ")
+        first, *outer = frames.split(" < ")
+        function, _, place = first.partition(" (")
+        lines.append(f"{who} stopped at {place.rstrip(')')} in {function}")
+        lines += [
+            f"    via {p.rstrip(')')} in {f}" for f, _, p in (o.partition(" (") for o in outer)
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def test_the_one_that_stands_elsewhere() -> None:
+    """Four of five ranks stand at one line; the fifth is further on in the function around it."""
+    text = report(
+        f"ranks [0, 1, 3, 4] | {SOLVE}", "rank [2] | relax (grid/solver.py:55) < main (run.py:12)"
+    )
+    first = diagnosed_files({"hang.txt": text}).findings[0]
+
+    assert (first.category, first.culprit_ranks) == ("missing-rank-in-collective", (2,))
+    assert "solver.py:55" in first.title
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        (f"ranks [0, 1, 2, 3] | {SOLVE}",),
+        (f"ranks [0, 1] | {SOLVE}", "ranks [2, 3] | relax (grid/solver.py:55) < main (run.py:12)"),
+        (f"ranks [0, 1, 2] | {SOLVE}", "rank [3] | serve (monitor.py:9)"),
+        (f"rank [0] | {SOLVE}", "rank [1] | relax (grid/solver.py:55) < main (run.py:12)"),
+    ],
+    ids=["all at one line", "half and half", "another program", "of two"],
+)
+def test_nobody_stands_out(rows: tuple[str, ...]) -> None:
+    """Without a majority, or a function that both are in, nobody is named."""
+    findings = diagnosed_files({"hang.txt": report(*rows)}).findings
+
+    assert not any(finding.culprit_ranks for finding in findings)
+
+
+def test_a_line_of_another_rank_between() -> None:
+    """What a group's watchdog says as rank 5 of it does not go on from a line of rank 1."""
+    lines = (
+        "(Worker rank=1 pid=70) ERROR 01-02 10:00:00 [exec.py:5] Compile with `TORCH_USE_CUDA_DSA`",
+        (
+            "  what():  [PG ID 2 PG GUID 3 Rank 5] Process group watchdog thread terminated with "
+            "exception: CUDA error: an illegal memory access was encountered"
+        ),
+    )
+    findings = diagnosed_files({"serve.log": "\n".join(lines) + "\n"}).findings
+
+    assert findings[0].category == "rank-died"
+    assert not any(finding.culprit_ranks for finding in findings)
+
+
+LOADER = """\
+Process 4711: python train.py
+Python v3.11.2 (/usr/bin/python3.11)
+
+Thread 4711 (idle): "MainThread"
+    poll (multiprocessing/popen_fork.py:27)
+    wait (multiprocessing/popen_fork.py:43)
+    join (multiprocessing/process.py:149)
+    _shutdown_workers (torch/utils/data/dataloader.py:1575)
+    _next_data (torch/utils/data/dataloader.py:1336)
+    __next__ (torch/utils/data/dataloader.py:701)
+    epoch (train.py:77)
+    <module> (train.py:120)
+"""
+
+
+def test_a_worker_that_does_not_end() -> None:
+    """At the end of an epoch the main process joins a worker, which does not go."""
+    first = diagnosed_files({"stack.txt": LOADER}).findings[0]
+
+    assert (first.signature, first.category) == (
+        "dataloader-shutdown-blocked",
+        "dataloader-blocked",
+    )

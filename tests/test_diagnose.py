@@ -249,6 +249,26 @@ def test_a_native_stack_of_a_later_moment_shows_a_step() -> None:
     assert report_of(facts).verdict == "healthy"
 
 
+@pytest.mark.parametrize(("line", "verdict"), [(39, "healthy"), (40, "hung")])
+def test_ranks_that_ran_at_another_line_have_come_to_their_wait(line: int, verdict: str) -> None:
+    """All were at work and stand in backward a moment later: they take steps. At one line not."""
+    backward = "_engine_run_backward (torch/autograd/graph.py:979)\nmain (train.py:40)\n"
+    reducer = Frame(
+        function="c10d::Reducer::finalize_backward", file="libtorch_cpu.so", native=True
+    )
+    facts: list[Fact] = []
+    for rank in range(3):
+        for look in (0, 1):
+            # less than a quarter of a CPU: others share it
+            facts.append(process(rank, look=look, state="R", ticks=20 * look, woke=4 * look))
+            facts.append(dump(rank, f"main (train.py:{line})\n", look=look))
+        last = dump(rank, backward, look=1)
+        frames = (reducer, *last.threads[0].frames)
+        facts.append(replace(last, threads=(replace(last.threads[0], frames=frames),)))
+
+    assert report_of(facts).verdict == verdict
+
+
 def test_one_rank_alone_is_inconclusive_or_local() -> None:
     """One rank in a collective proves no cause; nobody is blamed."""
     report = report_of([dump(5, ALL_REDUCE)])

@@ -13,7 +13,7 @@ from whyhang.analyzer.rank_state.motion import (
     motion_of_thread,
     python_frames,
 )
-from whyhang.analyzer.rank_state.progress import IN_STEP, status_by_place
+from whyhang.analyzer.rank_state.progress import ANSWERED, IN_STEP, status_by_place
 from whyhang.analyzer.rank_state.state import NOT_WAITING, RankState, Status
 from whyhang.analyzer.stacks import LineText, Place, WaitKind, WaitRule, place_of
 from whyhang.analyzer.stacks.usercode import is_library, short
@@ -130,11 +130,21 @@ def _in_and_out(places: Sequence[Place]) -> set[bool]:
     """Return whether these places are in a step with other ranks: both, where it came or went.
 
     Of a wait that only native frames show, a Python stack that leaves its place open may have been
-    in it as well.
+    in it as well; not one that runs at another line, where the wait sleeps until it is answered.
     """
     steps = {place: status_by_place(place) in IN_STEP for place in places}
-    hidden = any(steps[p] and p.frame is not None and p.frame.native for p in places)
-    return {steps[p] for p in places if p.native or p.certain or not hidden}
+    hidden = [p for p in steps if steps[p] and p.frame is not None and p.frame.native]
+    return {
+        steps[p]
+        for p in steps
+        if p.native or p.certain or all(_runs_elsewhere(p, wait) for wait in hidden)
+    }
+
+
+def _runs_elsewhere(place: Place, wait: Place) -> bool:
+    """Return whether a place is at work at another line of the user's than one that waits."""
+    sleeps = wait.kind in ANSWERED and place.kind is WaitKind.WORK
+    return sleeps and None not in {place.user, wait.user} and place.user != wait.user
 
 
 def _place_at(

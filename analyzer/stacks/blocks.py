@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from whyhang.analyzer.facts import Frame, replace
+from whyhang.analyzer.stacks.kinds import last_name
 from whyhang.analyzer.stacks.threads import LineText
 
 _FUNCTION = ("def ", "async def ", "class ", "lambda ")
@@ -49,6 +50,34 @@ def heads(frame: Frame, text: LineText) -> Iterator[Frame]:
             return
         depth = indent(line)
         yield at
+
+
+_SIGNAL = re.compile(
+    r"def \w+\((?:self,\s*|cls,\s*)?_*(?:sig\w*|s)\b[^,()]*,\s*_*(?:(?:stack_?)?frame|stack|f|_)\b"
+)
+"""What Python calls with the number of a signal and the frame that it came in."""
+
+
+def unasked(path: Sequence[Frame], text: LineText) -> tuple[Frame, str] | None:
+    """Return the innermost frame of a function that Python called by itself, and what that is.
+
+    A signal's handler or a finalizer runs at any line of the program. ``path`` are the user's own
+    frames of a stack, outermost first.
+    """
+    for frame, caller in zip(reversed(path), reversed(path[:-1]), strict=False):
+        name = last_name(frame)
+        if name == "__del__":
+            return frame, "a finalizer"
+        if name not in (text(caller) or name) and _SIGNAL.search(_definition(frame, text)):
+            return frame, "a signal's handler"
+    return None
+
+
+def _definition(frame: Frame, text: LineText) -> str:
+    """Return the line that defines the function of a frame; empty where it was not kept."""
+    start = f"def {last_name(frame)}("
+    lines = (text(replace(frame, line=n)) or "" for n in range(frame.line or 0, 0, -1))
+    return next((line for line in lines if start in line), "")
 
 
 def rank_branch(path: Sequence[Frame], text: LineText) -> Frame | None:

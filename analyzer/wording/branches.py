@@ -1,4 +1,4 @@
-"""Under which condition on the number of its rank a member has come to where it stands."""
+"""How a member has come to where it stands: by a branch on its rank's number, by no call at all."""
 
 from collections.abc import Sequence
 
@@ -6,9 +6,9 @@ from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Frame
 from whyhang.analyzer.job.roles import main_thread
 from whyhang.analyzer.rank_state.state import RankState
-from whyhang.analyzer.stacks.blocks import rank_branch
+from whyhang.analyzer.stacks.blocks import rank_branch, unasked
 from whyhang.analyzer.stacks.threads import source_lines
-from whyhang.analyzer.stacks.usercode import short, user_path
+from whyhang.analyzer.stacks.usercode import in_words, short, user_path
 
 
 def path_of(case: Case, state: RankState) -> list[Frame]:
@@ -19,11 +19,17 @@ def path_of(case: Case, state: RankState) -> list[Frame]:
 
 
 def branch_in_words(case: Case, members: Sequence[int]) -> str:
-    """Return in which branch on its rank's number the first member stands; empty if in none."""
+    """Return in which branch on its rank's number, or in whose call, the first member stands.
+
+    Empty where nothing tells: most calls stand in the program.
+    """
     text = source_lines(case.job.excerpts)
-    head = rank_branch(path_of(case, case.states[members[0]]), text)
-    if head is None:
-        return ""
-    condition = (text(head) or "").partition("  #")[0].strip().rstrip(":")
-    are = "are" if len(members) > 1 else "is"
-    return f"{case.names(members)} {are} there under `{condition}` ({short(head.file)}:{head.line})"
+    path = path_of(case, case.states[members[0]])
+    there = f"{case.names(members)} {'are' if len(members) > 1 else 'is'} there"
+    words = []
+    if head := rank_branch(path, text):
+        condition = (text(head) or "").partition("  #")[0].strip().rstrip(":")
+        words.append(f"{there} under `{condition}` ({short(head.file)}:{head.line})")
+    if called := unasked(path, text):
+        words.append(f"{there} in {called[1]}, {in_words(called[0])}, which runs at any line")
+    return "; ".join(words)

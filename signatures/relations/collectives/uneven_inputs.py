@@ -19,7 +19,8 @@ _OF_A_MODEL = re.compile(
     r"param|grad|bucket|tensor|layer|module|weight|buffer|rank|world|group", re.IGNORECASE
 )
 """A loop over the parts of a model or over ranks: to be out of it is to be further in the step."""
-_OF_DATA = re.compile(r"load|batch|data|sample|epoch", re.IGNORECASE)
+_SHARE = re.compile(r"\b(?!(?:range|len|enumerate|zip|reversed|sorted|list)\()\w+\([^()]*\)")
+"""A call that is looped over: what it is given may be the rank, for its share of the data."""
 
 
 def when(case: Case) -> Iterable[Hit]:
@@ -125,8 +126,9 @@ def _left(text: LineText, past: Frame, inside: Frame) -> Iterator[Frame]:
 
 def _is_over_data(text: LineText, head: Frame) -> bool:
     line = text(head) or ""
-    of_model = _OF_A_MODEL.search(line) is not None and _OF_DATA.search(line) is None
-    return _LOOP.match(line) is not None and not of_model
+    called = [call.partition("(")[0] for call in _SHARE.findall(line)]
+    over = " ".join((_SHARE.sub("", line), *called))
+    return _LOOP.match(line) is not None and _OF_A_MODEL.search(over) is None
 
 
 def _by_stacks(case: Case) -> Iterator[Hit]:

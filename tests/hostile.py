@@ -194,9 +194,8 @@ def _waited(pid: int) -> float:
 def _wrong(end: str, code: int, out: bytes, errors: bytes, scratch: Path) -> str:
     said = (out + errors).decode("utf-8", "replace")
     starting = end in {"interrupt", "terminate"} and b"whyhang/__main__" not in errors
-    in_cleanup = errors.startswith(b"Exception ignored in")  # Ctrl-C in a destructor of Python
     at_start = starting and b"import" in errors
-    if b"Traceback (most recent call last)" in errors and not (in_cleanup or at_start):
+    if b"Traceback (most recent call last)" in errors and not at_start:
         return f"a traceback: {errors[-600:]!r}"
     if bad := {letter for letter in said if not letter.isprintable()} - KNOWN:
         return f"control characters: {bad!r}"

@@ -8,6 +8,7 @@ import gzip
 import io
 import lzma
 import os
+import resource
 import tarfile
 import tempfile
 import time
@@ -398,3 +399,25 @@ def test_a_run_holds_its_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
         assert folder.is_dir()
     assert not folder.exists()
+
+
+@pytest.mark.parametrize("size", [6000, 3 * spool.SPOOLED_BYTES], ids=["small", "large"])
+def test_a_full_disk_where_archives_are_unpacked_is_said_and_no_half_file_is_read(
+    tmp_path: Path, size: int
+) -> None:
+    """A disk that is full takes a part of what is written and says nothing."""
+    content = os.urandom(size)
+    path = tmp_path / "a.tar"
+    path.write_bytes(tar_of(("first.txt", b"one"), ("second.txt", content), ("third.txt", b"x")))
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with Store() as store:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+        try:
+            first, gap = store.find(path)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert isinstance(first, Item)
+    assert first.path == "first.txt"
+    assert isinstance(gap, Gap)
+    assert f"cannot be unpacked to {tempfile.gettempdir()}" in gap.why
+    assert "TMPDIR" in gap.remedy

@@ -332,3 +332,24 @@ def test_a_group_that_was_not_created_by_all_names_who_did_not() -> None:
     log = "".join(f"[rank{rank}]: {error.format(rank)}\n" for rank in (0, 1, 2))
 
     assert culprits(diagnosed_files({"t.log": "rank 3: no shards, skips it\n" + log})) == [3]
+
+
+def test_a_log_that_is_torn_within_its_clock_says_nothing_of_what_followed() -> None:
+    """What is left of a last line names nobody, and the lines behind it are not known."""
+    logs = {
+        rank: f"12:00:0{rank} setup of rank {rank} done\n"
+        + "".join(f"12:00:1{n} step {n} of rank {rank}\n" for n in range(5 if rank != 2 else 1))
+        for rank in range(4)
+    }
+
+    assert culprits(diagnosed({**logs, 2: logs[2] + "12:00"})) == []
+
+
+def test_ranks_may_have_given_up_behind_the_torn_end_of_a_log() -> None:
+    """A log that breaks off among the words of those who gave up does not tell who did not."""
+    log = "".join(f"[rank{rank}]: step 1 done\n" for rank in range(4))
+    for rank in (0, 2, 3):
+        log += gave_up(rank) + f"[rank{rank}]: frame #0: c10::Error\n" * 9
+
+    assert culprits(diagnosed({None: log})) == [1]
+    assert culprits(diagnosed({None: log + "[ra"})) == []

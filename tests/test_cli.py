@@ -241,3 +241,64 @@ def test_ctrl_c_while_it_is_starting(
     monkeypatch.setitem(sys.modules, "whyhang.analyzer.cli", Interrupts())  # type: ignore[arg-type]
     assert run() == 130
     assert capsys.readouterr().err.startswith("whyhang: interrupted")
+
+
+@pytest.mark.parametrize(("number", "code"), [("SIGINT", 130), ("SIGTERM", 0)])
+def test_a_signal_that_comes_in_a_destructor_is_not_lost(number: str, code: int) -> None:
+    """Python drops what is raised there, as it did with Ctrl-C while patterns were compiled."""
+    program = f"""
+import os, signal, sys, time
+import whyhang.__main__ as entry
+from whyhang.analyzer import cli
+from whyhang.analyzer.commands.watch import _until_terminated
+
+class Pattern:
+    def __del__(self):
+        os.kill(os.getpid(), signal.{number})
+        for _ in range(1000):
+            pass
+
+def main():
+    with _until_terminated():
+        Pattern()
+        time.sleep(30)
+        return 1
+    return 0
+
+cli.main = main
+sys.exit(entry.run())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=20, check=False
+    )
+    assert done.returncode == code, done.stderr
+    assert "ignored" not in done.stderr
+
+
+def test_a_watch_ends_at_a_ctrl_c_that_a_library_has_swallowed(tmp_path: Path) -> None:
+    """Wherever it was lost, it counts before the next look."""
+    program = """
+import os, signal, sys
+import whyhang.__main__ as entry
+from whyhang.analyzer.commands import watch
+
+def looks(*given, **named):
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+        for _ in range(1000):
+            pass
+    except BaseException:
+        pass
+    return found(*given, **named)
+
+found = watch.looks_at
+watch.looks_at = looks
+sys.argv = ["whyhang", "watch", sys.argv[1]]
+sys.exit(entry.run())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path)],
+        capture_output=True, text=True, timeout=20, check=False,
+    )  # fmt: skip
+    assert done.returncode == 130, done.stderr
+    assert "interrupted" in done.stderr

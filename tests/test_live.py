@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -147,3 +148,42 @@ def test_ctrl_c_leaves_no_process_behind(moment: str) -> None:
     while left := set(started) & {pid for pid, _ in keeper.parents()}:
         assert time.monotonic() < deadline, f"still there: {left}"
         time.sleep(0.05)
+
+
+@pytest.mark.live
+def test_where_a_rank_sleeps_past_any_signal_is_told_by_the_kernels_own_stack() -> None:
+    """A read from a mount whose server is gone sleeps so once a signal has come for its process."""
+    sample = SAMPLES["dead-mount"]
+    lack = scenario.missing(sample)
+    if lack is not None:
+        pytest.skip(str(lack))
+    with scenario.start(sample) as job:
+        job.wait_ready(READY_LIMIT)
+        rank = next(pid for pid in job.processes() if b"\0RANK=1\0" in environ_of(pid))
+        os.kill(rank, signal.SIGINT)
+        deadline = time.monotonic() + 20
+        while Path(f"/proc/{rank}/stat").read_text().rpartition(")")[2].split()[0] != "D":
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        done = subprocess.run(
+            [sys.executable, "-m", "whyhang", str(job.pid), "--format", "json"],
+            capture_output=True,
+            timeout=ATTACH_LIMIT,
+            check=True,
+        )
+    report = msgspec.json.decode(done.stdout, type=Report)
+    assert deviations(sample, report) == []
+    first = report.findings[0]
+    quotes = [piece.quote for piece in first.evidence if piece.rank == 1]
+    assert any("in the kernel: request_wait_answer ←" in quote for quote in quotes)
+    assert any("stat /" in step and "shard-0002.bin;" in step for step in first.next_steps)
+    gap = next(gap for gap in report.gaps if "uninterruptible sleep" in gap)
+    assert "as root" not in gap
+
+
+def environ_of(pid: int) -> bytes:
+    """Read the environment of a process; nothing where it is gone."""
+    try:
+        return b"\0" + Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return b""

@@ -809,3 +809,23 @@ def test_a_pattern_after_which_it_is_tried_again_is_searched_like_the_others() -
     }
     signature = signature_of(table)
     assert signature.patterns == signature.retries == ("acmefs: busy, trying again",)
+
+
+@pytest.mark.parametrize(
+    ("errors", "step"),
+    [
+        (
+            ["'/data/ck pt/step-9.pt'"],
+            "df -h '/data/ck pt/step-9.pt'; df -i '/data/ck pt/step-9.pt'",
+        ),
+        (["'/data/a.pt'", "'/data/b.pt'"], "df -h PATH; df -i PATH; "),
+        (["b'x'"], "df -h PATH; df -i PATH; "),
+    ],
+    ids=["one file", "two files", "no path"],
+)
+def test_a_path_that_is_known_stands_in_the_command(errors: list[str], step: str) -> None:
+    lines = [f"[rank1]: OSError: [Errno 28] No space left on device: {name}" for name in errors]
+    first = diagnosed({None: "\n".join(lines)}).findings[0]
+    assert first.signature == "disk-full"
+    assert step in first.next_steps[0]
+    assert first.next_steps[0].endswith("lfs quota -u $USER PATH")

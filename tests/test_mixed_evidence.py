@@ -12,8 +12,10 @@ from pathlib import Path
 
 import msgspec
 import pytest
+import small_jobs
 from fr_docs import entry, header, open_entry, pickled
-from log_docs import diagnosed_files
+from log_docs import diagnosed_files, document, reader
+from small_jobs import ALL_REDUCE, report_of, still
 
 from whyhang.analyzer.cli import main
 from whyhang.analyzer.report import Report
@@ -230,3 +232,29 @@ def test_a_rank_that_compiles_is_not_told_to_call_the_collective() -> None:
 
     assert (first.signature, first.culprit_ranks) == ("rank-compiling", (1,))
     assert "on every rank" not in " ".join(first.remedies)
+
+
+UNRESOLVED = (
+    "[W1123 02:04:19.925830108 socket.cpp:764] [c10d] The IPv6 network addresses of "
+    "(trainer-0.svc, 29400) cannot be retrieved (gai error: -2 - Name or service not known).\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("stacks", "over"),
+    [
+        ({0: ALL_REDUCE, 1: small_jobs.ELSEWHERE}, True),
+        ({0: ALL_REDUCE}, False),
+        ({0: small_jobs.INIT, 1: small_jobs.INIT}, False),
+    ],
+    ids=["at work", "another rank was not seen", "starting"],
+)
+def test_trouble_to_start_in_a_log_is_over_once_the_job_is_seen_at_work(
+    stacks: dict[int, str], over: bool
+) -> None:
+    """Names are resolved late as often as not; what the ranks do now is what counts."""
+    facts = [*still(stacks, world=2), *reader().read(document(UNRESOLVED * 3))]
+    report = report_of(facts)
+    found = [finding.signature for finding in report.findings]
+    assert ("store-name-unresolved" in found) is not over
+    assert not over or report.findings[0].culprit_ranks == (1,)

@@ -2,9 +2,10 @@
 
 import pytest
 from log_docs import diagnosed_files, of, read_log
+from small_jobs import ELSEWHERE, dump, process, report_of
 from test_who_is_where import WAITED
 
-from whyhang.analyzer.facts import WorldSize
+from whyhang.analyzer.facts import Gap, WorldSize
 from whyhang.analyzer.report import Report
 
 GATHERED = (
@@ -143,3 +144,15 @@ def test_what_an_object_collective_raises_after_it_was_given_up() -> None:
     early = diagnosed_files({"a.log": raised + waits}).findings[0]
     assert late.category != "gpu-oom"
     assert (early.category, early.culprit_ranks) == ("gpu-oom", (2,))
+
+
+def test_why_no_rank_could_be_looked_into_stands_in_the_headline() -> None:
+    """What everybody asks first; where some stacks were read, it stands with what is missing."""
+    processes = [process(rank, environ={"WORLD_SIZE": "2"}) for rank in range(2)]
+    gap = Gap(what="stacks of 2 processes", why="this user may not attach", who=processes[0].who)
+    unread = report_of([*processes, gap])
+    assert unread.verdict == "inconclusive"
+    assert "No stack of any rank could be read" in unread.headline
+    assert unread.headline.endswith("this user may not attach.")
+    read = report_of([*processes, dump(0, ELSEWHERE), gap])
+    assert "No stack" not in read.headline

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -169,3 +170,16 @@ def test_a_report_comes_through_a_pipe(
     monkeypatch.setattr(sys, "stdin", piped)
     assert main(["show", "-"]) == 0
     assert "HUNG" in capsys.readouterr().out
+
+
+def test_a_pipe_is_told_from_a_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It might never end: as standard input it is read."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    assert main(["show", str(pipe)]) == 2
+    assert f"whyhang show - < {pipe}" in capsys.readouterr().err
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"step 1")))
+    assert main(["show", "-"]) == 2
+    assert "with `whyhang -`" in capsys.readouterr().err

@@ -119,7 +119,7 @@ def test_a_hang_is_told_once_and_again_after_it_went_on(folder: Path) -> None:
 
 def test_the_end_of_a_job_ends_the_watch(folder: Path) -> None:
     """It says how the job ended, as far as that can be seen."""
-    with ranks(folder, hangs_at=-1, steps=40) as job, watched(folder, str(job[0].pid)) as watch:
+    with ranks(folder, hangs_at=-1, steps=150) as job, watched(folder, str(job[0].pid)) as watch:
         said = until(folder, "the job is over")
         assert watch.wait(10) == 0
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 
 
 def run() -> int:
     """Run the command line. What goes wrong in whyhang itself is said in a sentence, too."""
     try:
-        from whyhang.analyzer.cli import main  # noqa: PLC0415 - Ctrl-C may come meanwhile
+        from whyhang.analyzer import interrupts  # noqa: PLC0415 - Ctrl-C may come meanwhile
+
+        interrupts.heed()
+        from whyhang.analyzer.cli import main  # noqa: PLC0415
 
         return main()
     except KeyboardInterrupt:
@@ -28,7 +30,7 @@ def _own_mistake(error: Exception) -> str:
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     code = trace.tb_frame.f_code if trace is not None else None
-    place = f" in {code.co_name} ({Path(code.co_filename).name})" if code else ""
+    place = f" in {code.co_name} ({os.path.basename(code.co_filename)})" if code else ""
     return (
         f"whyhang: a mistake of its own{place}: {type(error).__name__}: {error}\n"
         "  Nothing of the job was changed. `whyhang collect PID -o BUNDLE` keeps what a live job "

@@ -4,6 +4,7 @@ The bundle is a folder or a .tar.zst of plain files: what each tool printed, and
 """
 
 import argparse
+import shlex
 import sys
 from pathlib import Path
 
@@ -54,5 +55,6 @@ def run(options: argparse.Namespace) -> int:
         raise
     for error in unsaved:
         raise error
-    sys.stderr.write(f"whyhang: wrote {options.output}; `whyhang {options.output}` reads it\n")
+    quoted = shlex.quote(options.output)
+    sys.stderr.write(f"whyhang: wrote {quoted}; `whyhang {quoted}` reads it\n")
     return 0

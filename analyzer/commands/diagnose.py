@@ -15,6 +15,7 @@ import argparse
 import contextlib
 import difflib
 import os
+import shlex
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -68,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
     if paths and not pids and all(map(is_report_file, paths)):
         raise TargetError(
             f"{paths[0]} is a report of whyhang, and no evidence",
-            f"`whyhang show {paths[0]}` shows it."
+            f"`whyhang show {shlex.quote(paths[0])}` shows it."
             if is_report(paths[0])
             else "Give what the job left: logs, stacks, dumps, a bundle.",
         )

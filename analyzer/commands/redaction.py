@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import functools
 import os
 import secrets
 import sys
@@ -59,6 +60,12 @@ def _key() -> bytes:
             return read_key(path)
         with contextlib.suppress(OSError):
             return _made(path)
+    return _of_this_run()
+
+
+@functools.cache
+def _of_this_run() -> bytes:
+    """Make a key that is not kept: one for all that a run writes."""
     sys.stderr.write(
         "whyhang: no key could be kept for --redact: the pseudonyms of this run are of this run "
         "alone\n"

@@ -29,6 +29,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 
+from whyhang.analyzer import interrupts
 from whyhang.analyzer.commands import hosts_options, live_options, output, redaction
 from whyhang.analyzer.commands.cards import add_card_folders
 from whyhang.analyzer.commands.diagnose import report_on, split
@@ -53,6 +54,8 @@ HANG_SEEN = 3
 
 class _Ended(BaseException):
     """SIGTERM came."""
+
+    signal = signal.SIGTERM
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -118,7 +121,7 @@ def run(options: argparse.Namespace) -> int:
 def _run(looks: Looks, limits: Limits, options: argparse.Namespace, hook: Sequence[str]) -> int:
     hangs = 0
     asking = Asking(options)
-    for event in follow(looks, asking, limits, every=options.every):
+    for event in follow(looks, asking, limits, every=options.every, sleep=_sleep):
         _say(in_words(event))
         if event.kind == "asked":
             asking.forget()
@@ -130,6 +133,12 @@ def _run(looks: Looks, limits: Limits, options: argparse.Namespace, hook: Sequen
         if event.kind == "over" and event.report is not None and options.exit_code:
             return output.EXIT_CODES[event.report.verdict]
     return HANG_SEEN if hangs and options.exit_code else 0
+
+
+def _sleep(seconds: float) -> None:
+    """Sleep between two looks, unless Ctrl-C came during the last."""
+    interrupts.check()
+    time.sleep(seconds)
 
 
 def _looks(options: argparse.Namespace) -> Looks:

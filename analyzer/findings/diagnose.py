@@ -36,12 +36,14 @@ from whyhang.analyzer.reports.waits import waits
 from whyhang.analyzer.wording.branches import branch_in_words
 from whyhang.analyzer.wording.sentences import fill, sentence
 from whyhang.analyzer.wording.subjects import (
+    file_of,
     hosts_of,
     on_host,
     to_look_at,
     whereabouts,
     with_job,
     with_names,
+    with_path,
 )
 
 MAX_EFFECTS = 6
@@ -301,6 +303,7 @@ def _finding(case: Case, candidate: Candidate) -> Finding:
     steps = _next_steps(case, signature, ranks)
     uses_job = any("JOB" in step for step in (*steps, *signature.remedies))
     job = slurm_job(case) if uses_job else None
+    path = file_of(case, hit) if any("PATH" in step for step in steps) else None
     culprits = ranks if known else None
     title = with_names(
         sentence(fill(signature.title, words)),
@@ -323,7 +326,9 @@ def _finding(case: Case, candidate: Candidate) -> Finding:
         remedies=tuple(
             on_host(with_job(fill(text, words), job), hosts) for text in signature.remedies
         ),
-        next_steps=tuple(on_host(with_job(fill(text, words), job), hosts) for text in steps),
+        next_steps=tuple(
+            with_path(on_host(with_job(fill(text, words), job), hosts), path) for text in steps
+        ),
         runbook_url=signature.runbook,
         owner=signature.owner,
         kind=signature.kind.value,

@@ -20,7 +20,9 @@ from whyhang.analyzer.facts import Record, SignOfLife
 from whyhang.analyzer.facts.times import before, latest
 from whyhang.analyzer.findings.signature import LEVELS, Hit, Kind, Signature
 from whyhang.analyzer.queries.hits import about_same
+from whyhang.analyzer.queries.states import all_seen, is_starting
 from whyhang.analyzer.rank_state.log_ends import all_tails, have_ended
+from whyhang.analyzer.stacks import WaitKind
 
 PASSES = frozenset(
     {
@@ -93,9 +95,12 @@ def effect_order(candidate: Candidate) -> tuple[float, Order]:
 def overcome(case: Case, candidate: Candidate) -> bool:
     """Return whether a job got over this trouble: it is seen further down.
 
-    At work, if it was trouble to start; at its planned end, if it was one that passes.
+    At work, if it was trouble to start; at its planned end, if it was one that passes. What a log
+    tells of trouble to start is over, too, where all ranks of a living job are seen past the start.
     """
     if candidate.signature.category.startswith("init-"):
+        if _is_past_start(case) and _rests_on_lines(case, candidate):
+            return True
         alive = {sign.source.file: sign.source.line or 0 for sign in case.job.of(SignOfLife)}
     elif candidate.signature.category in PASSES and have_ended(case.job):
         lasts = sorted((tail.source.file, tail.lines[-1].number) for tail in all_tails(case.job))
@@ -104,6 +109,23 @@ def overcome(case: Case, candidate: Candidate) -> bool:
         return False
     pieces = candidate.hit.evidence
     return bool(pieces) and all(alive.get(p.source, 0) > (p.line or 0) > 0 for p in pieces)
+
+
+def _is_past_start(case: Case) -> bool:
+    """Return whether a job that was looked at stands in a collective, with nobody missing."""
+    inside = any(
+        case.member(state.member).processes
+        and state.place is not None
+        and state.place.kind in {WaitKind.COLLECTIVE, WaitKind.P2P, WaitKind.BACKWARD}
+        for state in case.states
+    )
+    return inside and not (case.job.missing or is_starting(case)) and all_seen(case)
+
+
+def _rests_on_lines(case: Case, candidate: Candidate) -> bool:
+    lines = {(line.source.file, line.source.line) for line in case.job.lines}
+    pieces = candidate.hit.evidence
+    return bool(pieces) and all((piece.source, piece.line) in lines for piece in pieces)
 
 
 def without_fallbacks(candidates: list[Candidate]) -> list[Candidate]:

@@ -1,5 +1,6 @@
 """How the job is in one word, and in one sentence."""
 
+from collections import Counter
 from collections.abc import Set as AbstractSet
 
 from whyhang.analyzer.case import Case
@@ -190,13 +191,31 @@ def _without_finding(case: Case) -> str:
     looked_at = any(member.dumps or member.processes for member in case.job.members)
     tail = None if looked_at or case.graph.waiting else in_the_middle(case.job)
     if tail is None:
-        return f"The evidence does not say what the job waits for{_state_words(case)}."
+        return _unread(case) or (
+            f"The evidence does not say what the job waits for{_state_words(case)}."
+        )
     last, step = tail.lines[-1].text, tail.lines[tail.decisive].text
     whose = "The log" if tail.who.rank is None else f"The log of rank {tail.who.rank}"
     where = "in the middle of its steps" if last == step else f"behind '{step[:MAX_QUOTE]}'"
     return (
         f"{whose} ends at '{last[:MAX_QUOTE]}', {where}; "
         "whether the job went on, came to its end or hangs, it does not say."
+    )
+
+
+def _unread(case: Case) -> str:
+    """Say that no rank of a living job could be looked into, and why, if that is so."""
+    members = [member for member in case.job.members if member.processes]
+    if not members or any(member.dumps for member in case.job.members):
+        return ""
+    pids = {member.pid for member in members} | {None}
+    hosts = {member.host for member in members}
+    about = [gap for gap in case.job.gaps if gap.who.host in hosts and gap.who.pid in pids]
+    why = Counter(gap.why for gap in about if gap.what.startswith("stacks of")).most_common(1)
+    if not why:
+        return ""
+    return (
+        f"No stack of any rank could be read, so what the job waits for is not known: {why[0][0]}."
     )
 
 

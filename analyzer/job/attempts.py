@@ -9,7 +9,7 @@ process lives now, or where the log shows ranks at work after it.
 """
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from whyhang.analyzer.facts import (
@@ -85,6 +85,10 @@ def _ends(facts: Sequence[Fact], living: list[Process]) -> dict[str, int]:
     """Return for each log the last line that tells of an attempt before the last."""
     ends: dict[str, int] = {}
     rows = [fact for fact in facts if isinstance(fact, Exit)]
+    ended: dict[str, list[LogTail]] = defaultdict(list)
+    for fact in facts:
+        if isinstance(fact, LogTail) and fact.outlook is Outlook.ENDED and not fact.trouble:
+            ended[fact.source.file].append(fact)
     last_row = {(row.source.file, row.who.pid): row.source.line for row in rows}
     for fact in facts:
         if isinstance(fact, LogLine) and _STARTS_ANEW.search(fact.text):
@@ -93,7 +97,7 @@ def _ends(facts: Sequence[Fact], living: list[Process]) -> dict[str, int]:
             lives = any(_replaces(process, fact) for process in living)
             # What ends the job as a whole stands in the launcher's table again.
             again = last_row[fact.source.file, fact.who.pid] != fact.source.line
-            renewed = _comes_to_its_end(facts, fact.source)
+            renewed = any(_comes_to_its_end(tail, fact.source) for tail in ended[fact.source.file])
             if not (lives or renewed) and (again or not fact.ends_all):
                 continue
         else:
@@ -129,19 +133,14 @@ def _at_work(facts: Sequence[Fact], file: str, line: int) -> bool:
     return False
 
 
-def _comes_to_its_end(facts: Sequence[Fact], ended: Source) -> bool:
-    """Return whether a log goes on for steps below the end of a rank, up to a planned end.
+def _comes_to_its_end(tail: LogTail, ended: Source) -> bool:
+    """Return whether a log that has a planned end goes on for steps below the end of a rank.
 
     Nobody trains on without that rank: a scheduler or a person has started the job anew.
     """
-    for fact in facts:
-        if isinstance(fact, LogTail) and fact.source.file == ended.file:
-            below = [line for line in fact.lines if line.number > (ended.line or 0)]
-            most = Counter(line.template for line in below if line.values).most_common(1)
-            at_end = fact.outlook is Outlook.ENDED and not fact.trouble
-            if at_end and most and most[0][1] >= STEPS:
-                return True
-    return False
+    below = (line for line in tail.lines if line.number > (ended.line or 0))
+    most = Counter(line.template for line in below if line.values).most_common(1)
+    return bool(most) and most[0][1] >= STEPS
 
 
 def _is_before_end(fact: Fact, source: Source, ends: dict[str, int]) -> bool:

@@ -18,6 +18,9 @@ BEHIND = 3
 MEANWHILE = 0.1
 """Share of their wait behind which words of a rank are no last words of the step before."""
 
+BROKEN = 12
+"""Characters: a last line with fewer, and no line break behind it, is the beginning of one."""
+
 FEW = 4
 """Times as many ranks must have given up as did not, for these to be known by that."""
 
@@ -59,13 +62,20 @@ def last_lines(job: Job) -> dict[int, LastLine]:
 
 
 def is_cut_while_giving_up(job: Job) -> bool:
-    """Return whether a log breaks off just where ranks give up: others may have followed."""
+    """Return whether a log breaks off where ranks give up: others may have followed.
+
+    Just there, or, where its last line is torn, anywhere behind: the same minute fills pages.
+    """
     first: dict[tuple[str, int | None], int] = {}
     for line in job.lines:
         if WAITED.search(line.text) and line.source.line is not None:
             first.setdefault((line.source.file, line.who.rank), line.source.line)
-    ends = {line.source.file: line.source.line or 0 for line in job.of(LastLine) if line.cut}
-    return any(ends[file] < at + BEHIND for (file, _), at in first.items() if file in ends)
+    ends = {line.source.file: line for line in job.of(LastLine) if line.cut}
+    return any(
+        (end.source.line or 0) < at + BEHIND or len(end.text.strip()) < BROKEN
+        for (file, _), at in first.items()
+        if (end := ends.get(file)) is not None
+    )
 
 
 def few_beside(others: Collection[int], waited: Collection[int]) -> bool:

@@ -6,6 +6,7 @@ and what those cannot hold, or what would lead a face astray, is an error that n
 
 import json
 import re
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -30,14 +31,14 @@ _BOM = b"\xef\xbb\xbf"
 def load(path: str) -> Report:
     """Read the report in a file; ``-`` is standard input. Raises ``TargetError``."""
     data = _content(path)
-    shown = "standard input" if path == "-" else path
+    shown = _STDIN if path == "-" else path
     if not data.strip():
         raise TargetError(f"{shown} is empty", _ONCE_MORE)
     document = _decoded(shown, data, dict[str, Any])
     if "schema_version" not in document or "verdict" not in document:
         raise TargetError(
             f"{shown} is JSON, but no report of whyhang: it has no schema_version and verdict",
-            _EVIDENCE.format(path=path),
+            _evidence(path),
         )
     version = document["schema_version"]
     if version != SCHEMA_VERSION:
@@ -63,7 +64,12 @@ def is_report(path: str) -> bool:
     return head.startswith(b"{") and b'"verdict"' in head and b'"headline"' in head
 
 
-_EVIDENCE = "A report is what `-o FILE.json` writes; evidence is diagnosed with `whyhang {path}`."
+_STDIN = "standard input"
+
+
+def _evidence(path: str) -> str:
+    target = "-" if path == _STDIN else shlex.quote(path)
+    return f"A report is what `-o FILE.json` writes; evidence is diagnosed with `whyhang {target}`."
 
 
 def _content(path: str) -> bytes:
@@ -73,8 +79,13 @@ def _content(path: str) -> bytes:
         elif Path(path).is_file():
             with Path(path).open("rb") as file:
                 data = file.read(MAX_BYTES + 1)
+        elif Path(path).is_dir():
+            raise TargetError(f"{path} is no file", _evidence(path))
         elif Path(path).exists():
-            raise TargetError(f"{path} is no file", _EVIDENCE.format(path=path))
+            raise TargetError(
+                f"{path} is no file",
+                f"If it is a pipe, give its content as standard input: whyhang show - < {path}",
+            )
         else:
             raise TargetError(f"there is no report at {path}", "Check the path.")
     except OSError as error:
@@ -82,7 +93,7 @@ def _content(path: str) -> bytes:
             f"{path} cannot be read: {error.strerror}", "Check its rights."
         ) from error
     if len(data) > MAX_BYTES:
-        raise TargetError(f"{path} is larger than any report", _EVIDENCE.format(path=path))
+        raise TargetError(f"{path} is larger than any report", _evidence(path))
     return data.removeprefix(_BOM)
 
 
@@ -93,16 +104,15 @@ def _decoded(shown: str, data: bytes, wanted: Any) -> Any:
     except msgspec.ValidationError as error:
         if wanted is Report:
             raise _damaged(shown, str(error)) from error
-        raise TargetError(
-            f"{shown} is no report of whyhang", _EVIDENCE.format(path=shown)
-        ) from error
+        raise TargetError(f"{shown} is no report of whyhang", _evidence(shown)) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         if data.lstrip()[:1] == b"{" and b'"verdict"' in data[:4096]:
             if "truncated" in str(error):
                 raise _cut_off(shown, data) from error
             raise _damaged(shown, str(error)) from error
         raise TargetError(
-            f"{shown} is no report of whyhang: it is no JSON", _EVIDENCE.format(path=shown)
+            f"{shown} is no report of whyhang: it is no JSON",
+            _evidence(shown),
         ) from error
 
 

@@ -1,12 +1,14 @@
 """Who a finding is about, said in its text: rank, host, GPU and process, wherever known."""
 
 import re
+import shlex
 from collections.abc import Iterable
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import GpuAddress, ranks_in_words
+from whyhang.analyzer.facts import GpuAddress, ThreadState, ranks_in_words
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.job.records import Member
+from whyhang.analyzer.rank_state.state import RankState
 
 MOST = 4  # members that are described one by one
 
@@ -15,6 +17,8 @@ _RANKS = re.compile(
 )
 _OF_SLURM = re.compile(r"\b(?:sacct|scontrol|squeue)\b[^;#]*")
 _JOB = re.compile(r"\bJOB\b")
+_PATH = re.compile(r"(?<![$\w])PATH\b(?!=)")
+_FILE = re.compile(r"\[Errno \d+\] [^:'\"]{1,80}: '(?P<path>/[^']{1,400})'")
 _HOST = re.compile(
     r"\b(?P<who>[Tt]he|on that|[Tt]his) host\b(?!s|['\w]| (?:of|behind|that|or|for)\b)"
 )
@@ -88,6 +92,29 @@ def on_host(text: str, hosts: tuple[str, ...]) -> str:
 def with_job(text: str, job: str | None) -> str:
     """Put the number of the job into commands of Slurm, where it is known."""
     return _OF_SLURM.sub(lambda command: _JOB.sub(job, command[0]), text) if job else text
+
+
+def file_of(case: Case, hit: Hit) -> str | None:
+    """Return the one file that a finding is about: its ranks wait for it, or lines name it."""
+    found = {thread.file for state in case.states for thread in _threads_at(case, hit, state)}
+    quotes = [piece.quote for piece in hit.evidence]
+    found |= {match["path"] for quote in quotes for match in _FILE.finditer(quote)}
+    known = {path for path in found if path}
+    return known.pop() if len(known) == 1 else None
+
+
+def _threads_at(case: Case, hit: Hit, state: RankState) -> list[ThreadState]:
+    processes = case.member(state.member).processes[-1:]
+    if state.member not in hit.members or state.place is None:
+        return []
+    tid = state.place.tid
+    return [thread for process in processes for thread in process.threads if thread.tid == tid]
+
+
+def with_path(text: str, path: str | None) -> str:
+    """Put the file that a finding is about into a command, where it is known."""
+    command, mark, words = text.partition("  #")
+    return text if path is None else _PATH.sub(lambda _: shlex.quote(path), command) + mark + words
 
 
 def _place(case: Case, member: Member) -> str:

@@ -57,6 +57,7 @@ def subject_fields(case: Case, states: list[RankState], affected: Iterable[int])
         "at": f" at {_site(place)}" if place else "",
         "since": _since(case, states),
         "lasting": _lasting(states),
+        "loads": _loads(states),
         "others": others,
         "call": " and ".join(call.call for call in calls) or "their next step",
         "waiting": f" while {others} wait{'s' if _single(affected, case) else ''} {waits}"
@@ -110,6 +111,14 @@ def _lasting(states: list[RankState]) -> str:
         return f"{text}."
     usual = f"{step.usual:.1f} s" if step.usual < 10 else duration(step.usual)
     return f"{text}; the {step.steps} before took {usual} at most on average."
+
+
+def _loads(states: list[RankState]) -> str:
+    """Return who loads the batch that the first member waits for: its workers, or it alone."""
+    place = states[0].place if states else None
+    if place is None or place.kind is WaitKind.DATALOADER or states[0].children:
+        return "Batches come in order, so one stuck worker is enough."
+    return "It loads in its own process (num_workers=0): nothing else can bring that batch."
 
 
 def _worker_pid(case: Case, states: list[RankState]) -> str:

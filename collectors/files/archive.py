@@ -10,6 +10,7 @@ everything before it, and every other file, is read.
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 import sys
 from collections.abc import Iterator
@@ -138,7 +139,8 @@ class Store(AbstractContextManager["Store"]):
             yield _gap(
                 str(named),
                 "it is neither a file nor a folder",
-                remedy=f"If it is a pipe, give its content as standard input: whyhang - < {named}",
+                remedy="If it is a pipe, give its content as standard input: "
+                f"whyhang - < {shlex.quote(str(named))}",
             )
 
     def document(self, item: Item, who: Who | None = None) -> Document | Gap:
@@ -199,7 +201,7 @@ class Store(AbstractContextManager["Store"]):
             with file.open() as stream:
                 yield from self._keep(unpack.Charged(stream, self._budget.spend), shown, 0)
         except SpentError as error:
-            yield _gap(shown, str(error), cost=_REST)
+            yield _gap(shown, str(error), cost=_REST, remedy=error.remedy)
         except OSError as error:
             yield _gap(shown, f"it cannot be read ({_reason(error)})")
 
@@ -287,7 +289,7 @@ class Store(AbstractContextManager["Store"]):
         except SpentError as error:
             if error.depth < depth:
                 raise  # what is spent is the share of an archive around this one
-            yield _gap(item.path, str(error), cost=_REST)
+            yield _gap(item.path, str(error), cost=_REST, remedy=error.remedy)
         finally:
             self._budget.leave()
 

@@ -7,6 +7,7 @@ small archive of a log that repeats itself is read.
 """
 
 import contextlib
+import errno
 import fcntl
 import io
 import os
@@ -47,10 +48,11 @@ class Limits(Record):
 class SpentError(Exception):
     """Nothing more is unpacked of the archive at ``depth`` (0: of none), and why."""
 
-    def __init__(self, depth: int, why: str, *, bomb: bool = False) -> None:
+    def __init__(self, depth: int, why: str, *, bomb: bool = False, remedy: str = "") -> None:
         super().__init__(why)
         self.depth = depth
         self.bomb = bomb
+        self.remedy = remedy
 
 
 class Budget:
@@ -166,11 +168,26 @@ class Spool:
         """
         start = io.BytesIO()
         error = _copy(stream, start, min(SPOOLED_BYTES, most))
+        try:
+            return self._kept(start, stream, most, error)
+        except OSError as no_room:
+            place = "a temporary folder" if self._folder is None else Path(self._folder.name).parent
+            raise SpentError(
+                0,
+                f"it cannot be unpacked to {place} ({no_room.strerror or no_room})",
+                remedy="Free space there, or name a folder with room in the variable TMPDIR",
+            ) from no_room
+
+    def _kept(
+        self, start: io.BytesIO, stream: unpack.Stream, most: int, error: Exception | None
+    ) -> tuple[Extent, bytes, Exception | None]:
+        """Write what was read, and the rest of a large member. Raises OSError for a full disk."""
         spool = self._open_file()
         size = start.tell()
         if size < SPOOLED_BYTES:
             extent = Extent(local=str(spool.name), size=size, offset=spool.tell())
-            spool.write(start.getbuffer())
+            if spool.write(start.getbuffer()) < size:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             return extent, bytes(start.getbuffer()[: unpack.MAGIC_BYTES]), error
         self._count += 1
         local = f"{spool.name}{self._count}"
@@ -210,12 +227,16 @@ def remove_left_behind(place: Path) -> None:
 
 
 def _copy(stream: unpack.Stream, target: BinaryIO, most: int) -> Exception | None:
-    try:
-        while (left := most - target.tell()) > 0:
+    """Copy up to ``most`` bytes; return what is wrong with the stream.
+
+    Raises the OSError of writing.
+    """
+    while (left := most - target.tell()) > 0:
+        try:
             chunk = unpack.read_some(stream, min(unpack.CHUNK, left))
-            if not chunk:
-                break
-            target.write(chunk)
-    except (SpentError, *unpack.DAMAGE) as error:
-        return error
+        except (SpentError, *unpack.DAMAGE) as error:
+            return error
+        if not chunk:
+            break
+        target.write(chunk)
     return None

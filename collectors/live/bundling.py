@@ -193,4 +193,5 @@ def _fold_gaps(gaps: Iterable[Gap]) -> Iterable[Gap]:
             why=why,
             cost=cost,
             remedy=remedy,
+            who=Who(host=next(iter(same.values())).who.host),
         )

@@ -200,12 +200,13 @@ class Snapshot:
         elif obstacle is Obstacle.ASLEEP:
             asleep = next((t for t in process.threads if t.state == "D"), None)
             where = f" in {asleep.wchan}" if asleep is not None and asleep.wchan else ""
+            unread = asleep is None or not asleep.kernel
             self._gap(
                 self._members[pid],
                 f"a thread is in uninterruptible sleep (state D{where}), so they were read without "
                 "pausing it and may be inexact",
-                "look at the storage, network or driver it waits for: dmesg, and as root "
-                f"/proc/{pid}/stack",
+                "look at the storage, network or driver it waits for: dmesg"
+                + (f", and as root /proc/{pid}/stack" if unread else ""),
                 cost="",
             )
         return obstacle is not None

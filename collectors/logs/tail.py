@@ -63,7 +63,8 @@ def tails(data: bytes, file: LogFile, last: int, size: int) -> Iterator[LogTail]
             )
     words = header([line.text for own in lines.values() for line in own])
     cut = not data.endswith(b"\n") or (size > 0 and size % BLOCK == 0) or _begins(lines, last)
-    near = 2 * (len(lines) - 1)  # lines in which each who speaks prints one or two
+    # Lines in which each who speaks prints one or two; what is left of the last one names nobody.
+    near = max(1, 2 * (len(lines) - 1))
     for who, printed in lines.items():
         own = printed[: over.get(who)]
         kept = tuple(replace(line, text=behind(line.text, words)) for line in own[-MOST_LINES:])

@@ -7,7 +7,12 @@ from whyhang.analyzer import queries
 from whyhang.analyzer.facts import LogTail, OwnLine
 from whyhang.analyzer.queries import Case, Hit, Signature
 from whyhang.analyzer.queries.log_ends import ORDERLY_END
-from whyhang.analyzer.rank_state.gave_up import few_beside, gave_up, lost_peer
+from whyhang.analyzer.rank_state.gave_up import (
+    few_beside,
+    gave_up,
+    is_cut_while_giving_up,
+    lost_peer,
+)
 from whyhang.analyzer.rank_state.log_ends import tails_of_ranks
 from whyhang.analyzer.wording.describe import duration
 
@@ -42,7 +47,10 @@ def worked(case: Case) -> Iterator[Hit]:
 
 
 def left(case: Case) -> Iterator[Hit]:
-    """Yield one hit for the few ranks whose last words are of an end, while all others waited."""
+    """Yield one hit for the few ranks whose last words are of an end, while all others waited.
+
+    What those print as well is no end of the work.
+    """
     waited = gave_up(case.job)
     timed_out = any(track.kind == "watchdog" for track in case.job.tracks)
     tails = tails_of_ranks(case.job)
@@ -51,6 +59,9 @@ def left(case: Case) -> Iterator[Hit]:
     if not timed_out or not everyone or not few_beside(others, waited):
         return
     last = {rank: tails[rank].lines[-1] for rank in others}
+    usual = {line.template for rank in tails.keys() & waited for line in tails[rank].lines}
+    if is_cut_while_giving_up(case.job) or usual & {line.template for line in last.values()}:
+        return
     if all(_LEAVES.search(x.text) or ORDERLY_END.search(x.text) for x in last.values()):
         yield _hit(case, last)
 

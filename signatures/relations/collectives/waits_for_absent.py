@@ -10,6 +10,7 @@ from whyhang.analyzer.facts import LastLine, replace
 from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INDIRECT
 from whyhang.analyzer.queries import Case, Hit, Signature, Verdict
 from whyhang.analyzer.rank_state.gave_up import (
+    BROKEN,
     few_beside,
     gave_up,
     is_cut_while_giving_up,
@@ -18,7 +19,6 @@ from whyhang.analyzer.rank_state.gave_up import (
 
 ALL_BUT = 8
 
-BROKEN = 12  # characters: with no line break behind them, the beginning of a line
 FEWEST = 3
 """With fewer dumps than these, one that is missing tells nothing."""
 

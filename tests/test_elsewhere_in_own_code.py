@@ -40,9 +40,10 @@ def test_the_one_that_stands_elsewhere() -> None:
         (f"ranks [0, 1, 2, 3] | {SOLVE}",),
         (f"ranks [0, 1] | {SOLVE}", "ranks [2, 3] | relax (grid/solver.py:55) < main (run.py:12)"),
         (f"ranks [0, 1, 2] | {SOLVE}", "rank [3] | serve (monitor.py:9)"),
+        (f"ranks [0, 1, 2] | {SOLVE}", "rank [3] | serve (grid/store.py:9) < main (run.py:12)"),
         (f"rank [0] | {SOLVE}", "rank [1] | relax (grid/solver.py:55) < main (run.py:12)"),
     ],
-    ids=["all at one line", "half and half", "another program", "of two"],
+    ids=["all at one line", "half and half", "another program", "another branch", "of two"],
 )
 def test_nobody_stands_out(rows: tuple[str, ...]) -> None:
     """Without a majority, or a function that both are in, nobody is named."""

@@ -1,4 +1,4 @@
-"""Most ranks stand at one line of the program's own code, and few elsewhere in its caller.
+"""Most ranks stand at one line of the program's own code, and few in the function around it.
 
 No frame says that anybody waits: the call that does is the program's own, or of a library that
 nobody here knows. Of ranks that are looked at because they hang, those that alone stand at another
@@ -37,7 +37,7 @@ def when(case: Case) -> Iterator[Hit]:
         return
     few, many = sorted(places.values(), key=len)
     callers = {_function(frame) for frame in stacks[many[0]][1:]}
-    inside = all(any(_function(frame) in callers for frame in stacks[m]) for m in few)
+    inside = all(_function(stacks[member][0]) in callers for member in few)
     if 2 * len(few) > len(many) or not inside:
         return
     states = [case.states[number] for number in few]

@@ -402,3 +402,19 @@ def test_hosts_that_only_a_sentence_names(sentence: str, left: str) -> None:
     assert "mirabell" not in hidden
     assert "hornisse" not in hidden
     assert left in hidden
+
+
+def test_a_path_with_blanks_is_replaced_as_one_in_text_too() -> None:
+    """Only quotes and fields of JSON tell where such a path begins."""
+    traceback = '  File "/srv/acme quetzal/walrus loader.py", line 7, in read\n'
+    fields = '{"filename": "/srv/gnu herd/emu feed.py", "line": 7}'
+    names = Pseudonyms(b"k" * 32)
+    names.learn([traceback, fields])
+    told = "in read (acme quetzal/walrus loader.py:7), after /srv/gnu herd/emu feed.py ended"
+    made = names.text(told)
+    for word in ("acme", "quetzal", "walrus", "herd", "emu"):
+        assert word not in made
+        assert word not in names.text(traceback + fields)
+    path = names.path("/srv/acme quetzal/walrus loader.py")
+    assert f"({path.partition('/srv/')[2]}:7)" in made
+    assert names.text(made) == made

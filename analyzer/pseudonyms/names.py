@@ -53,6 +53,10 @@ _USERS = tuple(
         r"(?<![\w.+-])(?P<user>[A-Za-z][\w.+-]{1,31})@[A-Za-z]",
     )
 )
+_BLANK = re.compile(
+    r"(?:\bFile |\"(?:filename|short_filename|file|path|cwd|source)\"\s*:\s*)"
+    r"\"(?P<path>[^\"\\\n]{0,400} [^\"\\\n]{0,400})\""
+)
 _FORM = re.compile(_HOST)
 _NOT_A_NAME = re.compile(
     r"[\d.]+|\w|[A-Z_]+|\d{4}-\d\d-\d\d.*"
@@ -96,6 +100,12 @@ def users_in(texts: Iterable[str]) -> Iterator[str]:
             for match in pattern.finditer(text):
                 if match["user"].lower() not in PUBLIC_WORDS and not is_pseudonym(match["user"]):
                     yield match["user"]
+
+
+def paths_with_blanks(texts: Iterable[str]) -> Iterator[str]:
+    """Yield the paths that tracebacks and JSON name between quotes, where a blank is in them."""
+    for text in texts:
+        yield from (match["path"] for match in _BLANK.finditer(text))
 
 
 def is_host(name: str) -> bool:

@@ -30,6 +30,7 @@ def with_pseudonyms(report: Report, names: Pseudonyms) -> Report:
     names.add(hosts=hosts_in_sentences(_texts(plain, without=_QUOTED)))
     hosts = {row.host for row in report.ranks if row.host} | set(report.job.hosts or ())
     names.add(hosts=hosts)
+    names.add_paths(_files(plain))
     return msgspec.convert(_each(plain, "", names), Report)
 
 
@@ -43,6 +44,20 @@ def _texts(value: Any, without: frozenset[str] = frozenset()) -> Iterator[str]:
         for key, each in value.items():
             if key not in without:
                 yield from _texts(each, without)
+
+
+def _files(value: Any, field: str = "") -> Iterator[str]:
+    """Yield the files that a report names in fields of their own."""
+    if isinstance(value, str) and field in {"file", "source"}:
+        yield value
+    elif isinstance(value, str) and field == "frames" and (match := _FRAME.fullmatch(value)):
+        yield match["file"]
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _files(each, field)
+    elif isinstance(value, dict):
+        for key, each in value.items():
+            yield from _files(each, key)
 
 
 def _each(value: Any, field: str, names: Pseudonyms) -> Any:

@@ -2,11 +2,18 @@
 
 import functools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from whyhang.analyzer.pseudonyms.addresses import IPV4, IPV6, MAC, ipv4, ipv6, mac
 from whyhang.analyzer.pseudonyms.coin import Coin, is_pseudonym
-from whyhang.analyzer.pseudonyms.names import LIST, expanded, hosts_in, is_host, users_in
+from whyhang.analyzer.pseudonyms.names import (
+    LIST,
+    expanded,
+    hosts_in,
+    is_host,
+    paths_with_blanks,
+    users_in,
+)
 from whyhang.analyzer.pseudonyms.paths import component, path
 from whyhang.analyzer.pseudonyms.words import PUBLIC_SITES
 
@@ -31,6 +38,17 @@ _SMALL = re.compile(r"[^\W_]+")
 _AUTHORITY = re.compile(r"(?P<user>[^@]*@)?(?P<host>\[[^\]]*\]|[^:]*)(?P<port>:\d+)?")
 
 
+MOST_BLANKS = 2000
+"""Paths with blanks, and their ends, that are recognised in text."""
+
+
+def _ends(path: str) -> Iterator[str]:
+    """Yield a path and its ends at folders, as long as a blank is in them."""
+    parts = path.split("/")
+    ends = ("/".join(parts[at:]) for at in range(len(parts)))
+    return (end for end in ends if " " in end.strip())
+
+
 class Pseudonyms:
     """Replaces names in texts, under one key.
 
@@ -51,6 +69,8 @@ class Pseudonyms:
         self._coin = Coin(key, self._keep)
         self._names: dict[str, str] = {}
         self._users: frozenset[str] = frozenset()
+        self._blanks: set[str] = set()
+        self._with_blanks: re.Pattern[str] | None = None
         self._hide = {word.lower(): self._coin.word(word) for word in hide if word}
         self.add(hosts, users)
 
@@ -58,6 +78,14 @@ class Pseudonyms:
         """Look for names in all texts that belong together, before any is replaced."""
         texts = list(texts)
         self.add(hosts_in(texts), users_in(texts))
+        self.add_paths(paths_with_blanks(texts))
+
+    def add_paths(self, paths: Iterable[str]) -> None:
+        """Recognise these paths wherever they stand; only those with blanks need that."""
+        self._blanks |= {end for path in set(paths) if " " in path for end in _ends(path)}
+        chosen = sorted(self._blanks, key=len, reverse=True)[:MOST_BLANKS]
+        self._with_blanks = re.compile("|".join(map(re.escape, chosen))) if chosen else None
+        self.text = functools.lru_cache(1 << 15)(self._text)
 
     def add(self, hosts: Iterable[str] = (), users: Iterable[str] = ()) -> None:
         """Recognise these names from now on."""
@@ -93,6 +121,8 @@ class Pseudonyms:
         return path(self._coin, _PARTS.sub(self._named_part, text), self._users)
 
     def _text(self, text: str) -> str:
+        if self._with_blanks is not None:
+            text = self._with_blanks.sub(lambda known: self.path(known[0]), text)
         return _PIECES.sub(self._piece, text)
 
     def _piece(self, match: re.Match[str]) -> str:

@@ -1,4 +1,9 @@
-"""Ranks were started when the one that hosts the store had already given up waiting for them."""
+"""Ranks were started when the one that hosts the store had already given up waiting for them.
+
+The store counts who came and does not say who is missing. Where as many ranks as are missing print
+their first line later than the store waits, it is they: an image was pulled, a queue was long, a
+node was slow. What they say then, mostly that nobody listens, is an effect.
+"""
 
 import re
 from collections.abc import Iterator

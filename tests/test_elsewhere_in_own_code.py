@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from log_docs import diagnosed_files
+from small_jobs import report_of, still
 
 SOLVE = "exchange_halo (grid/halo.py:88) < relax (grid/solver.py:41) < main (run.py:12)"
 
@@ -49,6 +50,27 @@ def test_nobody_stands_out(rows: tuple[str, ...]) -> None:
     findings = diagnosed_files({"hang.txt": report(*rows)}).findings
 
     assert not any(finding.culprit_ranks for finding in findings)
+
+
+JOINS = """
+_wait_for_tstate_lock (threading.py:1139)
+join (threading.py:1119)
+main (train.py:33)
+<module> (train.py:40)
+"""
+SERVES = """
+select (selectors.py:415)
+serve_forever (socketserver.py:233)
+main (train.py:32)
+<module> (train.py:40)
+"""
+
+
+def test_main_threads_that_serve_or_join_are_not_where_the_job_is() -> None:
+    """One rank answers health checks, the others wait for the thread that trains: no hang."""
+    report = report_of(still({0: SERVES, 1: JOINS, 2: JOINS}))
+
+    assert all(f.signature != "elsewhere-in-own-code" for f in report.findings)
 
 
 def test_a_line_of_another_rank_between() -> None:

@@ -7,8 +7,8 @@ from log_docs import diagnosed_files
 
 START = "torchrun --nnodes={nodes} --nproc_per_node={each} --node-rank=1 serve.py\n"
 WAITS = (
-    "[rank1]:[E327 09:31:09.976973235 ProcessGroupNCCL.cpp:629] [Rank 1] Watchdog caught collective "
-    "operation timeout: WorkNCCL(SeqNum=77, OpType={op}, NumelIn=18, NumelOut=18, "
+    "[rank1]:[E327 09:31:09.976973235 ProcessGroupNCCL.cpp:629] [Rank 1] Watchdog caught "
+    "collective operation timeout: WorkNCCL(SeqNum=77, OpType={op}, NumelIn=18, NumelOut=18, "
     "Timeout(ms)=600000) ran for 600086 milliseconds before timing out.\n"
 )
 

@@ -353,3 +353,23 @@ def test_ranks_may_have_given_up_behind_the_torn_end_of_a_log() -> None:
 
     assert culprits(diagnosed({None: log})) == [1]
     assert culprits(diagnosed({None: log + "[ra"})) == []
+
+
+@pytest.mark.parametrize(
+    ("event", "named"),
+    [
+        ("pod/tr-2   The node was low on resource: ephemeral-storage.", [2]),
+        ("pod/loader-2   The node was low on resource: memory.", []),  # of another program
+        ("The node was low on resource: memory.", []),
+    ],
+)
+def test_a_pod_that_was_evicted_is_the_rank_that_its_lines_tell(
+    event: str, named: list[int]
+) -> None:
+    """An event names a pod; which rank that is, the labels of the ranks' own lines say."""
+    names = ("tr-0", "tr-1", "tr-2", "tr-3")
+    log = "".join(f"{name} INFO it={n} loss=0.{n}\n" for n in range(6) for name in names)
+
+    report = diagnosed_files({"pods.log": log, "events.txt": f"3m  Warning  Evicted  {event}\n"})
+
+    assert (report.findings[0].signature, culprits(report)) == ("kubernetes-evicted", named)

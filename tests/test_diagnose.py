@@ -125,6 +125,22 @@ def test_a_rank_that_compiles_alone_is_told_apart(
     assert "compiling alone and waits in broadcast at tuned (train.py:12)" in finding.title
 
 
+def test_ranks_may_meet_at_a_barrier_of_multiprocessing() -> None:
+    """It is no lock of their own: the one that is in another barrier is where to look."""
+    meets = """
+Condition.wait (multiprocessing/synchronize.py:268)
+Condition.wait_for (multiprocessing/synchronize.py:320)
+Barrier._wait (threading.py:732)
+Barrier.wait (threading.py:697)
+learn (train.py:21)
+<module> (train.py:60)
+"""
+    finding = report_of(still({0: meets, 1: meets, 2: meets, 3: BARRIER})).findings[0]
+
+    assert (finding.category, finding.culprit_ranks) == ("collective-mismatch", (3,))
+    assert "ranks 0-2 in a meeting of processes" in finding.title
+
+
 def test_a_debugger_of_the_programs_own_is_one() -> None:
     """A class made from Pdb waits for somebody to connect; no library's frame tells."""
     waits = """

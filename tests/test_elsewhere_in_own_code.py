@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from log_docs import diagnosed_files
+from small_jobs import report_of, still
 
 SOLVE = "exchange_halo (grid/halo.py:88) < relax (grid/solver.py:41) < main (run.py:12)"
 
@@ -39,15 +40,37 @@ def test_the_one_that_stands_elsewhere() -> None:
         (f"ranks [0, 1, 2, 3] | {SOLVE}",),
         (f"ranks [0, 1] | {SOLVE}", "ranks [2, 3] | relax (grid/solver.py:55) < main (run.py:12)"),
         (f"ranks [0, 1, 2] | {SOLVE}", "rank [3] | serve (monitor.py:9)"),
+        (f"ranks [0, 1, 2] | {SOLVE}", "rank [3] | serve (grid/store.py:9) < main (run.py:12)"),
         (f"rank [0] | {SOLVE}", "rank [1] | relax (grid/solver.py:55) < main (run.py:12)"),
     ],
-    ids=["all at one line", "half and half", "another program", "of two"],
+    ids=["all at one line", "half and half", "another program", "another branch", "of two"],
 )
 def test_nobody_stands_out(rows: tuple[str, ...]) -> None:
     """Without a majority, or a function that both are in, nobody is named."""
     findings = diagnosed_files({"hang.txt": report(*rows)}).findings
 
     assert not any(finding.culprit_ranks for finding in findings)
+
+
+JOINS = """
+_wait_for_tstate_lock (threading.py:1139)
+join (threading.py:1119)
+main (train.py:33)
+<module> (train.py:40)
+"""
+SERVES = """
+select (selectors.py:415)
+serve_forever (socketserver.py:233)
+main (train.py:32)
+<module> (train.py:40)
+"""
+
+
+def test_main_threads_that_serve_or_join_are_not_where_the_job_is() -> None:
+    """One rank answers health checks, the others wait for the thread that trains: no hang."""
+    report = report_of(still({0: SERVES, 1: JOINS, 2: JOINS}))
+
+    assert all(f.signature != "elsewhere-in-own-code" for f in report.findings)
 
 
 def test_a_line_of_another_rank_between() -> None:

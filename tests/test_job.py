@@ -317,6 +317,17 @@ def test_all_ranks_rewrote_their_title(fake: FakeProc) -> None:
     assert ranks(find_job(fake.host(), 103)) == {101: 0, 102: 1, 103: 2}
 
 
+def test_a_zombie_is_the_rank_that_its_siblings_lack(fake: FakeProc) -> None:
+    """A program of one's own starts the ranks: of four one has ended, and three say their rank."""
+    fake.add(100, 10, f"{PY} launch.py", {})
+    for rank in (0, 1, 3):
+        env = {"RANK": rank, "WORLD_SIZE": 4, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": 1}
+        fake.add(101 + rank, 100, f"{PY} train.py", env)
+    fake.add(103, 100, (), b"", comm="python3", state="Z")
+
+    assert ranks(find_job(fake.host(), 100)) == {101: 0, 102: 1, 103: 2, 104: 3}
+
+
 def test_zombie_rank_below_its_launcher(fake: FakeProc) -> None:
     """A dead rank that nobody collected is still there, with its number and state Z."""
     fake.add(100, 10, f"{PY} /venv/bin/torchrun t.py", {})

@@ -598,7 +598,9 @@ def test_communicators_alone_tell_nothing_of_work() -> None:
     assert diagnosed({None: f"{head}\n{start}"}).verdict == "inconclusive"
     command = "$ python main.py --lr 0.01 --epochs 20"
     assert diagnosed({None: f"{command}\n{start}"}).verdict == "inconclusive"
-    assert diagnosed({None: f"{head}\n{start}{row}\n"}).verdict == "healthy"
+    assert diagnosed({None: f"{head}\n{start}{row}\n"}).verdict == "inconclusive"
+    end = "# Avg bus bandwidth    : 4.31"
+    assert diagnosed({None: f"{head}\n{start}{row}\n{end}\n"}).verdict == "healthy"
     assert diagnosed({None: f"{start}step 10 loss 0.3\nTraining completed.\n"}).verdict == "healthy"
 
 

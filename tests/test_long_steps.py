@@ -174,6 +174,21 @@ def test_a_loop_that_may_have_no_end_is_not_waited_for(head: str) -> None:
     assert report.findings[0].signature == "rank-spinning"
 
 
+def test_who_stands_at_the_head_of_a_loop_is_in_it() -> None:
+    """One look meets the condition itself, another the body: the loop around both may not end."""
+    lines = (
+        "def settle(items):",
+        "    for _ in range(40):",
+        "        while rough(items):",
+        "            a = merge(a)",
+    )
+    source = Excerpt(file="train.py", first_line=18, lines=lines)
+
+    report = report_of([*_job(*TWO, slept=300, steps=500), source])
+
+    assert report.findings[0].signature == "rank-spinning"
+
+
 @pytest.mark.parametrize(("changing", "verdict"), [(True, "slow"), (False, "hung")])
 def test_at_one_line_the_variables_tell_whether_a_loop_goes_round(
     changing: bool,

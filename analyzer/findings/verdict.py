@@ -180,7 +180,8 @@ def headline_of(case: Case, findings: tuple[Finding, ...], verdict: Verdict) -> 
         return _without_finding(case)
     first = findings[0]
     text = first.title if first.title.endswith(".") else f"{first.title}."
-    unsure = {"hung", "failed", "inconclusive"} if _no_job(case) else {"hung", "failed"}
+    guess = _no_job(case) or first.category != "unknown"
+    unsure = {"hung", "failed", "inconclusive"} if guess else {"hung", "failed"}
     if verdict in unsure and first.confidence < 0.5:
         return f"Possibly: {text}"
     return text

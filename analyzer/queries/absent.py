@@ -58,7 +58,8 @@ def _on_its_own(state: RankState) -> bool:
 
 
 def _where_from(gone: list[MissingRank]) -> str:
-    """Name the hosts that should run the missing ranks, and what says so."""
+    """Name the hosts that should run the missing ranks, and why some cannot run anywhere."""
     hosts = sorted({lost.host for lost in gone if lost.host})
-    quotes = dict.fromkeys(lost.quote for lost in gone)
-    return (f" on {', '.join(hosts)}" if hosts else "") + f" ({'; '.join(list(quotes)[:2])})"
+    quotes = list(dict.fromkeys(lost.quote for lost in gone if lost.beyond))
+    why = f" ({'; '.join(quotes[:2])})" if quotes else ""
+    return (f" on {', '.join(hosts)}" if hosts else "") + why

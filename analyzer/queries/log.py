@@ -14,7 +14,7 @@ from whyhang.analyzer.facts import LogLine, ProcessRank, Record, SignOfLife, Who
 from whyhang.analyzer.facts.times import latest
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.job.records import GROUP_RANK, Member
-from whyhang.analyzer.queries.cluster import ranks_on
+from whyhang.analyzer.queries.cluster import ranks_of_pod, ranks_on
 from whyhang.analyzer.queries.evidence import cite_line
 from whyhang.analyzer.queries.failures import raised_by
 from whyhang.analyzer.queries.hits import about_same
@@ -38,6 +38,7 @@ class Blames(enum.Enum):
     SPEAKER = "speaker"  # the rank whose log says so (an exception, a segfault)
     NAMED = "named"  # the ranks, pids or hosts that the line names (groups rank, ranks, pid)
     HOST = "host"  # all ranks on the host that the line names (group node)
+    POD = "pod"  # all ranks in the pod that the line names (group pod)
     ENDED = "ended"  # the ranks whose end the lines report; nobody where that may be an echo
     ZERO = "zero"  # rank 0, which the line does not name: only it can have done what was missing
     PEER = "peer"  # whom the send or receive that failed was with, as its traceback's source tells
@@ -132,6 +133,8 @@ class Log(Record):
     def _blamed(self, case: Case, line: LogLine) -> Iterator[Who]:
         if self.blames is Blames.NAMED and (using := using_gpu(case, line)):
             yield from using
+        elif self.blames is Blames.POD:
+            yield from (Who(rank=rank) for rank in ranks_of_pod(case, line.fields.get("pod", "")))
         elif self.blames is Blames.SPEAKER or (
             self.blames is Blames.NAMED and not {"rank", "ranks", "pid"} & line.fields.keys()
         ):

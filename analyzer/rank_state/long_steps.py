@@ -88,8 +88,14 @@ def _loops(member: Member, text: LineText, *, changing: bool) -> set[Frame]:
         moved = len(levels) - 1
     if moved is None or moved < 0 or len({(f.file, f.function) for f in levels[moved]}) != 1:
         return set()
-    around = [set(heads(frame, text)) for frame in levels[moved]]
+    around = [_blocks(frame, text) for frame in levels[moved]]
     return set.intersection(*around).union(*(heads(level[0], text) for level in levels[:moved]))
+
+
+def _blocks(frame: Frame, text: LineText) -> set[Frame]:
+    """Return the lines that open the blocks around a frame; one at the head of a loop is in it."""
+    own = {frame} if ends(frame, text) is not None else set()
+    return own.union(heads(frame, text))
 
 
 def _path(dump: StackDump) -> list[Frame]:

@@ -21,7 +21,7 @@ from whyhang.analyzer.facts import (
     replace,
 )
 from whyhang.collectors.logs.lines.line_reader import LogFile
-from whyhang.collectors.logs.text.line import Line, clean, take_apart
+from whyhang.collectors.logs.text.line import NAMED_INDEX, Line, clean, take_apart
 from whyhang.collectors.logs.text.templates import reduce
 
 READ = 32 << 10  # bytes of the beginning of a file
@@ -78,6 +78,20 @@ def introductions(data: bytes, file: LogFile) -> Iterator[ProcessRank | OwnAddre
         if made.address is not None:
             who = Who(rank=made.rank, trust=Trust.CONTENT, host=made.who.host)
             yield OwnAddress(who=who, address=made.address, source=made.source)
+    if file.voice.index is NAMED_INDEX:
+        yield from _pods(data, file)
+
+
+def _pods(data: bytes, file: LogFile) -> Iterator[ProcessRank]:
+    """Yield the ranks that the names of pods in front of lines count."""
+    seen: set[str] = set()
+    for number, raw in enumerate(data[:READ].split(b"\n")[:MOST_LINES], 1):
+        line = take_apart(clean(raw), file.voice)[0]
+        match = NAMED_INDEX.match(line.text)
+        if match is not None and (pod := f"{match['name']}-{match['rank']}") not in seen:
+            seen.add(pod)
+            who = Who(host=pod)
+            yield ProcessRank(rank=int(match["rank"]), who=who, source=file.document.source(number))
 
 
 _MASTER = re.compile(r"\bMASTER_(?:ADDR|PORT)=\S+")

@@ -179,7 +179,7 @@ def _checked(host: Host, pid: int) -> int:
 
 
 def _not_here(host: Host, pid: int) -> TargetError:
-    if host.proc.bytes_of("self/stat") is None:
+    if not host.stats and host.proc.bytes_of("self/stat") is None:
         return TargetError(
             f"process {pid} cannot be looked at: there is no /proc here",
             "Run whyhang on the Linux machine where the job runs, with /proc mounted, or give "

@@ -60,10 +60,13 @@ def unnamed(host: Host, agent: int, known: Iterable[Member]) -> dict[int, Member
     bases = {m.rank - m.local_rank for m in mine if m.rank is not None and m.local_rank is not None}
     alone = not mine and not any("nnodes" in part for part in host.arguments(agent))
     base = bases.pop() if len(bases) == 1 else 0 if alone else None
+    by_rank_only = bool(mine) and all(m.local_rank is None and m.rank is not None for m in mine)
     ranks: dict[int, Member] = {}
     for number, pid in enumerate(below):
         local = free[number] if len(free) == len(below) else None
         rank = None if local is None or base is None else base + local
+        if by_rank_only:
+            rank, local = local, None  # what is left over are numbers of ranks
         ranks[pid] = inferred_rank(host, pid, rank, local)
     return ranks
 

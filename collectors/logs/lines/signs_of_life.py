@@ -49,7 +49,6 @@ _ENDS = re.compile(
     | \b\d+\ passed\b(?:,\ (?:0|no)\ failed)? | \bPROGRAM\ ENDED\b
     | \bwandb:\ (?:Synced|Run\ (?:summary|history)|.{0,4}View\ run)
     | \bprocess\ group\ (?:was\ |is\ )?destroyed\b | \bdestroyed\ (?:the\ )?process\ group\b
-    | ^[ \t]*\d+[ \t]+\d+[ \t]+(?:u?int\d+|half|float|double|bfloat16|fp8\w*)\s+(?:sum|prod|min|max|avg|none)\s
     | \#\ (?:Avg\ bus\ bandwidth|Out\ of\ bounds\ values)
     | (?:shutdown|shutting\ down)\ complete | \bFinished\ server\ process\b
     """  # noqa: E501

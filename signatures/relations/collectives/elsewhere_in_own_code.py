@@ -1,4 +1,4 @@
-"""Most ranks stand at one line of the program's own code, and few elsewhere in its caller.
+"""Most ranks stand at one line of the program's own code, and few in the function around it.
 
 No frame says that anybody waits: the call that does is the program's own, or of a library that
 nobody here knows. Of ranks that are looked at because they hang, those that alone stand at another
@@ -11,11 +11,13 @@ from collections.abc import Iterator
 from whyhang.analyzer import queries
 from whyhang.analyzer.facts import Frame, StackDump
 from whyhang.analyzer.findings.signature import INDIRECT
-from whyhang.analyzer.queries import Case, Hit, Signature
+from whyhang.analyzer.queries import Case, Hit, Signature, WaitKind
 from whyhang.analyzer.stacks.usercode import short
 
 BY_HAND = "summary"
 """The tool of a stack that a person, or the report of a program on its own hang, wrote down."""
+_OPEN = {WaitKind.WORK, WaitKind.POLL}
+"""Kinds of place where no frame says what a rank waits for."""
 LEAST = 3  # ranks, of which most stand at one place
 
 
@@ -24,6 +26,8 @@ def when(case: Case) -> Iterator[Hit]:
     stacks = {m.id: _frames(m.dumps[-1]) for m in case.job.members if m.dumps}
     if case.graph.waiting or case.graph.maybe or not _hangs(case) or len(stacks) < LEAST:
         return
+    if not all(s.place is None or s.place.kind in _OPEN for s in case.states):
+        return  # what they wait for is known: requests, a thread that trains, a nap
     places: dict[Frame, list[int]] = defaultdict(list)
     for member, frames in stacks.items():
         if not frames:
@@ -33,7 +37,7 @@ def when(case: Case) -> Iterator[Hit]:
         return
     few, many = sorted(places.values(), key=len)
     callers = {_function(frame) for frame in stacks[many[0]][1:]}
-    inside = all(any(_function(frame) in callers for frame in stacks[m]) for m in few)
+    inside = all(_function(stacks[member][0]) in callers for member in few)
     if 2 * len(few) > len(many) or not inside:
         return
     states = [case.states[number] for number in few]

@@ -69,7 +69,7 @@ def _by_stacks(case: Case, *, beside: bool) -> Iterator[Hit]:
     does = ("receive", "sends") if receive else ("send", "receives")
     waits = f"to {does[0]}, and no rank {does[1]}"
     if unknown:
-        waits = f"in {paired[0].says.call}, and no other rank is in its like"
+        waits = f"in {paired[0].says.call}, and no other rank is in such a call"
     elsewhere = "; ".join(
         f"{case.names(m.members)} {'is' if len(m.members) == 1 else 'are'} in {m.op}{m.at}"
         for m in rest

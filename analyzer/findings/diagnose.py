@@ -350,8 +350,8 @@ def _next_steps(case: Case, signature: Signature, ranks: tuple[int, ...]) -> tup
     without_process = {missing.rank for missing in case.job.missing}
     living = {member.rank for member in case.job.members if member.processes}
     if ranks and set(ranks) <= case.ends.keys() - living:
-        steps = (NEXT_TIME if "{pid}" in step else step for step in signature.next_steps)
-        return tuple(dict.fromkeys(steps))
+        known = (NEXT_TIME if "{pid}" in step else step for step in signature.next_steps)
+        return tuple(dict.fromkeys(known))
     if not ranks or not without_process.issuperset(ranks):
         return signature.next_steps
     steps = tuple(step for step in signature.next_steps if "{pid}" not in step)

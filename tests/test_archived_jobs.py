@@ -373,3 +373,35 @@ def test_a_pod_that_was_evicted_is_the_rank_that_its_lines_tell(
     report = diagnosed_files({"pods.log": log, "events.txt": f"3m  Warning  Evicted  {event}\n"})
 
     assert (report.findings[0].signature, culprits(report)) == ("kubernetes-evicted", named)
+
+
+def started(rank: int, minute: int) -> str:
+    """Write the first lines of a rank."""
+    return (
+        f"2025-11-10 03:{minute:02d}:00 rank={rank} world=4 starting\n"
+        f"2025-11-10 03:{minute:02d}:01 rank={rank} init_process_group\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("joined", "minutes", "named"),
+    [
+        (3, (0, 0, 12, 1), [2]),
+        (2, (0, 0, 12, 14), [2, 3]),
+        (3, (0, 0, 8, 1), []),  # in time
+        (2, (0, 0, 12, 1), []),  # one more is missing: the clocks may differ
+    ],
+)
+def test_who_was_started_after_the_limit_did_not_come(
+    joined: int, minutes: tuple[int, ...], named: list[int]
+) -> None:
+    """As many ranks as are missing began later than the store waits: those are the missing ones."""
+    gone = (
+        "torch.distributed.DistStoreError: Timed out after 601 seconds waiting for clients. "
+        f"{joined}/4 clients joined.\n"
+    )
+    logs = {rank: started(rank, minute) for rank, minute in enumerate(minutes)}
+
+    report = diagnosed({**logs, 0: logs[0] + gone})
+
+    assert (report.findings[0].category, culprits(report)) == ("init-missing-rank", named)

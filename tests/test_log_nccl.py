@@ -205,7 +205,7 @@ def test_the_size_of_the_job() -> None:
     assert settings(facts, "torch") == ["2.6.0"]
     assert settings(facts, "launcher") == ["torchrun"]
     assert sizes(read_log("torchrun --nproc_per_node 2 t.py\n")) == [2]
-    assert sizes(read_log("torchrun --nnodes 2 --nproc_per_node 2 t.py\n")) == []
+    assert sizes(read_log("torchrun --nnodes 2 --nproc_per_node 2 t.py\n")) == [4]
     assert of(facts, Exit) == []
 
 

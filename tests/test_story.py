@@ -176,3 +176,57 @@ def test_which_of_two_events_came_first_is_known_only_outside_a_whole_second(
     first: float, second: float, known: bool
 ) -> None:
     assert before(first, second) is known
+
+
+LONG_AFTER = """2026-05-04 09:31:00,412 INFO reader started
+[rank0]: Traceback (most recent call last):
+[rank0]:   File "/srv/app/pretrain.py", line 55, in main
+[rank0]:     dist.all_reduce(parameter.grad)
+[rank0]: RuntimeError: [/pytorch/gloo/transport/tcp/unbound_buffer.cc:78] Timed out waiting \
+1800000ms for recv operation to complete
+"""
+
+
+def test_a_line_has_the_time_above_it_only_where_the_one_below_is_not_much_later() -> None:
+    """A message without a time may have been printed at any moment in between."""
+    ends = TABLE[TABLE.index("W0504") :]
+    story = diagnosed({None: LONG_AFTER + ends}).story
+    waited = next(event for event in story if "waited in vain" in event.says)
+    assert waited.seconds is None
+    story = diagnosed({None: LONG_AFTER.replace("09:31:00", "10:03:59") + ends}).story
+    waited = next(event for event in story if "waited in vain" in event.says)
+    assert waited.seconds == 0
+    ended = next(event for event in story if event.seconds)
+    assert ended.seconds == pytest.approx(4, abs=1)
+
+
+def test_a_rank_that_has_ended_is_not_to_be_asked() -> None:
+    """What a log tells of a rank whose place nobody knows: how to find it, next time."""
+    raised = """\
+[rank{0}]: Traceback (most recent call last):
+[rank{0}]:   File "/srv/app/pretrain.py", line 63, in <module>
+[rank{0}]:     main()
+[rank{0}]:   File "/srv/app/pretrain.py", line 55, in main
+[rank{0}]:     dist.all_reduce(parameter.grad)
+[rank{0}]:   File "/opt/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py", line 3252, in all_reduce
+[rank{0}]:     work.wait()
+[rank{0}]: RuntimeError: [/pytorch/gloo/transport/tcp/unbound_buffer.cc:78] Timed out waiting \
+1800000ms for recv operation to complete
+"""  # noqa: E501 - as torch prints it
+    row = """\
+[{0}]:
+  time      : 2026-11-23_02:59:05
+  host      : localhost
+  rank      : {0} (local_rank: {0})
+  exitcode  : {1} (pid: {2})
+  error_file: <N/A>
+"""
+    table = f"{'=' * 60}\npretrain.py FAILED\n{'-' * 60}\nFailures:\n"
+    table += row.format(0, -15, 1397) + row.format(2, -15, 1399) + f"{'-' * 60}\n"
+    table += "Root Cause (first observed failure):\n" + row.format(1, 1, 1398) + "=" * 60
+    report = diagnosed({None: raised.format(2) + raised.format(1) + table + "\n"})
+    first = report.findings[0]
+    assert first.culprit_ranks == (0,)
+    assert not any("py-spy dump --pid" in step for step in first.next_steps)
+    assert any("when it hangs again" in step for step in first.next_steps)
+    assert not any("unknown place" in remedy for remedy in first.remedies)

@@ -1,7 +1,7 @@
 """Hold every signature against the case, and put causes before effects."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from whyhang import __version__
 from whyhang.analyzer import fingerprints
@@ -45,8 +45,10 @@ from whyhang.analyzer.wording.subjects import (
     with_names,
     with_path,
 )
+from whyhang.analyzer.wording.title_fields import NO_PLACE
 
 MAX_EFFECTS = 6
+NEXT_TIME = "whyhang PID  # when it hangs again: {who} {has} ended, and can be asked no more"
 FAR_IN_TIME = 10.0
 """Seconds between the looks at two hosts from which on they are no one moment."""
 
@@ -324,7 +326,8 @@ def _finding(case: Case, candidate: Candidate) -> Finding:
         location=hit.location,
         evidence=(*hit.evidence, *(cite(fact.source, fact.says) for fact in pressing)),
         remedies=tuple(
-            on_host(with_job(fill(text, words), job), hosts) for text in signature.remedies
+            on_host(with_job(fill(_with_place(text, words), words), job), hosts)
+            for text in signature.remedies
         ),
         next_steps=tuple(
             with_path(on_host(with_job(fill(text, words), job), hosts), path) for text in steps
@@ -336,9 +339,19 @@ def _finding(case: Case, candidate: Candidate) -> Finding:
     )
 
 
+def _with_place(text: str, words: Mapping[str, str]) -> str:
+    """Return a remedy that sends to a place, or to find it where it is not known."""
+    unknown = words.get("where") == NO_PLACE
+    return text.replace("Look at {where}:", "Find out where {who} {is}:") if unknown else text
+
+
 def _next_steps(case: Case, signature: Signature, ranks: tuple[int, ...]) -> tuple[str, ...]:
     """Return what to run next; of a rank without a process, nothing that needs its pid."""
     without_process = {missing.rank for missing in case.job.missing}
+    living = {member.rank for member in case.job.members if member.processes}
+    if ranks and set(ranks) <= case.ends.keys() - living:
+        known = (NEXT_TIME if "{pid}" in step else step for step in signature.next_steps)
+        return tuple(dict.fromkeys(known))
     if not ranks or not without_process.issuperset(ranks):
         return signature.next_steps
     steps = tuple(step for step in signature.next_steps if "{pid}" not in step)

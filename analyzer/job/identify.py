@@ -188,7 +188,7 @@ def _job(facts: _Sorted, registry: Entities) -> Job:
         missing=missing_ranks(
             size, members, facts.of(Process), all_on_host=not facts.of(PartOfHost)
         ),
-        tracks=tuple(facts.of(Track)),
+        tracks=tuple(_of_two(track, size) for track in facts.of(Track)),
         groups=tuple(facts.of(Group)),
         lines=lines,
         exits=tuple(facts.of(Exit)),
@@ -211,6 +211,17 @@ def _uses_gpus(facts: _Sorted) -> bool:
         return True
     opened = (text for process in facts.of(Process) for text in process.descriptors)
     return any("/dev/nvidia" in text for text in opened)
+
+
+def _of_two(track: Track, size: int | None) -> Track:
+    """Return a track with the peer of its sends and receives, where there are but two ranks."""
+    others = {0, 1} - {track.who.rank}
+    open_ended = any(call.p2p and call.peer is None for call in track.calls)
+    if size != 2 or len(others) != 1 or not open_ended:
+        return track
+    (peer,) = others
+    calls = (replace(c, peer=peer) if c.p2p and c.peer is None else c for c in track.calls)
+    return replace(track, calls=tuple(calls))
 
 
 PLURALS = {"slaves", "workers", "others", "rest", "processes", "children"}

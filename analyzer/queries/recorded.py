@@ -4,8 +4,8 @@ from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import CallFinding, Verdict
 from whyhang.analyzer.collectives.groups import COUNTERS
 from whyhang.analyzer.collectives.waits import CallRef
-from whyhang.analyzer.facts import ranks_in_words
-from whyhang.analyzer.findings.signature import CLEAR, CONTRADICTED, INDIRECT, Hit
+from whyhang.analyzer.facts import LastLine, ranks_in_words
+from whyhang.analyzer.findings.signature import CLEAR, CONTRADICTED, GUESSED, INDIRECT, Hit
 from whyhang.analyzer.queries.alone import others_elsewhere
 from whyhang.analyzer.queries.evidence import cite_line, members_of
 from whyhang.analyzer.rank_state.ras import ras_lines, snapshot
@@ -15,6 +15,10 @@ from whyhang.analyzer.wording.calls import site_location
 from whyhang.analyzer.wording.describe import pid_in_words
 
 MAX_SOURCES = 6
+
+NCCL_LINES = "nccl-coll"
+"""Tracks of NCCL's own lines for each call."""
+NEAR = 16  # lines from the end of an excerpt
 
 MAX_CALLS = 3
 """Calls that a title names where ranks hold up several."""
@@ -139,8 +143,25 @@ def _strength(case: Case, finding: CallFinding) -> float:
         return INDIRECT
     if finding.unrecorded or others_elsewhere(case, finding):
         return CONTRADICTED
+    if lagging and finding.inferred and kinds == {NCCL_LINES} and _breaks_off(case, finding):
+        return GUESSED * INDIRECT
     guessed = finding.inferred or finding.by_history or finding.verdict is Verdict.DIVERGED
     return INDIRECT if guessed else CLEAR
+
+
+def _breaks_off(case: Case, finding: CallFinding) -> bool:
+    """Return whether an excerpt of several ranks ends so soon that a next call may follow."""
+    ends = {end.source.file: end.source.line or 0 for end in case.job.of(LastLine)}
+    last = {q.rank: q.source for q in finding.quotes if q.rank in finding.culprits}
+    shared = len({quote.source.file for quote in finding.quotes}) == 1 < len(finding.quotes)
+    return (
+        bool(last)
+        and shared
+        and all(
+            source.file in ends and ends[source.file] - (source.line or 0) <= NEAR
+            for source in last.values()
+        )
+    )
 
 
 def _counted(case: Case, finding: CallFinding) -> tuple[Evidence, ...]:

@@ -24,6 +24,9 @@ from whyhang.analyzer.wording.describe import (
 
 _TAKES_LOCK = re.compile(r"\s*(?:async\s+)?with\b.*(?:lock|mutex|sem)", re.IGNORECASE)
 
+NO_PLACE = "an unknown place"
+"""What is said of where a rank stands that nothing shows."""
+
 
 def subject_fields(case: Case, states: list[RankState], affected: Iterable[int]) -> dict[str, str]:
     """Fill the words of a title: who, does, where, others, call, waiting."""
@@ -198,7 +201,7 @@ def _awaited_program(case: Case, state: RankState) -> str:
 
 def _site(place: Location | None) -> str:
     if place is None:
-        return "an unknown place"
+        return NO_PLACE
     line = f":{place.line}" if place.line is not None else ""
     return f"{place.function} ({place.file}{line})"
 

@@ -48,6 +48,7 @@ class JobReader(LineReader):
         self._local_size: tuple[int, Source] | None = None
         self._launchers: dict[str, Source] = {}
         self._nodes: int | None = None
+        self._node_counts: set[int] = set()  # as commands give them
         self._meetings: dict[str, Source] = {}
 
     def _note(self, fact: Setting | WorldSize) -> None:
@@ -94,6 +95,8 @@ class JobReader(LineReader):
         if nodes > 1:
             self._nodes = nodes
             self._file.one_host = False
+        if not match[0].startswith(_NODE_RANK):
+            self._node_counts.add(nodes)
 
     @wants(r"--nproc[_-]per[_-]node[= ](?P<size>\d+)")
     def on_local_size(self, line: FoundLine, match: Match) -> None:
@@ -133,13 +136,16 @@ class JobReader(LineReader):
 
     def facts(self) -> Iterator[Fact]:
         """Yield each statement once."""
-        if self._local_size is not None and self._nodes is None:
+        if self._local_size is not None:
             size, source = self._local_size
-            if self._file.one_host is None:
+            if self._file.one_host is None and self._nodes is None:
                 self._file.one_host = True
+            nodes = 1 if self._nodes is None and self._file.one_host else 0
+            if self._nodes is not None and self._node_counts == {self._nodes}:
+                nodes = self._nodes
             sized = any(isinstance(fact, WorldSize) for fact in self._first.values())
-            if self._file.one_host and not sized:
-                self._note(WorldSize(size=size, who=NOBODY, source=source))
+            if nodes and not sized:
+                self._note(WorldSize(size=nodes * size, who=NOBODY, source=source))
         for host, source in self._meetings.items():
             yield InitArguments(address=Address(host=host), who=NOBODY, source=source)
         best = {name: value for (name, value), _ in reversed(self._times.most_common())}

@@ -16,11 +16,12 @@ from typing import TypeVar
 from whyhang.analyzer.facts import NOBODY, Fact, Group, LogLine, Source, Trust, Who, replace
 from whyhang.analyzer.reading import Document
 from whyhang.collectors.logs.engine.blocks import LONGEST, Block
-from whyhang.collectors.logs.text.clock import time_of
+from whyhang.collectors.logs.text.clock import REACH, time_of
 from whyhang.collectors.logs.text.line import Line, Voice, clean, take_apart
 from whyhang.collectors.logs.text.voice import voice_of
 
-LOOK_BACK = 40  # lines in which a time is looked for
+LOOK_BACK = 40  # lines in which a time is looked for, above and below
+CARRIED = 60.0  # seconds for which the time of one line is that of those below it
 INHERIT = 4  # lines in which the beginning of a message is looked for
 
 # Lines of a message that began in a line before, which says whose it is.
@@ -99,7 +100,18 @@ class FoundLine:
 
     @property
     def time(self) -> float | None:
-        """Return the line's time, or the last one told just before it."""
+        """Return the line's time, or the last one told just before it.
+
+        That one does not count where the next line with a time is much later: nothing tells then
+        when in between this line was printed.
+        """
+        above = self._time_above()
+        if self.line.time is not None or above is None:
+            return above
+        below = self._time_below()
+        return above if below is None or below - above <= CARRIED else None
+
+    def _time_above(self) -> float | None:
         time = self.line.time
         if time is None:
             known, last = self.file.clock  # what was found for a line a little above
@@ -112,6 +124,23 @@ class FoundLine:
                 if (time := time_of(text, self.file.voice.year)) is not None:
                     break
         self.file.clock = (self.offset, time)
+        return time
+
+    def _time_below(self) -> float | None:
+        """Return the next time that a line tells, of those just below in what was read."""
+        block, at = self._block, self._end + 1
+        known, until, time = self.file.clock_below
+        if known <= self.offset < until:
+            return time
+        time = None
+        for _ in range(LOOK_BACK):
+            if at >= block.end or time is not None:
+                break
+            start, end = block.bounds(at)
+            text = clean(bytes(block.data[start : min(end, start + REACH)]))
+            time = time_of(text, self.file.voice.year)
+            at = end + 1
+        self.file.clock_below = (self.offset, block.file_offset(at - 1), time)
         return time
 
     def following(self, limit: int, *, bare: bool = False) -> Iterator[tuple[int, Line]]:
@@ -191,6 +220,8 @@ class LogFile:
         self.document = document
         self._voice = voice
         self.clock: tuple[int, float | None] = (-1, None)  # byte offset, last time told there
+        # first and last byte offset between which the next time told is this one
+        self.clock_below: tuple[int, int, float | None] = (-1, -1, None)
         self.ranks: dict[int, int] = {}  # of local ranks, on the one host of this log
         self.pids: dict[tuple[str | None, int], int] = {}  # ranks of processes
         self.raised: dict[int, Who] = {}  # who raised the exception on this line

@@ -2,18 +2,21 @@
 
 Receivers of a broadcast or a scatter wait for its root, who sends to a gather waits for the rank
 that gathers, a send and a receive wait for each other. The number stands in the line of source of a
-traceback or among the arguments in a dump. Nothing is seen of that rank itself.
+traceback or among the arguments in a dump; of two ranks it is the other. Nothing is seen of that
+rank itself.
 """
 
 from collections import defaultdict
 from collections.abc import Iterator
 
 from whyhang.analyzer import queries
-from whyhang.analyzer.facts import RootArgument, Source
-from whyhang.analyzer.findings.signature import CLEAR, GUESSED
+from whyhang.analyzer.facts import CallState, RootArgument, Source
+from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INCOMPLETE
 from whyhang.analyzer.queries import Case, Hit, Signature, Status
 
 MAX_QUOTES = 6
+OF_WAITS = frozenset({"stack", "watchdog"})
+"""Tracks that show a rank in its call: a watchdog's names no peer, but of two there is but one."""
 ROOTED = frozenset({"broadcast", "scatter", "gather", "reduce"})
 
 _Wait = tuple[int, str, Source]  # who waits, in which call, as told where
@@ -30,8 +33,8 @@ def when(case: Case) -> Iterator[Hit]:
         if root.who.rank is not None:
             waits[root.root].append((root.who.rank, root.op, root.source))
     for track in case.job.tracks:
-        for call in track.calls if track.kind == "stack" and track.who.rank is not None else ():
-            if call.p2p and call.peer is not None:
+        for call in track.calls if track.kind in OF_WAITS and track.who.rank is not None else ():
+            if call.p2p and call.peer is not None and call.state is not CallState.COMPLETED:
                 waits[call.peer].append((track.who.rank or 0, call.op, track.source))
     waiting = {rank for own in waits.values() for rank, _, _ in own}
     states = {case.member(state.member).rank: state for state in case.states}
@@ -48,10 +51,13 @@ def _hit(case: Case, named: int, own: list[_Wait]) -> Hit:
     ops = sorted({op for _, op, _ in own})
     others = {state.member for state in case.states if state.status is Status.UNSEEN} - {*members}
     is_rooted = any(op in ROOTED for op in ops)
+    of_watchdogs = {track.source for track in case.job.tracks if track.kind == "watchdog"}
+    # A watchdog says that nothing came, and not that nothing was sent.
+    seen = INCOMPLETE if all(source in of_watchdogs for _, _, source in own) else CLEAR
     return Hit(
         members=members,
         # Where others of the group are not seen either, it may be they that hold it up.
-        strength=GUESSED if is_rooted and (others or {*case.job.absent} - {named}) else CLEAR,
+        strength=GUESSED if is_rooted and (others or {*case.job.absent} - {named}) else seen,
         ranks=unseen,
         affected=waiters,
         evidence=tuple(

@@ -9,6 +9,7 @@ folder. What fails is kept, and becomes a test.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import io
 import json
 import os
@@ -162,6 +163,7 @@ def trouble(dice: random.Random, place: Path, scratch: Path) -> str:
         stdin=subprocess.DEVNULL,
         stdout=Path("/dev/full").open("wb") if end == "full" else subprocess.PIPE,  # noqa: SIM115
         stderr=subprocess.PIPE,
+        start_new_session=True,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY)),
     )
     if end in {"interrupt", "terminate"}:
@@ -177,9 +179,13 @@ def trouble(dice: random.Random, place: Path, scratch: Path) -> str:
         except subprocess.TimeoutExpired:
             if time.monotonic() - started - _waited(job.pid) < LIMIT:
                 continue
-            job.kill()
+            os.killpg(job.pid, signal.SIGKILL)
             job.communicate()
             return f"not ended after {LIMIT:.0f} s"
+        with contextlib.suppress(ProcessLookupError):
+            time.sleep(0.1)
+            os.killpg(job.pid, signal.SIGKILL)
+            return "processes left behind"
         return _wrong(end, job.returncode, out or b"", errors, scratch)
 
 

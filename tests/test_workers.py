@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -194,3 +196,26 @@ def test_an_archive_can_be_asked_again(dumps: Path, capsys: pytest.CaptureFixtur
 
     assert main([str(path)]) == 0
     assert "Rank 5 has not reached" in capsys.readouterr().out
+
+
+def test_workers_end_with_the_process_that_was_killed() -> None:
+    """They hold each other's pipes open: without care they would wait for ever."""
+    program = """
+import os, time
+from whyhang.collectors.files import workers
+
+def work(number):
+    os.write(1, b"%d\\n" % os.getpid())
+    time.sleep(60)
+
+list(workers.in_order(work, [[0], [1]], 2))
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True
+    ) as parent:
+        assert parent.stdout is not None
+        pids = [int(parent.stdout.readline()) for _ in range(2)]
+        assert parent.pid not in pids
+        parent.kill()
+        rest, _ = parent.communicate(timeout=10)  # ends when nobody holds its pipe any more
+    assert rest == ""

@@ -6,6 +6,7 @@ time: what it has not read is then read here.
 """
 
 import contextlib
+import ctypes
 import gc
 import multiprocessing
 import os
@@ -22,6 +23,7 @@ CHUNK_BYTES = 12 << 20
 """Bytes of files from which on no more are put together."""
 
 MOST = 8
+_DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of prctl(2)
 T = TypeVar("T")
 
 _work: Callable[[int], Any]
@@ -65,8 +67,8 @@ def in_order(
             pool = ProcessPoolExecutor(
                 workers,
                 multiprocessing.get_context("fork"),
-                initializer=signal.signal,  # a key that is pressed is for this process
-                initargs=(signal.SIGINT, signal.SIG_IGN),
+                initializer=_begin,
+                initargs=(os.getpid(),),
             )
             stack.callback(pool.shutdown, cancel_futures=True)
             results += (pool.submit(_work_off, chunk) for chunk in chunks)
@@ -77,6 +79,17 @@ def in_order(
             except Exception:  # noqa: BLE001 - a worker failed, or there was none
                 values = list(map(work, chunk))
             yield from values
+
+
+def _begin(parent: int) -> None:
+    """Prepare a worker: a key that is pressed is for its parent, and without that it ends.
+
+    Workers hold each other's pipes open, and would wait for ever for one that was killed.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 def _work_off(chunk: Sequence[int]) -> list[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from log_docs import of, read_log
+from log_docs import diagnosed_files, of, read_log
 
 from whyhang.analyzer.facts import CallState, Fact, Frame, Track
 
@@ -149,6 +149,27 @@ def test_the_stack_of_the_call() -> None:
 
     assert call.frames[1] == Frame(function="main", file="/w/train.py", line=692)
     assert len(call.frames) == 2
+
+
+def test_a_stack_whose_call_is_cut_off_is_where_its_rank_stands() -> None:
+    """A paste begins below the line of the time-out; a number alone is no other call."""
+    text = "".join(
+        f"[rank{rank}]:[E606 09:09:08.1 ProcessGroupNCCL.cpp:801] Stack trace of the failed "
+        "collective: \n#0 all_reduce from /x/torch/distributed/distributed_c10d.py:3068\n"
+        f"#1 step from /w/train.py:{line}\n\n"
+        for rank, line in ((1, 40), (2, 40), (3, 71))
+    )
+    text += (
+        "[rank0]:[E606 09:09:38.4 ProcessGroupNCCL.cpp:1746] [PG ID 0 PG GUID 0(default_pg) Rank "
+        "0] Received a dump signal due to a collective timeout from this local rank and we will "
+        "try our best to dump the debug info. Last enqueued NCCL work: 9, last completed NCCL "
+        "work: 8."
+    )
+    report = diagnosed_files({"train.log": text})
+
+    lines = {rank.rank: rank.location and rank.location.line for rank in report.ranks}
+    assert lines == {0: None, 1: 40, 2: 40, 3: 71}
+    assert all("different collectives" not in finding.title for finding in report.findings)
 
 
 def test_a_dump_signal_tells_how_far_its_receiver_came() -> None:

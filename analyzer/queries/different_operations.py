@@ -37,7 +37,15 @@ def different_operations(case: Case, *kinds: WaitKind) -> Iterator[Hit]:
     meetings = [m for m in graph.operations if m.kind in kinds]
     if len(meetings) != len(graph.operations) or len(meetings) < 2:
         return
+    if any(_is_nameless(case, meeting) for meeting in meetings):
+        return
     yield _hit(case, meetings)
+
+
+def _is_nameless(case: Case, meeting: PendingOperation) -> bool:
+    """Return whether only a number is known of a collective: it may be that of the others."""
+    places = [case.states[number].place for number in meeting.members]
+    return any(p is not None and p.op is None and p.frame is None for p in places)
 
 
 def _receives_from_anyone(case: Case, meeting: PendingOperation) -> bool:

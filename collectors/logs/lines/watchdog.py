@@ -21,6 +21,8 @@ from whyhang.analyzer.facts import (
     Frame,
     Group,
     Source,
+    StackDump,
+    Thread,
     Track,
     Who,
     WorldSize,
@@ -76,6 +78,7 @@ class WatchdogReader(LineReader):
         self._works: dict[tuple[Who, int | None, str], _Work] = {}
         self._latest: dict[Who, _Work] = {}
         self._statuses: dict[_Key, _Status] = {}
+        self._stacks: dict[Who, tuple[tuple[Frame, ...], Source]] = {}
 
     @wants(
         r"WorkNCCL\(SeqNum=(?P<seq>\d+), OpType=(?P<op>\w+)"
@@ -143,11 +146,19 @@ class WatchdogReader(LineReader):
             function, file, number = frame["function"], frame["file"], int(frame["line"])
             frames.append(Frame(function=function, file=file, line=number))
         work = self._latest.get(line.who)
-        if work is not None and not work.call.frames:
+        if work is None and frames:
+            self._stacks.setdefault(line.who, (tuple(frames), line.source))
+        elif work is not None and not work.call.frames:
             work.call = replace(work.call, frames=tuple(frames))
 
     def facts(self) -> Iterator[Fact]:
-        """Yield a track per rank and group."""
+        """Yield a track per rank and group; the stack of a rank whose call is not in the log."""
+        for who, (stack, source) in self._stacks.items():
+            if who not in self._latest:
+                threads = (Thread(frames=stack),)
+                yield StackDump(
+                    who=who, tool="watchdog", threads=threads, source=source, main_only=True
+                )
         self._place()
         works: dict[_Key, list[_Work]] = {}
         for work in self._works.values():

@@ -831,3 +831,11 @@ def test_a_path_that_is_known_stands_in_the_command(errors: list[str], step: str
     assert first.signature == "disk-full"
     assert step in first.next_steps[0]
     assert first.next_steps[0].endswith("lfs quota -u $USER PATH")
+
+
+def test_members_that_all_came_are_no_missing_ones() -> None:
+    """Each has announced itself; that the line of Lightning is missing tells something else."""
+    everyone = "".join(MEMBER.format(rank, rank + 1) for rank in range(5))
+    report = diagnosed({None: everyone})
+
+    assert all(f.signature != "lightning-members-missing" for f in report.findings)

@@ -19,6 +19,7 @@ from whyhang.analyzer.queries.evidence import cite_line
 from whyhang.analyzer.queries.failures import raised_by
 from whyhang.analyzer.queries.hits import about_same
 from whyhang.analyzer.queries.log_ranks import (
+    all_came,
     is_number,
     names_root,
     peers_of,
@@ -85,6 +86,8 @@ class Log(Record):
         if not lines or (self.least > 1 and len(speakers) < self.least):
             return ()
         if self.most and len(speakers) > self.most:
+            return ()
+        if self.blames is Blames.OTHERS and all_came(lines):
             return ()
         hit = self._hit(case, lines)
         by = Blames.SPEAKER if self.veto_same_rank else Blames.NOBODY

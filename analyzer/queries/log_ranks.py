@@ -128,6 +128,16 @@ def ranks_of_others(lines: Iterable[LogLine]) -> Iterable[int]:
     return sorted(set(range(int(world))) - {int(rank) for rank in came if is_number(rank)})
 
 
+def all_came(lines: Iterable[LogLine]) -> bool:
+    """Return whether each rank of as many as the lines tell says so itself (group ``member``)."""
+    came = {(line.fields.get("world", ""), line.fields.get("member", "")) for line in lines}
+    worlds = {world for world, _ in came}
+    size = worlds.pop() if len(worlds) == 1 else ""
+    if not is_number(size) or int(size) > MAX_RANKS:
+        return False
+    return {member for _, member in came}.issuperset(map(str, range(int(size))))
+
+
 def names_root(lines: Iterable[LogLine]) -> bool:
     """Return whether several ranks failed at one target, and none of them was rank 0 itself."""
     lines = tuple(lines)

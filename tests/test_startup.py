@@ -173,7 +173,8 @@ def nccl_log(rank: int, *last: str) -> str:
 
 
 def comm(rank: int, event: str) -> str:
-    return f"ncclCommInitRank comm 0x55{rank}0 rank {rank} nranks 3 cudaDev 0 busId {rank + 1}000 - {event}"
+    gpu = f"cudaDev 0 busId {rank + 1}000"
+    return f"ncclCommInitRank comm 0x55{rank}0 rank {rank} nranks 3 {gpu} - {event}"
 
 
 def nccl_report(last: dict[int, tuple[str, ...]]) -> Report:

@@ -9,8 +9,7 @@ from whyhang.analyzer.report import Finding
 
 PREFIX = "node{host}:70{rank}:70{rank} [0] NCCL INFO "
 COMM = (
-    "ncclCommInitRank comm 0x5{rank} rank {rank} nranks 4 cudaDev 0 busId {rank}b000 "
-    "commId 0x77 - "
+    "ncclCommInitRank comm 0x5{rank} rank {rank} nranks 4 cudaDev 0 busId {rank}b000 commId 0x77 - "
 )
 MET = "Bootstrap timings total 0.01 (create 0.0, send 0.0, recv 0.0, ring 0.0, delay 0.0)"
 END = "Channel 00/0 : {sender}[{device}] -> {receiver}[0] [{way}] via {via}"

@@ -26,11 +26,11 @@ _Process = tuple[str | None, int | None]
 
 def with_device_ranks(facts: Sequence[Fact]) -> Sequence[Fact]:
     """Add the ranks of processes that follow from their GPUs."""
-    told = [fact for fact in facts if isinstance(fact, NcclDevice)]
+    of_devices = [fact for fact in facts if isinstance(fact, NcclDevice)]
     devices: dict[_Process, set[int]] = defaultdict(set)
-    for fact in told:
+    for fact in of_devices:
         devices[fact.who.host, fact.who.pid].add(fact.device)
-    if not told:
+    if not of_devices:
         return facts
     hosts: dict[str | None, list[int]] = defaultdict(list)
     for (host, _), own in devices.items():
@@ -40,7 +40,7 @@ def with_device_ranks(facts: Sequence[Fact]) -> Sequence[Fact]:
     alone = len(hosts) == 1 and not known and _highest(facts) <= max(map(max, hosts.values()))
     size = max(size_in(facts) or 0, widest(facts))
     added = []
-    for fact in told:
+    for fact in of_devices:
         numbers = hosts[fact.who.host]
         offset = offsets.get(fact.who.host)
         if offset is None and alone and max(numbers) > 0 and fits_one_host(size, max(numbers)):
@@ -77,7 +77,7 @@ def _offsets(
     devices: Mapping[_Process, set[int]], known: Mapping[_Process, int]
 ) -> dict[str | None, int]:
     """Return by host how far its ranks lie above the numbers of its GPUs, if they agree."""
-    found: dict[str | None, set[int]] = defaultdict(set)
+    offsets: dict[str | None, set[int]] = defaultdict(set)
     for process, rank in known.items():
-        found[process[0]] |= {rank - device for device in devices[process]}
-    return {host: next(iter(ways)) for host, ways in found.items() if len(ways) == 1}
+        offsets[process[0]] |= {rank - device for device in devices[process]}
+    return {host: next(iter(ways)) for host, ways in offsets.items() if len(ways) == 1}

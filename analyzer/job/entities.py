@@ -75,10 +75,10 @@ class Entities:
 
     def place(self, facts: Iterable[ProcessRank]) -> None:
         """Note pid and host of the ranks that are known, where all that is said of one agrees."""
-        said: dict[int, list[Who]] = defaultdict(list)
+        by_rank: dict[int, list[Who]] = defaultdict(list)
         for fact in facts:
-            said[fact.rank].append(fact.who)
-        for rank, places in said.items():
+            by_rank[fact.rank].append(fact.who)
+        for rank, places in by_rank.items():
             pids = {who.pid for who in places} - {None}
             hosts = {who.host for who in places} - {None}
             known = self._by_rank.get(rank, [])

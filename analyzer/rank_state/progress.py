@@ -142,8 +142,8 @@ def in_lockstep(job: Job) -> frozenset[int]:
 
 def _alike(one: Sequence[int], other: Sequence[int]) -> bool:
     """Compare counts of the same times, of two processes that were not paused at once."""
-    apart = max(abs(a - b) for a, b in zip(one, other, strict=False))
-    return len(one) == len(other) and apart * 10 <= one[-1] - one[0]
+    most = max(abs(a - b) for a, b in zip(one, other, strict=False))
+    return len(one) == len(other) and most * 10 <= one[-1] - one[0]
 
 
 def counted_on(job: Job) -> set[int]:

@@ -96,10 +96,10 @@ def with_job(text: str, job: str | None) -> str:
 
 def file_of(case: Case, hit: Hit) -> str | None:
     """Return the one file that a finding is about: its ranks wait for it, or lines name it."""
-    found = {thread.file for state in case.states for thread in _threads_at(case, hit, state)}
+    files = {thread.file for state in case.states for thread in _threads_at(case, hit, state)}
     quotes = [piece.quote for piece in hit.evidence]
-    found |= {match["path"] for quote in quotes for match in _FILE.finditer(quote)}
-    known = {path for path in found if path}
+    files |= {match["path"] for quote in quotes for match in _FILE.finditer(quote)}
+    known = {path for path in files if path}
     return known.pop() if len(known) == 1 else None
 
 

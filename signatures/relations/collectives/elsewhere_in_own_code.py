@@ -61,8 +61,8 @@ def when(case: Case) -> Iterator[Hit]:
 def _hangs(case: Case) -> bool:
     """Return whether somebody says so, or several snapshots show that no rank goes on."""
     dumps = [dump for member in case.job.members for dump in member.dumps]
-    said = all(dump.tool == BY_HAND for dump in dumps)
-    return said or (case.graph.snapshots > 1 and case.graph.progress is False)
+    by_hand = all(dump.tool == BY_HAND for dump in dumps)
+    return by_hand or (case.graph.snapshots > 1 and case.graph.progress is False)
 
 
 def _frames(dump: StackDump) -> tuple[Frame, ...]:

@@ -37,9 +37,9 @@ def did_not_come(case: Case) -> Iterator[Hit]:
 
 def ended(case: Case) -> Iterator[Hit]:
     """Yield one hit for the ranks that crashed or were killed."""
-    said = case.job.of(Account)
-    accounts = [account for account in said if account.deed is Deed.ENDED]
-    if accounts and not any(account.deed is Deed.OUT_OF_MEMORY for account in said):
+    all_accounts = case.job.of(Account)
+    accounts = [account for account in all_accounts if account.deed is Deed.ENDED]
+    if accounts and not any(account.deed is Deed.OUT_OF_MEMORY for account in all_accounts):
         yield _hit(case, _ranks(accounts, Deed.ENDED), accounts, set())
 
 

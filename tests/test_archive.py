@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import errno
 import fcntl
 import gzip
 import io
@@ -421,3 +422,25 @@ def test_a_full_disk_where_archives_are_unpacked_is_said_and_no_half_file_is_rea
     assert isinstance(gap, Gap)
     assert f"cannot be unpacked to {tempfile.gettempdir()}" in gap.why
     assert "TMPDIR" in gap.remedy
+
+
+def test_archives_are_read_where_files_cannot_be_locked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on Lustre mounted without flock; nobody takes the folder for one left behind there."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / "a.tar").write_bytes(tar_of(("log", b"x" * 100)))
+    with Store() as store:
+        (item,) = store.find(tmp_path / "a.tar")
+        assert isinstance(item, Item)
+        (folder,) = tmp_path.glob("whyhang-unpacked-*")
+        os.utime(folder, (1, 1))
+
+        spool.remove_left_behind(tmp_path)
+
+        assert folder.is_dir()

@@ -85,7 +85,7 @@ def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list
     groups: dict[Key, list[Item]] = defaultdict(list)
     for item in items:
         groups[key(item)].append(item)
-    return groups
+    return dict(groups)
 
 
 def same_host(one: str | None, other: str | None) -> bool:

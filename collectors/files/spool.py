@@ -206,7 +206,8 @@ class Spool:
             # Never fill the disk of the machine that hangs.
             self._budget.cap(shutil.disk_usage(self._folder.name).free * 9 // 10)
             self._file = io.FileIO(f"{self._folder.name}/{_NAME}", "w")
-            fcntl.flock(self._file, fcntl.LOCK_EX)
+            with contextlib.suppress(OSError):  # a file system without locks: nobody removes it
+                fcntl.flock(self._file, fcntl.LOCK_EX)
         return self._file
 
 

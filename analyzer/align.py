@@ -41,10 +41,10 @@ def align(job: Job, rules: tuple[WaitRule, ...]) -> Case:
     line_text = source_lines(job.excerpts)
     job = with_polled_locks(job, rules, line_text)
     job, states = _states_from_stacks(job, rules, line_text)
-    for_locks = [s for s in states if s.place is not None and s.place.kind is WaitKind.LOCK]
-    if not job.absent and all(s.status is Status.WAITING or s in for_locks for s in states):
+    if not job.absent and all(s.status is Status.WAITING or _is_for_lock(s) for s in states):
         # nobody is left who could end the wait of the others
-        now = since_all_at_rest(job, LONG_AT_REST if for_locks else AT_REST)
+        locked = any(map(_is_for_lock, states))
+        now = since_all_at_rest(job, LONG_AT_REST if locked else AT_REST)
         if now is not None:
             return align(now, rules)
     ends = ends_of(job)
@@ -62,6 +62,10 @@ def align(job: Job, rules: tuple[WaitRule, ...]) -> Case:
         ends=ends,
         agents=each_once(job.agents, agents_of(job.launchers, in_rendezvous)),
     )
+
+
+def _is_for_lock(state: RankState) -> bool:
+    return state.place is not None and state.place.kind is WaitKind.LOCK
 
 
 def _states_from_stacks(

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from whyhang.analyzer.facts import NOBODY, LaunchPlan, Statement
 from whyhang.analyzer.job.launch import plan_of
-from whyhang.analyzer.reading import Document
 from whyhang.collectors import limits
-from whyhang.collectors.gpu.lines import Line, Lines
+from whyhang.collectors.prints import Line, Lines
 
 _OPTION = limits.compile(
     r"#SBATCH (?:--(?P<name>[a-z-]+)(?:[= ] *(?P<value>\S+))?|-(?P<name>[nN]) *=? *(?P<value>\S+))"
@@ -25,7 +24,7 @@ _COUNTS = {"-n", "-np", "-c", "--n", "--np", "--ntasks"}
 _LAUNCHERS = {"srun", "mpirun", "mpiexec", "prterun", "orterun"}
 
 
-def script(document: Document, lines: Lines) -> list[Statement]:
+def script(lines: Lines) -> list[Statement]:
     """Read a batch script from its first option to its end."""
     if not lines.next.text.startswith("#SBATCH"):
         return []
@@ -52,7 +51,7 @@ def script(document: Document, lines: Lines) -> list[Statement]:
     return [
         LaunchPlan(
             who=NOBODY,
-            source=document.source(line.number),
+            source=line.source,
             quote=line.words,
             ranks=None if unsure else ranks,
             slots=slots,

@@ -212,8 +212,7 @@ class PrintReader(Generic[T]):
 
     def read(self, document: Document) -> Iterator[Fact]:
         """Yield what each print says."""
-        with document.open() as stream:
-            data = stream.read(self.max_bytes)
+        data = document.content(self.max_bytes)
         text, gaps = limits.bounded(document, data.decode("utf-8", "replace"))
         yield from gaps
         prints = self._prints(document, data, text)

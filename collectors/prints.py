@@ -57,7 +57,7 @@ class Line(Record):
 
     number: int
     text: str
-    file: str = ""
+    file: str
 
     @property
     def words(self) -> str:
@@ -70,7 +70,7 @@ class Line(Record):
         return Source(file=self.file, line=self.number)
 
 
-_END = Line(number=0, text="")
+_END = Line(number=0, text="", file="")
 
 
 class Lines:

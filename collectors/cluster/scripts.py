@@ -4,7 +4,7 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 
-from whyhang.analyzer.facts import NOBODY, LaunchPlan, Statement
+from whyhang.analyzer.facts import NOBODY, LaunchPlan, Statement, replace
 from whyhang.analyzer.job.launch import plan_of
 from whyhang.collectors import limits
 from whyhang.collectors.prints import Line, Lines
@@ -87,15 +87,15 @@ def _started(
 
 def _joined(commands: Iterable[Line]) -> Iterator[Line]:
     """Join lines that go on behind a backslash."""
-    text, number = "", 0
+    whole: Line | None = None
     for line in commands:
-        number = number or line.number
-        text += line.words.removesuffix("\\")
-        if not line.words.endswith("\\"):
-            yield Line(number=number, text=text)
-            text, number = "", 0
-    if text:
-        yield Line(number=number, text=text)
+        text = line.words if whole is None else whole.text + line.words
+        whole = replace(whole or line, text=text.removesuffix("\\"))
+        if not text.endswith("\\"):
+            yield whole
+            whole = None
+    if whole is not None:
+        yield whole
 
 
 def _filled(text: str, variables: Mapping[str, str]) -> str:

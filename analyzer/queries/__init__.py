@@ -24,6 +24,11 @@ Queries that answer with hits:
 - ``recorded_hit``: the same for one finding of the ledger
 - ``logged``: log lines that match patterns, and whom they blame
 - ``ras_reported``: what NCCL's health network says of ranks
+- ``reported``, ``listed``: what a person wrote of ranks, or ps shows of them
+- ``quiet_logs``, ``ends_at_work``: logs that tell of nothing wrong, or of work that begins;
+  ``at_work``: their last lines
+- ``file_locks``: ranks that wait for a lock on a file, by its holder
+- ``connections_not_made``: NCCL's connections that lack an end
 - ``gpus_with``, ``broken_gpus``: GPUs that show a symptom; ``faulty_gpus``: a fault of their own
 - ``stuck_in_setup``: all ranks in one phase of NCCL's set-up
 - ``nccl_warned``, ``nccl_failed_in``: warnings in unknown words, and the reason of a failed call
@@ -79,6 +84,7 @@ from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import Verdict
 from whyhang.analyzer.facts import ranks_in_words, same_host
 from whyhang.analyzer.findings.signature import Hit, Kind, Signature
+from whyhang.analyzer.queries.accounts import listed, reported
 from whyhang.analyzer.queries.cluster import (
     VIRTUAL,
     hosts_of_job,
@@ -102,6 +108,7 @@ from whyhang.analyzer.queries.failures import (
     raised_by,
     speakers,
 )
+from whyhang.analyzer.queries.file_locks import file_locks
 from whyhang.analyzer.queries.gpu_load import (
     Load,
     is_undecided,
@@ -127,6 +134,7 @@ from whyhang.analyzer.queries.log_ranks import is_number, ranks_in
 from whyhang.analyzer.queries.moving import left_behind, stragglers
 from whyhang.analyzer.queries.nccl import (
     cite_setups,
+    connections_not_made,
     nccl_failed_in,
     nccl_warned,
     open_setups,
@@ -141,6 +149,7 @@ from whyhang.analyzer.queries.operations import (
     groups_crossed,
     side_in_branch,
 )
+from whyhang.analyzer.queries.quiet import at_work, ends_at_work, quiet_logs
 from whyhang.analyzer.queries.recorded import others_elsewhere, ras_reported, recorded, recorded_hit
 from whyhang.analyzer.queries.settings import printed_values_differ, settings_differ
 from whyhang.analyzer.queries.states import (

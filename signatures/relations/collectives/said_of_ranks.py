@@ -13,7 +13,7 @@ from whyhang.analyzer.queries import Case, Hit, Signature
 
 MAX_QUOTES = 4
 LONGEST = 100  # characters of a sentence in a title
-ORDER = (Deed.ABSENT, Deed.ODD, Deed.LEFT, Deed.WORKS)
+ORDER = (Deed.ABSENT, Deed.ODD, Deed.LEFT, Deed.WORKS, Deed.AWAITED)
 """What is said first counts: who did not come, before who went or works."""
 
 SAYS_WHY = {Deed.RAN_OUT, Deed.IN_FILES, Deed.SPINS, Deed.OUT_OF_MEMORY}
@@ -30,6 +30,8 @@ def did_not_come(case: Case) -> Iterator[Hit]:
         ranks = _ranks(accounts, deed)
         of_deed = [account for account in accounts if account.deed is deed]
         if not ranks or (deed is Deed.WORKS and (ranks & waits or len(ranks) > len(waits))):
+            continue
+        if deed is Deed.AWAITED and (ranks & waits or len(ranks) > 1):
             continue
         yield _hit(case, ranks, of_deed, waits - ranks)
         return

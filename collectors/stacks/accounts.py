@@ -24,7 +24,8 @@ MOST = 64  # accounts of one text
 _LIST = r"\d{1,5}(?:(?:\s*(?:,|&|and|-|,\s*and)\s*)\d{1,5}){0,64}"
 _RANKS = (
     r"(?:process(?:es)? with (?:the )?(?:global )?ranks?(?: of)? "
-    r"|(?<![\w.-])(?:(?:global|local|world) )?(?:ranks?(?:=\[?|[-# ]?)|(?:TP|gpus? #?|process #?)(?=\d{1,3}\b)))"
+    r"|(?<![\w.-])(?:(?:global|local|world) )?(?:ranks?(?:=\[?|[-# ]?)"
+    r"|(?:TP|gpus? #?|process #?)(?=\d{1,3}\b)))"
     r"(?P<ranks>" + _LIST + r")\]?(?![\w.:=/-])(?: process(?:es)?)?(?:'s [a-z]+)?"
     r"(?: (?:on|of) \w+| \([^()]{1,40}\))?"
 )
@@ -47,21 +48,26 @@ _NOT = (
     r"(?:(?:ha[sd]|have|did|do(?:es)?|is|are|was|were|could|can)(?:n.t| ?not| never)"
     r"(?: (?:yet|even|ever|actually|all))?|never|fail(?:s|ed)? to) "
 )
-_OF_OTHERS = r"(?![^.;]{0,60}\b(?:tim(?:e|ed|es|ing)[- ]?outs?|nccl|gloo|Dist\w+Error|connection|pipe|peers?|watchdog|store))"
+_OF_OTHERS = (
+    r"(?![^.;]{0,60}\b(?:tim(?:e|ed|es|ing)[- ]?outs?|nccl|gloo|Dist\w+Error|connection|pipe|peers?"
+    r"|watchdog|store))"
+)
 """Not what a rank meets that lost others, or waited for them in vain."""
 
 _ENDED = (
     r"(?:(?:has |had |was |is |got |gets |were |already ){0,2})"
     r"(?P<ended>crash(?:es|ed)|dies|died|dead|killed|lost|oom[- ]?killed|preempted|ooms|oomed"
-    r"|segfault(?:s|ed)|disappear(?:s|ed)|" + _OF_OTHERS + r"(?:abort(?:s|ed)|errors? out|errored|fail(?:s|ed)(?! to)"
-    r"|(?:rais(?:es|ed)|throws?|threw|hits?|got|gets|r[au]ns? into|encounter(?:s|ed)) (?:\S+ ){0,3}?"
-    r"\S*(?:errors?|exceptions?|assert\w*|oom|xid|sig[a-z]+)))\b"
+    r"|segfault(?:s|ed)|disappear(?:s|ed)|"
+    + _OF_OTHERS
+    + r"(?:abort(?:s|ed)|errors? out|errored|fail(?:s|ed)(?! to)"
+    r"|(?:rais(?:es|ed)|throws?|threw|hits?|got|gets|r[au]ns? into|encounter(?:s|ed)) "
+    r"(?:\S+ ){0,3}?\S*(?:errors?|exceptions?|assert\w*|oom|xid|sig[a-z]+)))\b"
 )
 _LEFT = (
     r"(?:(?:has |had |is |already |just |simply ){0,2})"
     r"(?:exit(?:s|ed)|gone|missing|absent|(?:finish(?:es|ed)|ends|ended) (?:early|first|before)"
-    r"|left|leaves|quits?|skip(?:s|ped)|(?:went|goes|falls|fell) (?:silent|quiet|missing|away|behind)"
-    r"|return(?:s|ed) early|stop(?:s|ped) (?:at|print|log|respond|send|answer|writ))"
+    r"|left|leaves|quits?|skip(?:s|ped)"
+    r"|(?:went|goes|falls|fell) (?:silent|quiet|missing|away|behind)|return(?:s|ed) early|stop(?:s|ped) (?:at|print|log|respond|send|answer|writ))"
 )
 _IS = (
     r"(?:is|are|was|were|remains?|stays?|keeps?|appears?(?: to be)?|seems?(?: to be)?) "
@@ -116,8 +122,8 @@ _SAYS: tuple[tuple[Deed, limits.Pattern[str]], ...] = tuple(
         (
             Deed.ODD,
             _ALL_BUT
-            + r"[ ,]{1,2}(?:\w+ )?(?:emit|print|show|rais|report|g[eo]t|fail|tim|hang|hung|wait|are|is"
-            r"|reach|enter|arriv|stuck|crash)",
+            + r"[ ,]{1,2}(?:\w+ )?(?:emit|print|show|rais|report|g[eo]t|fail|tim|hang|hung|wait|are"
+            r"|is|reach|enter|arriv|stuck|crash)",
         ),
         (Deed.ODD, _ONLY),
         (Deed.AWAITED, _AWAITED),
@@ -157,7 +163,9 @@ def _accounts(document: Document) -> Iterator[Account]:
                 if match.start() >= end or SUPPOSED.search(plain, begin, match.end()):
                     continue
                 groups = match.groupdict()
-                listed = next((groups[key] for key in ("but", "ranks", "only") if groups.get(key)), "")
+                listed = next(
+                    (groups[key] for key in ("but", "ranks", "only") if groups.get(key)), ""
+                )
                 for rank in heading.numbers(listed):
                     if (count := count + 1) > MOST:
                         return

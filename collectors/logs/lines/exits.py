@@ -31,6 +31,8 @@ _EXIT_CODE = re.compile(r"[Ee]xit(?:ed with)? (?:code|status):? *(-?\d+)", re.IG
 _ACTOR = re.compile(r"\s*name: \w*Worker\w*?_(?P<node>\d+):(?P<local>\d+)\s*$")
 _SIGNAL = re.compile(r"signal (\d+)\b")
 _EXITCODE_ROW = re.compile(r"\s*exitcode\s*: (?P<code>-?\d+) \(pid: (?P<pid>\d+)\)")
+_FIELD_CODE = re.compile(r"(?i)\s*exit ?(?:code|status)\W{1,4}?(?P<code>-?\d{1,3})\b")
+_PID = re.compile(r"(?i)\bpid\W{1,3}(\d{1,7})\b")
 _KILLED_BY = re.compile(r"KILLED BY SIGNAL: (\d+)|EXIT (?:CODE|STATUS): (\d+)")
 
 
@@ -85,6 +87,27 @@ class ExitReader(LineReader):
         )
         if root and added is not None:
             self._roots.append(added)
+
+    @wants(
+        r"(?i)(?<![a-z])(?:local[ _-]?rank\W{0,4}(?P<local>\d{1,6})|rank\W{0,4}(?P<rank>\d{1,6}))\b"
+        r"(?:(?:[\W\d]|(?:local|pid|rank|host|with|an?|has|was|exit|end|finish|terminat|fail|process)"
+        r"(?:ed|ing)?\b){0,40}?\bexit ?(?:code|status)\W{1,4}?(?P<code>-?\d{1,3})\b|\W*$)"
+    )
+    def on_fields(self, line: FoundLine, match: Match) -> None:
+        """Read rank and exit code that stand as fields in one line, or in two without a table.
+
+        A table loses its breaks where it is pasted.
+        """
+        code, after = match["code"], line.text[match.end() :]
+        for _, below in line.following(3):
+            row = _FIELD_CODE.match(below.text)
+            code = code or (row and row["code"])
+            after += f" {below.text}"
+        if _EXITCODE_ROW.search(after) or not code or not int(code):
+            return  # a row of the table as torchrun prints it
+        pid = _PID.search(after)
+        who = replace(_named_by(match), pid=int(pid[1]) if pid else None)
+        self._add(line, who, int(code), quote=f"{match[0].strip()}, exit code {code}")
 
     def _learn_place(self, rank: int, local: int) -> None:
         """Learn the map from local to global ranks from a row that has both."""

@@ -67,7 +67,8 @@ _LEFT = (
     r"(?:(?:has |had |is |already |just |simply ){0,2})"
     r"(?:exit(?:s|ed)|gone|missing|absent|(?:finish(?:es|ed)|ends|ended) (?:early|first|before)"
     r"|left|leaves|quits?|skip(?:s|ped)"
-    r"|(?:went|goes|falls|fell) (?:silent|quiet|missing|away|behind)|return(?:s|ed) early|stop(?:s|ped) (?:at|print|log|respond|send|answer|writ))"
+    r"|(?:went|goes|falls|fell) (?:silent|quiet|missing|away|behind)"
+    r"|return(?:s|ed) early|stop(?:s|ped) (?:at|print|log|respond|send|answer|writ))"
 )
 _IS = (
     r"(?:is|are|was|were|remains?|stays?|keeps?|appears?(?: to be)?|seems?(?: to be)?) "

@@ -171,7 +171,7 @@ def test_who_does_not_answer_is_not_waited_for(
     monkeypatch.setattr(notify, "DEADLINE", 0.2)
 
     assert main(["show", kept, "--notify", f"teams:{server.url}"]) == 1
-    assert "no answer within 0.2 s" in capsys.readouterr().err
+    assert "teams at 127.0.0.1 was not told" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

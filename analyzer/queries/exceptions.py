@@ -76,7 +76,12 @@ def _when(lines: list[LogLine]) -> float:
 
 
 def _all_raised(case: Case, lines: list[LogLine]) -> bool:
-    """Return whether all processes that a place in a group names raised, and they are several."""
+    """Return whether several processes raised, and they are all.
+
+    As many as the job has ranks, or all of those that a place in a group names.
+    """
+    if 1 < (case.job.world_size or 0) <= sum(line.count for line in lines):
+        return True
     speak = [fact.who for fact in case.job.of(Speaker)] + [line.who for line in case.job.lines]
     places = {who.label for who in speak if GROUP_RANK.match(who.label or "")}
     return len(places) > 1 and places == {line.who.label for line in lines}

@@ -149,9 +149,15 @@ def has_ranks(case: Case) -> bool:
     ):
         return True
     named = any((member.rank or 0) > 0 for member in job.members)
-    ended = any((exit_.who.rank or 0) > 0 for exit_ in job.exits)
+    ended = any((exit_.who.rank or 0) > 0 for exit_ in job.exits) or len(_children(case)) > 1
     named = named or any(_names_a_rank(line) for line in job.lines)
     return (job.world_size or 0) > 1 or len(job.members) > 1 or bool(job.tracks) or named or ended
+
+
+def _children(case: Case) -> set[int]:
+    """Return the processes that a launcher saw fail or ended, if it ended any."""
+    pids = {row.who.pid: row.signal for row in case.job.exits if row.who.pid is not None}
+    return set(pids) if signal.SIGTERM in pids.values() else set()
 
 
 def _name(who: Who) -> tuple[object, ...] | None:

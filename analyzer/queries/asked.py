@@ -21,6 +21,7 @@ from whyhang.analyzer.queries.all_in_one_call import all_in_one_call
 from whyhang.analyzer.queries.cluster import scheduled
 from whyhang.analyzer.queries.different_operations import different_operations
 from whyhang.analyzer.queries.exceptions import raised
+from whyhang.analyzer.queries.failed_calls import failed
 from whyhang.analyzer.queries.gpus import faulty_gpus
 from whyhang.analyzer.queries.groups_crossed import groups_crossed
 from whyhang.analyzer.queries.hits import merged
@@ -42,7 +43,15 @@ from whyhang.analyzer.queries.store_place import cut_off
 QUERIES: dict[str, Callable[..., Iterable[Hit]]] = {
     query.__name__: query
     for query in (
-        *(absent, all_in_one_call, cut_off, different_operations, faulty_gpus, groups_crossed),
+        *(
+            absent,
+            all_in_one_call,
+            cut_off,
+            different_operations,
+            failed,
+            faulty_gpus,
+            groups_crossed,
+        ),
         *(lagging, log_ends, nccl_failed_in, ports_down, printed_values_differ, raised),
         *(
             ras_reported,

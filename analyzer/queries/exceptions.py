@@ -11,6 +11,7 @@ from whyhang.analyzer.facts.exceptions import Raised
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.job.records import GROUP_RANK, unnumbered
 from whyhang.analyzer.queries.evidence import cite_line, members_of
+from whyhang.analyzer.queries.failed_calls import NAMES, failed_lines
 from whyhang.analyzer.queries.failures import has_no_ranks_to_blame, raised_by
 from whyhang.analyzer.wording.calls import site_location
 
@@ -44,7 +45,11 @@ def _first_raised(case: Case, *, in_thread: bool = False) -> list[LogLine]:
     its own says more. Exceptions that say the same but for numbers are one.
     """
     explained = {
-        (line.source.file, line.source.line or 0) for line in case.job.lines if line.matched
+        (line.source.file, line.source.line or 0)
+        for line in (
+            *(line for line in case.job.lines if not {*NAMES}.issuperset(line.matched)),
+            *failed_lines(case, *NAMES),
+        )
     }
     groups: dict[tuple[str, str], list[LogLine]] = defaultdict(list)
     for line in case.job.lines:

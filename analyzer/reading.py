@@ -7,7 +7,7 @@ yields facts. One file may be read by several readers (a job's log with stacks i
 from collections.abc import Callable, Iterator
 from typing import BinaryIO, Protocol
 
-from whyhang.analyzer.facts import Fact, Record, Source, Who
+from whyhang.analyzer.facts import Fact, Gap, Record, Source, Who
 
 HEAD_BYTES = 256 * 1024
 
@@ -34,6 +34,18 @@ class Document(Record):
     def source(self, line: int | None = None) -> Source:
         """Name a line of this document (1-based)."""
         return Source(file=self.path, line=line)
+
+    def content(self, most: int = -1) -> bytes:
+        """Return its bytes, no more than ``most``. Raises what its stream raises."""
+        with self.open() as stream:
+            return stream.read(most)
+
+    def gap(
+        self, why: str, *, what: str = "", cost: str = "", remedy: str = "", line: int | None = None
+    ) -> Gap:
+        """Say what of it could not be read, all of it unless ``what`` says less."""
+        what = what or f"reading {self.path}"
+        return Gap(what=what, why=why, cost=cost, remedy=remedy, source=self.source(line))
 
 
 class Reader(Protocol):

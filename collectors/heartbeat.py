@@ -77,8 +77,7 @@ class HeartbeatReader:
 
     def read(self, document: Document) -> Iterator[Fact]:
         """Yield the step of each rank, and the world size."""
-        with document.open() as stream:
-            lines = stream.read(MAX_BYTES).decode("utf-8", "replace").splitlines()
+        lines = document.content(MAX_BYTES).decode("utf-8", "replace").splitlines()
         for number, text in enumerate(lines, 1):
             source, beat = document.source(number), parse(text)
             if beat is None:

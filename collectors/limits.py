@@ -93,13 +93,12 @@ class Budget:
         text = error.text.encode() if isinstance(error.text, str) else error.text
         at = document.head.find(text[:80])
         line = document.head.count(b"\n", 0, at) + 1 if text and at >= 0 else None
-        gap = Gap(
-            what=f"reading {document.path}",
-            why=f"it would take longer than {self.seconds:.1f} s"
+        gap = document.gap(
+            f"it would take longer than {self.seconds:.1f} s"
             + (f": line {line} cannot be taken apart" if line else ""),
             cost="what stands there and behind it is not known",
             remedy="Cut the file down to what the tool printed",
-            source=document.source(line),
+            line=line,
         )
         return [gap]
 
@@ -181,10 +180,9 @@ def bounded(document: Document, text: str, first: int = 1) -> tuple[str, list[Ga
     if not long:
         return text, []
     number = "1 line is" if len(long) == 1 else f"{len(long):,} lines are"
-    gap = Gap(
-        what=f"reading {document.path}",
-        why=f"{number} longer than {MAX_LINE:,} characters",
+    gap = document.gap(
+        f"{number} longer than {MAX_LINE:,} characters",
         cost="the rest of such a line is not known",
-        source=document.source(first + long[0]),
+        line=first + long[0],
     )
     return "\n".join(line[:MAX_LINE] for line in lines), [gap]

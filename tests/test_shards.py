@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from small_jobs import ALL_REDUCE
 
+from whyhang import __version__
 from whyhang.analyzer.cards.load import Known, known
 from whyhang.analyzer.cli import main
 from whyhang.analyzer.commands.readers import readers_for, search_of
@@ -23,8 +24,9 @@ from whyhang.collectors.files import spool
 from whyhang.collectors.files.archive import Store
 from whyhang.collectors.files.folder import read
 from whyhang.collectors.files.meter import Meter
-from whyhang.collectors.shards import start, wire, worker
-from whyhang.collectors.shards.team import ChannelError, Team
+from whyhang.collectors.shards import channel, wire, worker
+from whyhang.collectors.shards.channel import Channel, ChannelError
+from whyhang.collectors.shards.team import Team
 
 DUMP = """\
 Process {pid}: python train.py
@@ -50,42 +52,36 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "SECONDS", 60.0)
 
 
-class InProcess:
+class InProcess(Channel):
     """A worker in this process; what goes to it and comes back crosses the wire all the same.
 
     ``answers`` is how many questions it answers before it is gone.
     """
 
     def __init__(self, number: int, knowledge: Known, answers: int = 1 << 30) -> None:
+        super().__init__("n1")
+        self.number, self.answers, self.asked = number, 1, 0
+        self.session = worker.Session()
         search = search_of(knowledge)
-        self.number, self.answers, self.asked = number, answers, 0
-        with LOCK:
-            self.worker = worker.Worker(number, search.patterns, search.owners)
-            spool.here = None
+        assert self.ask("begin", number, search.patterns, search.owners) == __version__
+        self.answers, self.asked = answers, 0
 
-    name = "n1"
-
-    def ask(self, operation: str, *arguments: object) -> object:
+    def exchange(self, question: bytes, seconds: float | None) -> bytes:
         """Answer as a program beyond a pipe would."""
-        question = pickle.loads(pickle.dumps((operation, arguments)))
         with LOCK:
             self.asked += 1
             if self.asked > self.answers:
-                self.worker.close()  # a machine that is gone takes its files along
+                self.session.close()  # a machine that is gone takes its files along
                 raise ChannelError("gone")
             spool.here = self.number
             try:
-                data = pickle.dumps(worker.answer(self.worker, question))
+                return self.session.answer(question)
             finally:
                 spool.here = None
-        good, answer = wire.facts_in(data)
-        if not good:
-            raise ChannelError(str(answer))
-        return answer
 
     def close(self) -> None:
         """Remove what was unpacked."""
-        self.worker.close()
+        self.session.close()
 
 
 @pytest.fixture
@@ -235,4 +231,4 @@ def test_a_pid_is_looked_at_here(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_few_nodes_get_several_workers_each() -> None:
     """Sixteen in all, on many nodes one each."""
-    assert [start.on_each(nodes) for nodes in (1, 2, 4, 16, 500)] == [8, 8, 4, 1, 1]
+    assert [channel.on_each(nodes) for nodes in (1, 2, 4, 16, 500)] == [8, 8, 4, 1, 1]

@@ -5,7 +5,7 @@ from whyhang.analyzer.reading import Reader
 from whyhang.collectors import READERS
 from whyhang.collectors.files.meter import Meter
 from whyhang.collectors.logs.scan import LogReader
-from whyhang.collectors.shards.start import Search
+from whyhang.collectors.shards.channel import Search
 
 
 def readers_for(known: Known, meter: Meter) -> tuple[Reader, ...]:

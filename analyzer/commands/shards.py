@@ -8,7 +8,7 @@ from whyhang.analyzer.cards.load import Known
 from whyhang.analyzer.commands.readers import search_of
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.reports.outgoing import plain
-from whyhang.collectors.shards import ray, slurm, start
+from whyhang.collectors.shards import channel, ray, slurm
 from whyhang.collectors.shards.team import Team
 
 
@@ -18,8 +18,9 @@ def team_on(on: str, known: Known) -> Iterator[Team]:
 
     Raises ``TargetError`` where there is no such cluster, or none of its nodes has a worker.
     """
-    kind, which = start.split(on)
-    channels, troubles = {"ray": ray, "slurm": slurm}[kind].workers(which, search_of(known))
+    kind, which = channel.split(on)
+    channels = {"ray": ray, "slurm": slurm}[kind].workers(which)
+    troubles = channel.begun(channels, search_of(known))
     with Team(channels, troubles) as team:
         reasons = list(dict.fromkeys(f"{channels[n].name}: {why}" for n, why in troubles.items()))
         if len(troubles) == len(channels):

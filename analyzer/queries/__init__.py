@@ -25,6 +25,11 @@ Queries that answer with hits:
 - ``recorded_hit``: the same for one finding of the ledger
 - ``logged``: log lines that match patterns, and whom they blame
 - ``ras_reported``: what NCCL's health network says of ranks
+- ``reported``, ``listed``: what a person wrote of ranks, or ps shows of them
+- ``quiet_logs``, ``ends_at_work``: logs that tell of nothing wrong, or of work that begins;
+  ``at_work``: their last lines
+- ``file_locks``: ranks that wait for a lock on a file, by its holder
+- ``connections_not_made``: NCCL's connections that lack an end
 - ``gpus_with``, ``broken_gpus``: GPUs that show a symptom; ``faulty_gpus``: a fault of their own
 - ``stuck_in_setup``: all ranks in one phase of NCCL's set-up
 - ``nccl_warned``, ``nccl_failed_in``: warnings in unknown words, and the reason of a failed call
@@ -80,9 +85,7 @@ from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import Verdict
 from whyhang.analyzer.facts import ranks_in_words, same_host
 from whyhang.analyzer.findings.signature import Hit, Kind, Signature
-from whyhang.analyzer.queries.absent import absent
-from whyhang.analyzer.queries.all_in_one_call import all_in_one_call
-from whyhang.analyzer.queries.alone import others_elsewhere
+from whyhang.analyzer.queries.accounts import listed, reported
 from whyhang.analyzer.queries.cluster import (
     VIRTUAL,
     hosts_of_job,
@@ -90,23 +93,24 @@ from whyhang.analyzer.queries.cluster import (
     networks_of,
     own_jobs,
     own_pods,
+    ports_down,
     ranks_of_pod,
     ranks_of_pods,
     ranks_on,
     scheduled,
     scheduled_hit,
 )
-from whyhang.analyzer.queries.different_operations import different_operations, side_in_branch
-from whyhang.analyzer.queries.evidence import cite_environ, cite_line, members_of
-from whyhang.analyzer.queries.exceptions import raised
 from whyhang.analyzer.queries.failures import (
+    failed,
     failures,
     first_failures,
     has_no_ranks_to_blame,
     left_others,
+    raised,
     raised_by,
     speakers,
 )
+from whyhang.analyzer.queries.file_locks import file_locks
 from whyhang.analyzer.queries.gpu_load import (
     Load,
     is_undecided,
@@ -125,29 +129,31 @@ from whyhang.analyzer.queries.gpus import (
     gpus_with,
     hit_on,
 )
-from whyhang.analyzer.queries.groups_crossed import groups_crossed
-from whyhang.analyzer.queries.hits import merge, merged
-from whyhang.analyzer.queries.lagging import KNOWN_LOCAL_CAUSES, RESTING, lagging
-from whyhang.analyzer.queries.left_behind import left_behind
-from whyhang.analyzer.queries.log import Blames, Log, logged
-from whyhang.analyzer.queries.log_ends import log_ends
+from whyhang.analyzer.queries.hits import cite_environ, cite_line, members_of, merge, merged
+from whyhang.analyzer.queries.lagging import KNOWN_LOCAL_CAUSES, RESTING, absent, lagging
+from whyhang.analyzer.queries.log import Blames, Log, log_ends, logged
 from whyhang.analyzer.queries.log_ranks import is_number, ranks_in
-from whyhang.analyzer.queries.master_name import is_loopback, resolves_differently
-from whyhang.analyzer.queries.moving import stragglers
-from whyhang.analyzer.queries.nccl_setup import (
+from whyhang.analyzer.queries.moving import left_behind, stragglers
+from whyhang.analyzer.queries.nccl import (
     cite_setups,
+    connections_not_made,
+    nccl_failed_in,
+    nccl_warned,
     open_setups,
     setup_in_words,
     setups,
     setups_all_in,
     stuck_in_setup,
 )
-from whyhang.analyzer.queries.nccl_warnings import nccl_failed_in, nccl_warned
-from whyhang.analyzer.queries.ports import ports_down
-from whyhang.analyzer.queries.printed_values import printed_values_differ
-from whyhang.analyzer.queries.ras import ras_reported
-from whyhang.analyzer.queries.recorded import recorded, recorded_hit
-from whyhang.analyzer.queries.settings import settings_differ
+from whyhang.analyzer.queries.operations import (
+    all_in_one_call,
+    different_operations,
+    groups_crossed,
+    side_in_branch,
+)
+from whyhang.analyzer.queries.quiet import at_work, ends_at_work, quiet_logs
+from whyhang.analyzer.queries.recorded import others_elsewhere, ras_reported, recorded, recorded_hit
+from whyhang.analyzer.queries.settings import printed_values_differ, settings_differ
 from whyhang.analyzer.queries.states import (
     OWN,
     WAITERS,
@@ -170,6 +176,8 @@ from whyhang.analyzer.queries.store_place import (
     cite_view,
     cut_off,
     distinct_views,
+    is_loopback,
+    resolves_differently,
     starting_ranks,
     state_of_rank_0,
     states_of,

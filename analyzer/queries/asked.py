@@ -13,57 +13,22 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from whyhang.analyzer import queries
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Record
 from whyhang.analyzer.findings.signature import Hit
-from whyhang.analyzer.queries.absent import absent
-from whyhang.analyzer.queries.all_in_one_call import all_in_one_call
-from whyhang.analyzer.queries.cluster import scheduled
-from whyhang.analyzer.queries.different_operations import different_operations
-from whyhang.analyzer.queries.exceptions import raised
-from whyhang.analyzer.queries.failed_calls import failed
-from whyhang.analyzer.queries.gpus import faulty_gpus
-from whyhang.analyzer.queries.groups_crossed import groups_crossed
 from whyhang.analyzer.queries.hits import merged
-from whyhang.analyzer.queries.lagging import KNOWN_LOCAL_CAUSES, RESTING, lagging
+from whyhang.analyzer.queries.lagging import KNOWN_LOCAL_CAUSES, RESTING
 from whyhang.analyzer.queries.log import Log
-from whyhang.analyzer.queries.log_ends import log_ends
-from whyhang.analyzer.queries.master_name import resolves_differently
-from whyhang.analyzer.queries.moving import stragglers
-from whyhang.analyzer.queries.nccl_setup import stuck_in_setup
-from whyhang.analyzer.queries.nccl_warnings import nccl_failed_in
-from whyhang.analyzer.queries.ports import ports_down
-from whyhang.analyzer.queries.printed_values import printed_values_differ
-from whyhang.analyzer.queries.ras import ras_reported
-from whyhang.analyzer.queries.recorded import recorded
-from whyhang.analyzer.queries.settings import settings_differ
-from whyhang.analyzer.queries.step_times import step_times_differ
-from whyhang.analyzer.queries.store_place import cut_off
 
+NAMES = (
+    "absent all_in_one_call connections_not_made cut_off different_operations ends_at_work "
+    "failed faulty_gpus file_locks groups_crossed lagging listed log_ends nccl_failed_in "
+    "ports_down printed_values_differ raised ras_reported recorded reported scheduled "
+    "resolves_differently settings_differ step_times_differ stragglers stuck_in_setup"
+)
 QUERIES: dict[str, Callable[..., Iterable[Hit]]] = {
-    query.__name__: query
-    for query in (
-        *(
-            absent,
-            all_in_one_call,
-            cut_off,
-            different_operations,
-            failed,
-            faulty_gpus,
-            groups_crossed,
-        ),
-        *(lagging, log_ends, nccl_failed_in, ports_down, printed_values_differ, raised),
-        *(
-            ras_reported,
-            recorded,
-            resolves_differently,
-            scheduled,
-            settings_differ,
-            step_times_differ,
-            stragglers,
-            stuck_in_setup,
-        ),
-    )
+    name: getattr(queries, name) for name in NAMES.split()
 }
 
 GROUPS: dict[str, tuple[enum.Enum, ...]] = {

@@ -1,9 +1,11 @@
-"""Hits about the same members become one: kinds of evidence that agree make it surer."""
+"""Hits and what they rest on: evidence with its place, and those about the same members as one."""
 
 from collections.abc import Iterable
 
-from whyhang.analyzer.facts import replace
+from whyhang.analyzer.case import Case
+from whyhang.analyzer.facts import LogLine, Process, Who, replace
 from whyhang.analyzer.findings.signature import Hit
+from whyhang.analyzer.report import Evidence, cite
 
 
 def merged(*answers: Iterable[Hit]) -> tuple[Hit, ...]:
@@ -34,3 +36,27 @@ def merge(a: Hit, b: Hit) -> Hit:
 def about_same(a: Hit, b: Hit) -> bool:
     """Return whether two hits may be about the same ranks; one without ranks is about all."""
     return not a.members or not b.members or bool(set(a.members) & set(b.members))
+
+
+def cite_line(line: LogLine) -> Evidence:
+    """Return a log line as evidence."""
+    return cite(line.source, line.text, line.who.rank)
+
+
+def cite_environ(process: Process, keys: Iterable[str]) -> Evidence:
+    """Return what a process has for variables of the environment, else its command line."""
+    settings = " ".join(f"{key}={process.environ[key]}" for key in keys if key in process.environ)
+    words = settings or process.command or "names no rank"
+    return cite(process.source, f"pid {process.who.pid}: {words}", process.who.rank)
+
+
+def members_of(case: Case, ranks: Iterable[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Split ranks into members (their numbers) and ranks of which there is no evidence."""
+    members, unseen = [], []
+    for rank in ranks:
+        member = case.job.member_of(Who(rank=rank))
+        if member is None:
+            unseen.append(rank)
+        else:
+            members.append(member.id)
+    return tuple(members), tuple(unseen)

@@ -1,15 +1,19 @@
-"""Recorded calls: what the ledger concluded from recorder dumps, watchdog lines and counters."""
+"""Recorded calls: what the ledger concluded from recorder dumps, watchdog lines and counters.
+
+With it what NCCL's health network (RAS) reports: who is missing, and what its counts prove.
+"""
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import CallFinding, Verdict
 from whyhang.analyzer.collectives.groups import COUNTERS
 from whyhang.analyzer.collectives.waits import CallRef
-from whyhang.analyzer.facts import LastLine, ranks_in_words
+from whyhang.analyzer.facts import LastLine, LogLine, ranks_in_words
 from whyhang.analyzer.findings.signature import CLEAR, CONTRADICTED, GUESSED, INDIRECT, Hit
-from whyhang.analyzer.queries.alone import others_elsewhere
-from whyhang.analyzer.queries.evidence import cite_line, members_of
+from whyhang.analyzer.queries.hits import cite_line, members_of
 from whyhang.analyzer.rank_state.ras import ras_lines, snapshot
+from whyhang.analyzer.rank_state.state import Status
 from whyhang.analyzer.report import Collective, Evidence, cite
+from whyhang.analyzer.stacks import WaitKind
 from whyhang.analyzer.stacks.usercode import in_words
 from whyhang.analyzer.wording.calls import site_location
 from whyhang.analyzer.wording.describe import pid_in_words
@@ -180,3 +184,70 @@ def _evidence(finding: CallFinding) -> tuple[Evidence, ...]:
     return tuple(
         cite(quote.source, quote.text, quote.rank) for quote in finding.quotes[:MAX_SOURCES]
     )
+
+
+def others_elsewhere(case: Case, finding: CallFinding) -> tuple[int, ...]:
+    """Return the members that wait elsewhere, where one rank alone is in a call of all.
+
+    Those that have not joined it, by their counters alone, may stand where these are: of another
+    backend's operations their counters tell nothing. So the one is odd, and they are not missing.
+    Nobody, where a stack or an end of its own shows one of them at something else.
+    """
+    if finding.verdict is not Verdict.NEVER_JOINED or len(finding.waiting) != 1:
+        return ()
+    by_rank = case.job.by_rank
+    absent = [case.states[by_rank[rank]] for rank in finding.culprits if rank in by_rank]
+    if any(state.status is not Status.UNSEEN for state in absent):
+        return ()
+    alone = by_rank.get(finding.waiting[0])
+    elsewhere = {
+        member
+        for operation in case.graph.operations
+        if operation.kind is WaitKind.COLLECTIVE and alone not in operation.members
+        for member in operation.members
+    }
+    return tuple(sorted(elsewhere)) if len(elsewhere) > 1 else ()
+
+
+def ras_reported(case: Case, *states: str, named: bool = True) -> tuple[Hit, ...]:
+    """Return one hit for all ranks of which a RAS report says one of these words, if any.
+
+    "dead", "unresponsive", "left", "starting", "leaving", "error", "remote", "aborted",
+    "timeouts" are its own; "ahead" (few ranks launched what most have not), "diverged" (counts
+    that no common order explains), "even" and "none" are read off its counts. ``named``: the
+    processes that it speaks of are the ones to look at. Of several reports the last counts.
+    """
+    lines = ras_lines(case.job, *states)
+    if not lines:
+        return ()
+    members = {line.who: case.job.member_of(line.who) for line in lines}
+    known = {member.id for member in members.values() if member is not None}
+    ranks = {w.rank for w, m in members.items() if m is None and w.rank is not None}
+    everyone = all(m is not None or w.rank is not None for w, m in members.items())
+    hit = Hit(
+        members=tuple(sorted(known)),
+        ranks=tuple(sorted(ranks)),
+        names_culprit=named and everyone and bool(known or ranks),
+        evidence=tuple(cite_line(line) for line in lines[:MAX_SOURCES]),
+        fields={
+            **lines[0].fields,
+            "pid": lines[0].fields["process"],
+            "processes": _ras_processes(lines),
+            "times": str(len(lines)),
+        },
+    )
+    return (hit,)
+
+
+def _ras_processes(lines: list[LogLine]) -> str:
+    """Name processes: "process 48213 on 10.1.0.4 (GPU 5)"."""
+    processes = {
+        f"process {line.fields['process']} on {line.fields['node']} (GPU {line.fields['gpu']})"
+        for line in lines
+        if line.fields["process"] != "?"
+    }
+    if not processes:
+        numbers = {line.fields.get("number", "?") for line in lines}
+        return f"rank {', '.join(sorted(numbers))} of {lines[0].fields.get('comm', 'the job')}"
+    shown = sorted(processes)
+    return ", ".join(shown[:3]) + (f" and {len(shown) - 3} more" if len(shown) > 3 else "")

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import LogTail, OwnLine, Record, Source
 from whyhang.analyzer.findings.signature import Hit
-from whyhang.analyzer.queries.evidence import members_of
+from whyhang.analyzer.queries.hits import members_of
 from whyhang.analyzer.rank_state.gave_up import gave_up
 from whyhang.analyzer.rank_state.log_ends import tails_of_ranks
 from whyhang.analyzer.report import cite

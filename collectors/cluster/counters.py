@@ -3,9 +3,8 @@
 import re
 
 from whyhang.analyzer.facts import NOBODY, ErrorCounter, Statement
-from whyhang.analyzer.reading import Document
 from whyhang.collectors import limits
-from whyhang.collectors.gpu.lines import Lines
+from whyhang.collectors.prints import Line, Lines
 
 _OF_ERRORS = limits.compile(
     r"symbol_?err|err(?:or)?s?(?:counter|_phy|_frames)?$|link_?(?:error_?recovery|down)|integrity"
@@ -23,35 +22,32 @@ _SYSFS = limits.compile(
 )
 
 
-def parse(document: Document, lines: Lines) -> list[Statement]:
+def parse(lines: Lines) -> list[Statement]:
     """Read one print of counters; all errors of it, those at zero as well."""
     line = lines.next
     if match := _PERFQUERY.match(line.words):
         lines.take()
-        return _below(document, lines, match["port"], _DOTTED)
+        return _below(lines, match["port"], _DOTTED)
     if line.words == "NIC statistics:":
         asked = _ASKED.match(lines.above.words)
         lines.take()
-        return _below(document, lines, asked["port"] if asked else None, _ETHTOOL)
+        return _below(lines, asked["port"] if asked else None, _ETHTOOL)
     if match := _RDMA.match(line.words):
         words = match["rest"].split()
         pairs = zip(words[::2], words[1::2], strict=False)
-        number = lines.take().number
+        line = lines.take()
         return [
-            _counter(document, number, match["port"], name, value)
+            _counter(line, match["port"], name, value)
             for name, value in pairs
             if _OF_ERRORS.search(name)
         ]
     if (match := _SYSFS.match(line.words)) and _OF_ERRORS.search(match["counter"]):
         port = f"{match['name']}/{match['port']}"
-        number = lines.take().number
-        return [_counter(document, number, port, match["counter"], match["value"])]
+        return [_counter(lines.take(), port, match["counter"], match["value"])]
     return []
 
 
-def _below(
-    document: Document, lines: Lines, port: str | None, shape: limits.Pattern[str]
-) -> list[Statement]:
+def _below(lines: Lines, port: str | None, shape: limits.Pattern[str]) -> list[Statement]:
     counters: list[Statement] = []
     for line in lines:
         match = shape.match(line.words)
@@ -59,12 +55,9 @@ def _below(
             break
         if _OF_ERRORS.search(match["name"]):
             name = match["name"].strip()
-            counters.append(_counter(document, line.number, port, name, match["value"]))
+            counters.append(_counter(line, port, name, match["value"]))
     return counters
 
 
-def _counter(
-    document: Document, number: int, port: str | None, name: str, value: str
-) -> ErrorCounter:
-    source = document.source(number)
-    return ErrorCounter(who=NOBODY, source=source, port=port, name=name, value=int(value))
+def _counter(line: Line, port: str | None, name: str, value: str) -> ErrorCounter:
+    return ErrorCounter(who=NOBODY, source=line.source, port=port, name=name, value=int(value))

@@ -1,9 +1,8 @@
 """Hostfiles of mpirun and DeepSpeed: how many ranks there is room for on which hosts."""
 
 from whyhang.analyzer.facts import NOBODY, LaunchPlan, Statement, counted
-from whyhang.analyzer.reading import Document
 from whyhang.collectors import limits
-from whyhang.collectors.gpu.lines import Line, Lines
+from whyhang.collectors.prints import Line, Lines
 
 _LINE = limits.compile(
     r"(?P<host>[A-Za-z0-9][\w.-]{0,252})[ \t]++slots=(?P<slots>\d{1,5})"
@@ -13,7 +12,7 @@ MAX_HOSTS = 10_000
 SHOWN = 3
 
 
-def hostfile(document: Document, lines: Lines) -> list[Statement]:
+def hostfile(lines: Lines) -> list[Statement]:
     """Read the lines of hosts, with comments between them."""
     if _LINE.match(lines.next.text.strip()) is None:
         return []
@@ -32,7 +31,7 @@ def hostfile(document: Document, lines: Lines) -> list[Statement]:
     return [
         LaunchPlan(
             who=NOBODY,
-            source=document.source(first.number),
+            source=first.source,
             quote=f"a hostfile with {counted(slots, 'slot')} ({shown}{more})",
             ranks=slots,
             slots=slots,

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from whyhang.analyzer.facts import NOBODY, Fact, Gap, Record, Scheduled, Source
+from whyhang.analyzer.facts import NOBODY, Fact, Record, Scheduled
 from whyhang.analyzer.reading import Document
 
 MAX_BYTES = 64 << 20
@@ -238,17 +238,15 @@ class PodListReader:
 
     def read(self, document: Document) -> Iterator[Fact]:
         """Yield how each pod is."""
-        with document.open() as stream:
-            data = stream.read(MAX_BYTES)
+        data = document.content(MAX_BYTES)
         try:
             pods = pods_in(data)
         except (ValueError, RecursionError) as error:
-            yield Gap(
+            yield document.gap(
+                f"it is damaged or cut off ({error})",
                 what=f"{document.path}, a list of pods",
-                why=f"it is damaged or cut off ({error})",
                 cost="what Kubernetes says of the job's pods is not known",
                 remedy="kubectl get pods -o json > pods.json",
-                source=Source(file=document.path),
             )
             return
         numbers = _lines_of_names(data, {pod.name for pod in pods})

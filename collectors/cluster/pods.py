@@ -1,9 +1,8 @@
 """What Kubernetes says of pods and nodes: kubectl get and describe."""
 
 from whyhang.analyzer.facts import NOBODY, LaunchPlan, Scheduled, Statement
-from whyhang.analyzer.reading import Document
 from whyhang.collectors import limits
-from whyhang.collectors.gpu.lines import Line, Lines
+from whyhang.collectors.prints import Line, Lines
 
 MAX_BELOW = 600  # lines of one description
 _AGO = limits.compile(r" \([^()]{1,20} ago\)")
@@ -21,7 +20,7 @@ _COUNT = limits.compile(
 _UNSCHEDULED = frozenset({"FailedScheduling", "FailedMount", "FailedAttachVolume", "Failed"})
 
 
-def table(document: Document, lines: Lines) -> list[Statement]:
+def table(lines: Lines) -> list[Statement]:
     """Read the rows below a header of kubectl get pods or get nodes."""
     names = lines.next.text.replace("NOMINATED NODE", "NOMINATED").split()
     pods, nodes = {"READY", "STATUS"} <= set(names), {"STATUS", "ROLES"} <= set(names)
@@ -38,7 +37,7 @@ def table(document: Document, lines: Lines) -> list[Statement]:
         facts.append(
             Scheduled(
                 who=NOBODY,
-                source=document.source(line.number),
+                source=line.source,
                 kind="node" if nodes else "pod",
                 name=row["NAME"],
                 state=row["STATUS"],
@@ -49,7 +48,7 @@ def table(document: Document, lines: Lines) -> list[Statement]:
     return facts
 
 
-def described(document: Document, lines: Lines) -> list[Statement]:
+def described(lines: Lines) -> list[Statement]:
     """Read what kubectl describe pod prints of one, from the line below its name."""
     if not lines.next.words.startswith("Namespace:") or "Name:" not in lines.above.words:
         return []
@@ -73,7 +72,7 @@ def described(document: Document, lines: Lines) -> list[Statement]:
     return [
         Scheduled(
             who=NOBODY,
-            source=document.source(quote.number),
+            source=quote.source,
             kind="pod",
             name=name,
             state=why if state == "Failed" and why else state,
@@ -85,7 +84,7 @@ def described(document: Document, lines: Lines) -> list[Statement]:
     ]
 
 
-def spec(document: Document, lines: Lines) -> list[Statement]:
+def spec(lines: Lines) -> list[Statement]:
     """Read how many pods a job's specification asks for, to the end of its document."""
     kind = _KIND.match(lines.next.words)
     if kind is None:
@@ -104,6 +103,6 @@ def spec(document: Document, lines: Lines) -> list[Statement]:
                 each = int(match["count"])
     if not pods:
         return []
-    source = document.source(first.number)
+    source = first.source
     quote = f"{first.words}: {pods} pods of {each} ranks"
     return [LaunchPlan(who=NOBODY, source=source, quote=quote, ranks=pods * each, nodes=pods)]

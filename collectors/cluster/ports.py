@@ -3,9 +3,8 @@
 import itertools
 
 from whyhang.analyzer.facts import NOBODY, NetworkPort, Statement
-from whyhang.analyzer.reading import Document
 from whyhang.collectors import limits
-from whyhang.collectors.gpu.lines import Line, Lines
+from whyhang.collectors.prints import Line, Lines
 
 MAX_BELOW = 64  # lines of one adapter or interface
 _ADDRESS = r"(?:\d{1,3}(?:\.\d{1,3}){3}|(?:[0-9a-f]{0,4}:){2,7}[0-9a-f]{0,4})"
@@ -41,7 +40,7 @@ _ASKED = limits.compile(r"(?:^|[$#] |&& )hostname -[iI](?:\s|$)")
 _PLAIN = limits.compile(rf"(?:{_ADDRESS}(?:\s+|$))+$")
 
 
-def adapter(document: Document, lines: Lines) -> list[Statement]:
+def adapter(lines: Lines) -> list[Statement]:
     """Read an RDMA adapter with its ports: ibstat, ibstatus, ibv_devinfo."""
     head = _ADAPTER.match(lines.next.words)
     if head is None:
@@ -56,15 +55,15 @@ def adapter(document: Document, lines: Lines) -> list[Statement]:
             port = number["port"]
         elif (state := _STATE.match(line.words)) and port is not None:
             ports.setdefault(port, {})["phys" if state["phys"] else "state"] = line
-    return [_port(document, f"{name}/{number}", states) for number, states in ports.items()]
+    return [_port(f"{name}/{number}", states) for number, states in ports.items()]
 
 
-def _port(document: Document, name: str, states: dict[str, Line]) -> NetworkPort:
+def _port(name: str, states: dict[str, Line]) -> NetworkPort:
     line = states.get("state") or states["phys"]
     words = [m["state"] for one in states.values() if (m := _STATE.match(one.words))]
     return NetworkPort(
         who=NOBODY,
-        source=document.source(line.number),
+        source=line.source,
         name=name,
         quote=f"{name}: {', '.join(one.words for one in states.values())}",
         up=_is_up(words[0]),
@@ -76,12 +75,12 @@ def _is_up(word: str) -> bool:
     return word.upper().removeprefix("PORT_") in {"ACTIVE", "UP", "LINKUP"}
 
 
-def interface(document: Document, lines: Lines) -> list[Statement]:
+def interface(lines: Lines) -> list[Statement]:
     """Read a line of rdma link, or an interface of ip, ifconfig or ethtool with what is below."""
     line = lines.next
     if match := _RDMA.match(line.words):
         state = f"{match['state']}/{match['phys']}"
-        return [_made(document, lines.take(), match["name"], state, netdev=match["netdev"])]
+        return [_made(lines.take(), match["name"], state, netdev=match["netdev"])]
     if match := _IP.match(line.words):
         lines.take()
         below = itertools.takewhile(lambda one: one.text.startswith((" ", "\t")), lines)
@@ -90,17 +89,16 @@ def interface(document: Document, lines: Lines) -> list[Statement]:
         state = "DOWN" if "NO-CARRIER" in flags or "UP" not in flags else match["state"] or "UP"
         return [
             _made(
-                document,
                 line,
                 match["name"].partition("@")[0],
                 state.replace("UNKNOWN", "UP"),  # of devices that do not tell, as loopback
                 addresses=tuple(inet["address"] for inet in inets if inet),
             )
         ]
-    return _settings(document, lines)
+    return _settings(lines)
 
 
-def _settings(document: Document, lines: Lines) -> list[Statement]:
+def _settings(lines: Lines) -> list[Statement]:
     """Read what ethtool says of one interface, from its first line to that of its link."""
     head = _SETTINGS.match(lines.next.words)
     if head is None:
@@ -111,12 +109,11 @@ def _settings(document: Document, lines: Lines) -> list[Statement]:
             break
         if link := _DETECTED.match(line.words):
             state = "UP" if link["up"] == "yes" else "DOWN"
-            return [_made(document, lines.take(), head["name"], state)]
+            return [_made(lines.take(), head["name"], state)]
     return []
 
 
 def _made(
-    document: Document,
     line: Line,
     name: str,
     state: str,
@@ -126,7 +123,7 @@ def _made(
 ) -> NetworkPort:
     return NetworkPort(
         who=NOBODY,
-        source=document.source(line.number),
+        source=line.source,
         name=name,
         quote=line.words,
         up=_is_up(state.partition("/")[0]) if state else None,
@@ -136,23 +133,23 @@ def _made(
     )
 
 
-def addresses(document: Document, lines: Lines) -> list[Statement]:
+def addresses(lines: Lines) -> list[Statement]:
     """Read a line of ``ip -br``, of a table of interfaces, or what follows ``hostname -I``."""
     line = lines.next
     if match := _BRIEF.match(line.words):
         state = (match["state"] or "").replace("UNKNOWN", "UP")
         networks = tuple(word for word in match["addresses"].split() if "/" in word)
         name = match["name"].partition("@")[0]
-        return [_made(document, lines.take(), name, state, addresses=networks)]
+        return [_made(lines.take(), name, state, addresses=networks)]
     if match := _NIC.match(line.words):
         name, netdev, networks = match["name"], match["netdev"], (match["addresses"],)
-        return [_made(document, lines.take(), name, "", netdev=netdev, addresses=networks)]
+        return [_made(lines.take(), name, "", netdev=netdev, addresses=networks)]
     if match := _WRITTEN.search(line.words):  # as people write of their networks
         network = ".".join(part.lstrip("0") or "0" for part in match["net"].split("."))
         networks = (f"{network}.0{match['len']}",)
-        return [_made(document, lines.take(), match["name"].strip(), "", addresses=networks)]
+        return [_made(lines.take(), match["name"].strip(), "", addresses=networks)]
     if _ASKED.search(line.words) and _PLAIN.match(lines.behind.words):
         lines.take()
         below = lines.take()
-        return [_made(document, below, "", "", addresses=tuple(below.words.split()))]
+        return [_made(below, "", "", addresses=tuple(below.words.split()))]
     return []

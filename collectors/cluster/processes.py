@@ -1,9 +1,8 @@
 """Processes and their states, as ps and top list them."""
 
 from whyhang.analyzer.facts import ProcessState, Statement, Who
-from whyhang.analyzer.reading import Document
 from whyhang.collectors import limits
-from whyhang.collectors.gpu.lines import Line, Lines
+from whyhang.collectors.prints import Line, Lines
 
 MAX_ROWS = 4000
 _STATES = ("STAT", "S", "STATE")
@@ -13,7 +12,7 @@ _LOCAL_RANK = limits.compile(r"--local[_-]rank[= ](?P<rank>\d{1,3})(?!\d)")
 _DEFUNCT = "<defunct>"
 
 
-def table(document: Document, lines: Lines) -> list[Statement]:
+def table(lines: Lines) -> list[Statement]:
     """Read the rows below a header that names at least the pid and the command."""
     names = lines.next.text.split()
     if "PID" not in names or not names or names[-1] not in _COMMANDS:
@@ -21,14 +20,14 @@ def table(document: Document, lines: Lines) -> list[Statement]:
     lines.take()
     facts: list[Statement] = []
     for line in lines:
-        row = _row(document, line, names)
+        row = _row(line, names)
         if row is None or len(facts) >= MAX_ROWS:
             break
         facts.append(row)
     return facts
 
 
-def _row(document: Document, line: Line, names: list[str]) -> ProcessState | None:
+def _row(line: Line, names: list[str]) -> ProcessState | None:
     cells = line.text.split(maxsplit=len(names) - 1)
     if len(cells) == len(names) - 1 > 2:
         cells.append("")  # cut off
@@ -44,10 +43,9 @@ def _row(document: Document, line: Line, names: list[str]) -> ProcessState | Non
     return ProcessState(
         who=Who(
             pid=int(cell["PID"]),
-            host=document.who.host,
             local_rank=int(local["rank"]) if local else None,
         ),
-        source=document.source(line.number),
+        source=line.source,
         state=state,
         wchan=cell.get("WCHAN", "").strip("-"),
         command=command,

@@ -1,11 +1,6 @@
-"""Text in which tools of hosts and clusters have printed something, alone or among other lines.
+"""Text in which tools of hosts and clusters have printed something, alone or among other lines."""
 
-One pass over the lines of each host; where one of the known beginnings stands, its parser reads on
-to the end of that print.
-"""
-
-from collections.abc import Callable, Iterator
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Iterator
 
 from whyhang.analyzer.facts import Fact, Statement, replace
 from whyhang.analyzer.reading import Document
@@ -22,18 +17,15 @@ from whyhang.collectors.cluster import (
     slurm,
 )
 from whyhang.collectors.files.marks import Marks
-from whyhang.collectors.gpu.lines import Line, Lines, by_host
+from whyhang.collectors.prints import Parser, PrintReader
 
-MAX_BYTES = 1 << 20
-MAX_OWNED = 128 << 10
-_BESIDE = (b"Namespace:", b"kind: ", b"#SBATCH", b"NCCL_", b"GLOO_", b"MASTER_", b"WORLD_SIZE")
+_SHARED = (b"Namespace:", b"kind: ", b"#SBATCH", b"NCCL_", b"GLOO_", b"MASTER_", b"WORLD_SIZE")
+"""Descriptions of pods, scripts and environments are for the reader of logs, too."""
+
 _PROMPT = limits.compile(
     r"[^$#]{0,200}[$#] |Filesystem |State |Proto |Active |COMMAND |[=#*>-]{2}|.{1,80}:\s*$"
 )
-Parser: TypeAlias = Callable[[Document, Lines], "list[Statement]"]
-"""Reads the print that begins with the next line; nothing is read if it returns nothing."""
-
-_PARSERS: dict[bytes, Parser] = {
+_PARSERS: dict[bytes, Parser[Statement]] = {
     **dict.fromkeys((b"CA '", b"nfiniband device '", b"hca_id:"), ports.adapter),
     **dict.fromkeys((b" physical_state ", b" mtu ", b"Link detected:"), ports.interface),
     **dict.fromkeys((b"/16", b"/24", b"/30", b"hostname -", b" UP ", b" DOWN "), ports.addresses),
@@ -54,47 +46,24 @@ _PARSERS: dict[bytes, Parser] = {
 _MARKS = Marks(*_PARSERS)
 
 
-class ClusterReader:
+class ClusterReader(PrintReader[Statement]):
     """Reads what ibstat, ip, ethtool, perfquery, sacct, scontrol, kubectl and their like print."""
 
     name = "output of network and cluster tools"
+    marks = Marks(*_PARSERS)
+    max_bytes = 1 << 20
+    beside = _PROMPT
+    shared = _SHARED
 
-    def sniff(self, document: Document) -> bool:
-        """Return whether it holds a mark of such a print."""
-        return bool(_MARKS.within(document.head))
+    def parsers(self, data: bytes) -> Callable[[str], Iterable[Parser[Statement]]]:
+        """Return the same for all lines: those whose marks stand in the text."""
+        some = tuple(dict.fromkeys(_PARSERS[mark] for mark in self.marks.within(data)))
+        return lambda _: some
 
-    def owns(self, document: Document) -> bool:
-        """Return whether it is short and holds nothing but such prints and prompts.
-
-        Descriptions of pods, scripts and environments are for the reader of logs, too.
-        """
-        data = document.head
-        if not 0 < document.size == len(data) <= MAX_OWNED or any(mark in data for mark in _BESIDE):
-            return False
-        text, _ = limits.bounded(document, data.decode("utf-8", "replace"))
-        prints = [
-            one for lines in by_host(document, text) for one in _prints(document, lines, data)
-        ]
-        return any(isinstance(one, list) for one in prints) and all(
-            isinstance(one, list) or _PROMPT.match(one.text) for one in prints
-        )
-
-    def read(self, document: Document) -> Iterator[Fact]:
-        """Yield what each print says."""
-        with document.open() as stream:
-            data = stream.read(MAX_BYTES)
-        text, gaps = limits.bounded(document, data.decode("utf-8", "replace"))
-        yield from gaps
-        for lines in by_host(document, text):
-            for facts in _prints(document, lines, data):
-                for fact in facts if isinstance(facts, list) else ():
-                    host = fact.who.host or lines.host
-                    yield replace(fact, who=replace(fact.who, host=host))
-
-
-def _prints(document: Document, lines: Lines, data: bytes) -> Iterator[list[Statement] | Line]:
-    """Yield what each print says, and each line between prints that is not empty."""
-    parsers = tuple(dict.fromkeys(_PARSERS[mark] for mark in _MARKS.within(data)))
-    for line in lines:
-        if line.text.strip():
-            yield next(filter(None, (parse(document, lines) for parse in parsers)), None) or line
+    def facts(
+        self, document: Document, printed: Iterable[tuple[str | None, Statement]]
+    ) -> Iterator[Fact]:
+        """Yield what each print says, of the host that it names or that it was taken on."""
+        del document
+        for host, fact in printed:
+            yield replace(fact, who=replace(fact.who, host=fact.who.host or host))

@@ -1,9 +1,8 @@
 """Room in file systems and ports that are listened on: df, ss, netstat, lsof."""
 
 from whyhang.analyzer.facts import NOBODY, Capacity, OpenPort, Statement
-from whyhang.analyzer.reading import Document
 from whyhang.collectors import limits
-from whyhang.collectors.gpu.lines import Lines
+from whyhang.collectors.prints import Lines
 
 _DF = limits.compile(
     r"\S+ (?P<size>[\d.]+)(?P<unit>[KMGTP]?)i?B? \S+ \S+ (?P<used>\d{1,3})% (?P<mount>/\S*)$"
@@ -15,7 +14,7 @@ _LISTENS = limits.compile(
 _UNITS = {"": 1 << 10, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40, "P": 1 << 50}
 
 
-def room(document: Document, lines: Lines) -> list[Statement]:
+def room(lines: Lines) -> list[Statement]:
     """Read one row of df: blocks of a kilobyte, or with units."""
     match = _DF.match(lines.next.words)
     if match is None:
@@ -24,7 +23,7 @@ def room(document: Document, lines: Lines) -> list[Statement]:
     return [
         Capacity(
             who=NOBODY,
-            source=document.source(line.number),
+            source=line.source,
             quote=line.words,
             mount=match["mount"],
             size=float(match["size"]) * _UNITS[match["unit"]],
@@ -33,7 +32,7 @@ def room(document: Document, lines: Lines) -> list[Statement]:
     ]
 
 
-def listener(document: Document, lines: Lines) -> list[Statement]:
+def listener(lines: Lines) -> list[Statement]:
     """Read one row of ss, netstat or lsof about a port that is listened on."""
     match = _LISTENS.match(lines.next.words) if "LISTEN" in lines.next.text else None
     if match is None:
@@ -42,7 +41,7 @@ def listener(document: Document, lines: Lines) -> list[Statement]:
     return [
         OpenPort(
             who=NOBODY,
-            source=document.source(line.number),
+            source=line.source,
             quote=line.words,
             address=match["address"].strip("[]").partition("%")[0],
             port=int(match["port"]),

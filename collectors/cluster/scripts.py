@@ -4,11 +4,10 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 
-from whyhang.analyzer.facts import NOBODY, LaunchPlan, Statement
+from whyhang.analyzer.facts import NOBODY, LaunchPlan, Statement, replace
 from whyhang.analyzer.job.launch import plan_of
-from whyhang.analyzer.reading import Document
 from whyhang.collectors import limits
-from whyhang.collectors.gpu.lines import Line, Lines
+from whyhang.collectors.prints import Line, Lines
 
 _OPTION = limits.compile(
     r"#SBATCH (?:--(?P<name>[a-z-]+)(?:[= ] *(?P<value>\S+))?|-(?P<name>[nN]) *=? *(?P<value>\S+))"
@@ -25,7 +24,7 @@ _COUNTS = {"-n", "-np", "-c", "--n", "--np", "--ntasks"}
 _LAUNCHERS = {"srun", "mpirun", "mpiexec", "prterun", "orterun"}
 
 
-def script(document: Document, lines: Lines) -> list[Statement]:
+def script(lines: Lines) -> list[Statement]:
     """Read a batch script from its first option to its end."""
     if not lines.next.text.startswith("#SBATCH"):
         return []
@@ -52,7 +51,7 @@ def script(document: Document, lines: Lines) -> list[Statement]:
     return [
         LaunchPlan(
             who=NOBODY,
-            source=document.source(line.number),
+            source=line.source,
             quote=line.words,
             ranks=None if unsure else ranks,
             slots=slots,
@@ -88,15 +87,15 @@ def _started(
 
 def _joined(commands: Iterable[Line]) -> Iterator[Line]:
     """Join lines that go on behind a backslash."""
-    text, number = "", 0
+    whole: Line | None = None
     for line in commands:
-        number = number or line.number
-        text += line.words.removesuffix("\\")
-        if not line.words.endswith("\\"):
-            yield Line(number=number, text=text)
-            text, number = "", 0
-    if text:
-        yield Line(number=number, text=text)
+        text = line.words if whole is None else whole.text + line.words
+        whole = replace(whole or line, text=text.removesuffix("\\"))
+        if not text.endswith("\\"):
+            yield whole
+            whole = None
+    if whole is not None:
+        yield whole
 
 
 def _filled(text: str, variables: Mapping[str, str]) -> str:

@@ -1,9 +1,8 @@
 """Variables of the environment (env, exports, scripts) and limits (ulimit, /proc/PID/limits)."""
 
 from whyhang.analyzer.facts import Statement, Trust, Variable, replace
-from whyhang.analyzer.reading import Document
 from whyhang.collectors import limits
-from whyhang.collectors.gpu.lines import Lines
+from whyhang.collectors.prints import Lines
 
 _LINE = limits.compile(
     r"(?:export |declare -x |ENV |- )?"
@@ -19,32 +18,32 @@ _LIMIT = limits.compile(
 )
 
 
-def limit(document: Document, lines: Lines) -> list[Statement]:
+def limit(lines: Lines) -> list[Statement]:
     """Read how much memory a process may lock, which RDMA needs, in KiB."""
     match = _LIMIT.match(lines.next.words)
     if match is None:
         return []
-    source, value = document.source(lines.next.number), match["value"]
+    source, value = lines.next.source, match["value"]
     if lines.take().words.endswith("bytes") and value.isdecimal():
         value = str(int(value) >> 10)
-    return [Variable(who=document.who, source=source, name="max locked memory", value=value)]
+    return [Variable(who=lines.who, source=source, name="max locked memory", value=value)]
 
 
-def variable(document: Document, lines: Lines) -> list[Statement]:
+def variable(lines: Lines) -> list[Statement]:
     """Read variables: of the rank or host that their file, their line or the prompt above names."""
     match = _LINE.match(lines.next.words)
     if match is not None:
-        source = document.source(lines.take().number)
+        source = lines.take().source
         value = match["value"].strip("\"'")
-        return [Variable(who=document.who, source=source, name=match["name"], value=value)]
+        return [Variable(who=lines.who, source=source, name=match["name"], value=value)]
     pairs = [_PAIR.match(word) for word in lines.next.words.split(" ")]
     values = {pair["name"]: pair["value"] for pair in pairs if pair is not None}
     if len(pairs) < 2 or len(values) < len(pairs):
         return []
-    who, rank = document.who, values.get("RANK", "")
+    who, rank = lines.who, values.get("RANK", "")
     if rank.isdecimal() and len(rank) < 7 and who.rank is None:
         who = replace(who, rank=int(rank), trust=Trust.CONTENT)
-    source = document.source(lines.next.number)
+    source = lines.next.source
     variables = [
         Variable(who=who, source=source, name=name, value=value)
         for name, value in values.items()

@@ -4,9 +4,8 @@ from collections.abc import Iterator, Mapping
 
 from whyhang.analyzer.facts import NOBODY, Scheduled, Statement
 from whyhang.analyzer.job.slurm_hosts import expand
-from whyhang.analyzer.reading import Document
 from whyhang.collectors import limits
-from whyhang.collectors.gpu.lines import Line, Lines
+from whyhang.collectors.prints import Line, Lines
 
 MAX_BELOW = 64  # lines of one record
 _SHORT = {
@@ -31,7 +30,7 @@ _PAIR = limits.compile(r"(?P<key>[A-Z][\w:]*)=(?P<value>.*?)(?= [A-Z][\w:/]*=|$)
 _NODE_STATE = limits.compile(r"[A-Za-z_+]+")
 
 
-def table(document: Document, lines: Lines) -> list[Statement]:
+def table(lines: Lines) -> list[Statement]:
     """Read the rows below a header of sacct, squeue or sinfo."""
     header = lines.next
     names = header.text.replace("|", " ").upper().split()
@@ -45,7 +44,7 @@ def table(document: Document, lines: Lines) -> list[Statement]:
     facts: list[Statement] = []
     for line in lines:
         row = dict(zip(names, _cells(line.text, header.text, rule, len(names)), strict=False))
-        fact = _job(document, line, row) if of_jobs else _nodes(document, line, row)
+        fact = _job(line, row) if of_jobs else _nodes(line, row)
         if fact is None:
             break
         facts.append(fact)
@@ -65,7 +64,7 @@ def _cells(text: str, header: str, rule: Line | None, count: int) -> list[str]:
     return cells
 
 
-def _job(document: Document, line: Line, row: Mapping[str, str]) -> Scheduled | None:
+def _job(line: Line, row: Mapping[str, str]) -> Scheduled | None:
     """Read a row of a job or step; None where the table is at its end."""
     name = row.get("JOBID", "")
     word = (row.get("STATE") or row.get("ST") or "").partition(" ")[0]
@@ -78,7 +77,7 @@ def _job(document: Document, line: Line, row: Mapping[str, str]) -> Scheduled | 
     why = nodes.strip("()") if nodes.startswith("(") else row.get("REASON", "")
     return Scheduled(
         who=NOBODY,
-        source=document.source(line.number),
+        source=line.source,
         kind="job",
         name=name,
         state=state,
@@ -89,14 +88,14 @@ def _job(document: Document, line: Line, row: Mapping[str, str]) -> Scheduled | 
     )
 
 
-def _nodes(document: Document, line: Line, row: Mapping[str, str]) -> Scheduled | None:
+def _nodes(line: Line, row: Mapping[str, str]) -> Scheduled | None:
     """Read a row of sinfo: nodes in one state."""
     hosts, state = expand(row.get("NODELIST", "")), row.get("STATE", "")
     if not hosts or not _NODE_STATE.match(state):
         return None
     return Scheduled(
         who=NOBODY,
-        source=document.source(line.number),
+        source=line.source,
         kind="node",
         name=row["NODELIST"],
         state=state.upper(),
@@ -106,7 +105,7 @@ def _nodes(document: Document, line: Line, row: Mapping[str, str]) -> Scheduled 
     )
 
 
-def record(document: Document, lines: Lines) -> list[Statement]:
+def record(lines: Lines) -> list[Statement]:
     """Read what scontrol show job or show node prints of one of them."""
     first = lines.next
     if not first.words.startswith(("JobId=", "NodeName=")):
@@ -130,7 +129,7 @@ def record(document: Document, lines: Lines) -> list[Statement]:
     return [
         Scheduled(
             who=NOBODY,
-            source=document.source(quote.number),
+            source=quote.source,
             kind="job" if of_job else "node",
             name=name,
             state=state,

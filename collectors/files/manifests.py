@@ -27,8 +27,7 @@ class Manifests:
     def _add(self, path: str, document: Document | Gap) -> None:
         if isinstance(document, Gap) or not bundle.is_manifest(path, document.head):
             return
-        with document.open() as stream:
-            manifest = bundle.read_manifest(stream.read())
+        manifest = bundle.read_manifest(document.content())
         self.paths.add(path)
         folder = path.removesuffix(bundle.MANIFEST)
         for entry in manifest.files:

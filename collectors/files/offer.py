@@ -34,10 +34,10 @@ def facts_of_document(
 ) -> Iterator[Fact]:
     """Offer a document to each reader; one that fails costs what it did not read."""
     if not document.size:
-        gaps.append(_of_file(document, "it is empty"))
+        gaps.append(document.gap("it is empty"))
         return
     if own_output.is_report(document.head):
-        gaps.append(_of_file(document, "it is a report of whyhang, and no evidence"))
+        gaps.append(document.gap("it is a report of whyhang, and no evidence"))
         return
     document = _without_reports(document)
     budget = limits.Budget(document.size)
@@ -45,7 +45,7 @@ def facts_of_document(
     for reader in known:
         yield from _read(reader, document, budget, gaps)
     if not known and PurePosixPath(document.path).suffix.lower() not in _ORDINARY:
-        gaps.append(_of_file(document, "it is of no kind that whyhang reads"))
+        gaps.append(document.gap("it is of no kind that whyhang reads"))
 
 
 def _without_reports(document: Document) -> Document:
@@ -90,15 +90,10 @@ def _read(
         gaps.append(_failed(document, reader, error))
 
 
-def _of_file(document: Document, why: str) -> Gap:
-    return Gap(what=f"reading {document.path}", why=why, source=document.source())
-
-
 def _failed(document: Document, reader: Reader, error: Exception) -> Gap:
-    return Gap(
+    return document.gap(
+        f"the reader failed ({type(error).__name__}: {str(error)[:160]})",
         what=f"reading {document.path} as {reader.name}",
-        why=f"the reader failed ({type(error).__name__}: {str(error)[:160]})",
         cost="what it says in that form is not known, or not all of it",
         remedy="Please report this file as a bug of whyhang",
-        source=document.source(),
     )

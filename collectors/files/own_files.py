@@ -94,8 +94,7 @@ class OwnFiles:
     def read(self, document: Document) -> Iterator[Fact]:
         """Yield the records; the source of each is the line on which it begins."""
         try:
-            with document.open() as stream:
-                data = stream.read()
+            data = document.content()
             content = msgspec.json.decode(data, type=_Facts)
             wanted = _TYPES[content.whyhang]
         except (OSError, KeyError, *DAMAGE) as error:
@@ -152,10 +151,8 @@ def _shared(text: T) -> T:
 
 
 def _unreadable(document: Document, error: Exception) -> Gap:
-    return Gap(
-        what=f"reading {document.path}",
-        why=f"it is damaged ({str(error)[:120]})",
+    return document.gap(
+        f"it is damaged ({str(error)[:120]})",
         cost="what whyhang itself saw of the processes is not known",
         remedy="Collect again with whyhang collect PID",
-        source=document.source(),
     )

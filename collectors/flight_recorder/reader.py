@@ -157,8 +157,7 @@ def _content(document: Document) -> bytes:
         return document.head
     if document.size > MAX_BYTES:
         raise BadPickleError(f"it is larger than {MAX_BYTES >> 20} MiB")
-    with document.open() as stream:
-        return stream.read(MAX_BYTES)
+    return document.content(MAX_BYTES)
 
 
 def _written_at(document: Document) -> float | None:

@@ -8,7 +8,7 @@ from whyhang.analyzer.facts import GpuSlice
 from whyhang.collectors import limits
 from whyhang.collectors.gpu import values
 from whyhang.collectors.gpu.fields import Draft
-from whyhang.collectors.gpu.lines import Line, Lines
+from whyhang.collectors.prints import Line, Lines
 
 _GPU = limits.compile(r"GPU (?P<index>\d{1,9}+): (?P<name>.+?) \(UUID: (?P<uuid>GPU-[\w-]++)\)$")
 _BARE = limits.compile(r"GPU (?P<index>\d{1,9}+): (?P<name>[A-Za-z][\w .-]*+)$")
@@ -30,7 +30,7 @@ _GPU_NAME = limits.compile(r"GPU(\d{1,9}+)")
 _CELL = limits.compile(r"X|SYS|NODE|PHB|PXB|PIX|PSB|NV\d++|N/A")
 
 
-def parse(lines: Lines) -> list[Draft] | None:
+def parse(lines: Lines) -> list[Draft]:
     """Read the headings of ``-L``, ``nvlink -s`` and ``nvlink -e``, with the links below each."""
     gpus: list[Draft] = []
     while match := _heading(lines):
@@ -44,7 +44,7 @@ def parse(lines: Lines) -> list[Draft] | None:
             errors = any(link.errors is not None for link in gpu.links.values())
             gpu.tool = f"nvidia-smi nvlink -{'e' if errors else 's'}"
         gpus.append(gpu)
-    return gpus or None
+    return gpus
 
 
 def _heading(lines: Lines) -> regex.Match[str] | None:
@@ -79,15 +79,15 @@ def _quote(gpu: Draft, words: str, *, bad: bool) -> None:
         gpu.quote += f" {words}"
 
 
-def parse_topology(lines: Lines) -> list[Draft] | None:
+def parse_topology(lines: Lines) -> list[Draft]:
     """Read the matrix: for each GPU how it reaches the others (NV18, SYS, PIX, …)."""
     header = lines.next.text
     count = sum(_GPU_NAME.fullmatch(word) is not None for word in header.split())
     if not header.lstrip().startswith("GPU") or not count:
-        return None
+        return []
     others = "CPU Affinity" in header or "NUMA Affinity" in header
     if not others and (count < 2 or count < len(header.split())):
-        return None
+        return []
     lines.take()
     gpus: list[Draft] = []
     for line in lines:
@@ -108,12 +108,12 @@ _FAILED_GPU = limits.compile(r"GPU(?P<gpu>\d{1,9}+): Fail")
 _ERROR = limits.compile(r"GPU (?P<gpu>\d{1,9}+) ")
 
 
-def parse_states(lines: Lines) -> list[Draft] | None:
+def parse_states(lines: Lines) -> list[Draft]:
     """Read "gpuId 0:" and the letters below it: U up, D down, X disabled, _ not there."""
     name, _, number = lines.next.words.rstrip(":").partition(" ")
     index, letters = values.integer(number), lines.behind.text.split()
     if name != "gpuId" or index is None or not letters or not set(letters) <= set("UDX_"):
-        return None
+        return []
     lines.take()
     row = lines.take()
     gpu = Draft("dcgmi nvlink", row.number, f"gpuId {index}: {row.words}", index=index)
@@ -123,10 +123,10 @@ def parse_states(lines: Lines) -> list[Draft] | None:
     return [gpu]
 
 
-def parse_errors(lines: Lines) -> list[Draft] | None:
+def parse_errors(lines: Lines) -> list[Draft]:
     """Read the error counters of the links of one GPU."""
     if _COUNTS not in lines.next.text:
-        return None
+        return []
     head = lines.take()
     gpu = Draft("dcgmi nvlink -e", head.number)
     link = 0
@@ -159,11 +159,11 @@ def _cells(line: Line) -> list[str]:
     return [cell.strip() for cell in text[1:-1].split("|")] if text[:1] == text[-1:] == "|" else []
 
 
-def parse_diag(lines: Lines) -> list[Draft] | None:
+def parse_diag(lines: Lines) -> list[Draft]:
     """Read the failed tests of diag, of those GPUs that it names."""
     header = lines.next.text
     if "Diagnostic" not in header or "Result" not in header or header.lstrip()[0] != "|":
-        return None
+        return []
     lines.take()
     gpus: dict[int, Draft] = {}
     failed: dict[int, dict[str, None]] = {}

@@ -7,7 +7,7 @@ many rows. Units stand in a second line. A dash or N/A means that there is no va
 from whyhang.collectors import limits
 from whyhang.collectors.gpu import table, values
 from whyhang.collectors.gpu.fields import Draft
-from whyhang.collectors.gpu.lines import Line, Lines
+from whyhang.collectors.prints import Line, Lines
 
 # nvidia-smi dmon -s pucvmet, as its manual names them ("sm" is the time with a kernel running), and
 # the short names of dcgmi (dcgm_fields.cpp).
@@ -55,10 +55,10 @@ _ROCM_FIELDS = {
 _WATTS = limits.compile(r"[\d.]++W")
 
 
-def parse(lines: Lines) -> list[Draft] | None:
+def parse(lines: Lines) -> list[Draft]:
     """Read the rows below a header of dmon or pmon, up to what is neither row nor header."""
     if not _header(lines.next.text.strip()):
-        return None
+        return []
     gpus: list[Draft] = []
     sample: dict[int, Draft] = {}  # of pmon: the GPUs of one moment
     names: list[str] = []
@@ -112,10 +112,10 @@ def _add_process(gpu: Draft, row: dict[str, str]) -> None:
         gpu.fields["busy"] = max(busy, gpu.fields.get("busy") or 0)
 
 
-def parse_gpustat(lines: Lines) -> list[Draft] | None:
+def parse_gpustat(lines: Lines) -> list[Draft]:
     """Read gpustat: "[0] Tesla P100 | 48'C, 55 % | 15757 / 16280 MB | user:python/123(10M)"."""
     if not _GPUSTAT.match(lines.next.words):
-        return None
+        return []
     gpus: list[Draft] = []
     taken_at = lines.time_above()
     for line in lines:
@@ -132,11 +132,11 @@ def parse_gpustat(lines: Lines) -> list[Draft] | None:
     return gpus
 
 
-def parse_rocm(lines: Lines) -> list[Draft] | None:
+def parse_rocm(lines: Lines) -> list[Draft]:
     """Read the table of rocm-smi."""
     words = lines.next.text.split()
     if words[0] not in {"GPU", "Device"} or words[-1] != "GPU%":
-        return None
+        return []
     lines.take()
     gpus: list[Draft] = []
     for line in lines:
@@ -152,11 +152,11 @@ def parse_rocm(lines: Lines) -> list[Draft] | None:
     return gpus
 
 
-def parse_rocm_values(lines: Lines) -> list[Draft] | None:
+def parse_rocm_values(lines: Lines) -> list[Draft]:
     """Read the list of values that rocm-smi --showuse and others print."""
     gpus: dict[int, Draft] = {}
     if not lines.next.words.startswith("GPU["):
-        return None
+        return []
     for line in lines:
         row = _ROCM_VALUE.match(line.words)
         if row is not None:

@@ -80,10 +80,8 @@ class NvmlReader:
 
     def read(self, document: Document) -> Iterator[Fact]:
         """Yield a fact for each GPU."""
-        with document.open() as stream:
-            data = stream.read(MAX_BYTES)
         try:
-            log = msgspec.json.decode(data, type=_Log)
+            log = msgspec.json.decode(document.content(MAX_BYTES), type=_Log)
             yield from [_fact(document, log, gpu) for gpu in log.gpus]
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
             yield Gap(

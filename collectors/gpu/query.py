@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from whyhang.collectors import limits
 from whyhang.collectors.gpu import values
 from whyhang.collectors.gpu.fields import FIELDS, REASON_SECTIONS, Draft
-from whyhang.collectors.gpu.lines import Line, Lines
+from whyhang.collectors.prints import Line, Lines
 
 LOG = "==NVSMI LOG=="
 _GPU = limits.compile(
@@ -27,12 +27,12 @@ _MAX_LINES = 5000
 """Of one GPU: what comes behind the last one in a bug report is of another tool."""
 
 
-def parse_log(lines: Lines) -> list[Draft] | None:
+def parse_log(lines: Lines) -> list[Draft]:
     """Read the log that begins with the next line, or what follows if its head is damaged."""
     has_head = LOG in lines.next.text
     is_gpu = _GPU.match(lines.next.text) and lines.behind.text[:1].isspace()
     if not has_head and not is_gpu:
-        return None
+        return []
     head = _head(lines) if has_head else {}
     gpus: list[Draft] = []
     for line in lines:
@@ -159,13 +159,13 @@ def columns(text: str) -> Columns | None:
     return names if telling and known >= 2 and 2 * known >= len(names) else None
 
 
-def parse_csv(lines: Lines) -> list[Draft] | None:
+def parse_csv(lines: Lines) -> list[Draft]:
     """Read the table whose header, or first row of processes, is the next line."""
     header = columns(lines.next.text.strip())
     if header is not None:
         lines.take()
     elif not lines.next.text.lstrip().startswith(("GPU-", "MIG-")):
-        return None
+        return []
     rows: list[tuple[Line, list[str]]] = []
     for line in lines:
         cells = _cells(line.text, header or _APPS)
@@ -173,7 +173,7 @@ def parse_csv(lines: Lines) -> list[Draft] | None:
             break
         rows.append((line, cells))
     if not rows and header is None:
-        return None
+        return []
     if any(name == "pid" for name, _ in header or _APPS):
         return _apps(header or _APPS, rows)
     return [_gpu(header or _APPS, line, cells) for line, cells in rows]

@@ -11,7 +11,7 @@ from whyhang.analyzer.facts import GpuSlice
 from whyhang.collectors import limits
 from whyhang.collectors.gpu import values
 from whyhang.collectors.gpu.fields import Draft
-from whyhang.collectors.gpu.lines import Lines
+from whyhang.collectors.prints import Lines
 
 _TOOL = "nvidia-smi"
 _HEAD = limits.compile(
@@ -44,11 +44,11 @@ _MODES = {"E.": "Exclusive_Process", "E. Process": "Exclusive_Process", "E. Thre
 STATE_FIELDS = ("temperature", "power", "power_limit", "memory_used", "memory_total", "busy")
 
 
-def parse(lines: Lines) -> list[Draft] | None:
+def parse(lines: Lines) -> list[Draft]:
     """Read the table whose header is the next line."""
     head = _HEAD.search(lines.next.words) if "NVIDIA-SMI" in lines.next.text else None
     if head is None:
-        return None
+        return []
     table = _Table(head, lines.time_above())
     lines.take()
     for line in lines:
@@ -156,11 +156,11 @@ _LOST = limits.compile(
 )
 
 
-def parse_lost(lines: Lines) -> list[Draft] | None:
+def parse_lost(lines: Lines) -> list[Draft]:
     """Read the line that nvidia-smi prints in the place of a GPU it cannot reach."""
     match = _LOST.search(lines.next.text)
     if match is None or not (match["index"] or match["bus"]):
-        return None
+        return []
     line = lines.take()
     gpu = Draft(_TOOL, line.number, line.words[:300])
     gpu.put("index", match["index"])

@@ -1,23 +1,16 @@
-"""Text in which GPU tools have printed something: their output alone, or among other lines.
-
-One pass over the lines of each host; where one of the known beginnings stands, its parser reads
-on to the end of that print. A file may hold the output of several tools, several samples and
-several hosts.
-"""
+"""Text in which GPU tools have printed something: their output alone, or among other lines."""
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator
-from typing import TypeAlias
+from collections.abc import Callable, Hashable, Iterable, Iterator
 
-from whyhang.analyzer.facts import Fact, Gpu, Who
+from whyhang.analyzer.facts import Fact, Who
 from whyhang.analyzer.reading import Document
 from whyhang.collectors import limits
 from whyhang.collectors.files.marks import Marks
 from whyhang.collectors.gpu import links, monitor, query, table
 from whyhang.collectors.gpu.fields import Draft
-from whyhang.collectors.gpu.lines import Line, Lines, by_host
+from whyhang.collectors.prints import Parser, PrintReader
 
-MAX_BYTES = 32 << 20
 _MARKS = Marks(
     *(b"NVIDIA-SMI ", b"==NVSMI LOG==", b"Unable to determine the device handle for"),
     *(b"(UUID: GPU-", b"# gpu ", b"#gpu ", b"#Entity", b"# Entity", b"gpuId ", b"CPU Affinity"),
@@ -27,17 +20,13 @@ _MARKS = Marks(
 )
 """One of these is in every text that is read here, but for some tables that are CSV alone."""
 
-MAX_OWNED = 128 << 10
 # What stands around matrices and tables: a date, NICs, the legend.
 _BESIDE = limits.compile(
-    r"[|+=-]|[A-Z][a-z]{2} [A-Z][a-z]{2} ++\d++ [\d:]{8} \d{4}$|NIC\d++\s|Legend:|NIC Legend:"
+    r"[|+=-]|[A-Z][a-z]{2} [A-Z][a-z]{2} ++\d++ [\d:]{8} \d{4}\s*+$|NIC\d++\s|Legend:|NIC Legend:"
     r"|(?:X|SYS|NODE|PHB|PXB|PIX|PSB|NV#)\s++=|NvSwitches:|GPUs:|Key:"
 )
 
-_Parser: TypeAlias = Callable[[Lines], "list[Draft] | None"]
-"""Reads the print that begins with the next line; None, and nothing is read, if none does."""
-
-_BY_START: dict[str, tuple[_Parser, ...]] = {
+_BY_START: dict[str, tuple[Parser[Draft], ...]] = {
     "|": (table.parse, links.parse_errors, links.parse_diag),
     "=": (query.parse_log,),
     "#": (monitor.parse,),
@@ -51,40 +40,43 @@ _BY_START: dict[str, tuple[_Parser, ...]] = {
 }
 
 
-class TextReader:
+class TextReader(PrintReader[Draft]):
     """Reads what nvidia-smi, dcgmi, gpustat and rocm-smi print as text and CSV."""
 
     name = "output of GPU tools"
+    marks = _MARKS
+    max_bytes = 32 << 20
+    beside = _BESIDE
+    shared = (table.UNREACHABLE.encode(),)  # failures are for other readers, too
+
+    def parsers(self, data: bytes) -> Callable[[str], Iterable[Parser[Draft]]]:
+        """Return what gives parsers by how a line begins."""
+        del data
+        return _parsers
 
     def sniff(self, document: Document) -> bool:
         """Return whether it holds a mark of such a print, or begins as CSV."""
         head = document.head
         if b"<nvidia_smi_log" in head[:4096]:
             return False
-        return bool(_MARKS.within(head)) or head.startswith((b"GPU-", b"MIG-")) or _is_csv(head)
+        return super().sniff(document) or head.startswith((b"GPU-", b"MIG-")) or _is_csv(head)
 
     def owns(self, document: Document) -> bool:
         """Return whether it is CSV, or a short file that these tools alone wrote."""
-        if _is_csv(document.head):
-            return True
-        if document.size > MAX_OWNED or document.size > len(document.head):
-            return False
-        text, _ = limits.bounded(document, document.head.decode("utf-8", "replace"))
-        if table.UNREACHABLE in text:  # failures are for other readers, too
-            return False
-        return all(_is_print_alone(lines) for lines in by_host(document, text))
+        return _is_csv(document.head) or super().owns(document)
 
-    def read(self, document: Document) -> Iterator[Fact]:
-        """Yield a fact for each GPU and sample."""
-        with document.open() as stream:
-            text = stream.read(MAX_BYTES).decode("utf-8", "replace")
-        text, gaps = limits.bounded(document, text)
-        yield from gaps
+    def facts(
+        self, document: Document, printed: Iterable[tuple[str | None, Draft]]
+    ) -> Iterator[Fact]:
+        """Yield a fact for each GPU and sample; samples are counted, or told by the bundle."""
         samples: Counter[Hashable] = Counter()
-        for lines in by_host(document, text):
-            for gpus in _prints(lines):
-                for gpu in gpus if isinstance(gpus, list) else ():
-                    yield _fact(document, lines.host, gpu, samples)
+        for host, gpu in printed:
+            who, own = Who(host=gpu.host or host), gpu.fields
+            key = (who.host, gpu.tool, own.get("uuid") or own.get("bus") or own.get("index"))
+            look = samples[key] if document.look is None else document.look
+            samples[key] += 1
+            taken_at = gpu.taken_at if document.taken_at is None else document.taken_at
+            yield gpu.fact(who, document.source(gpu.line), look, taken_at)
 
 
 def _is_csv(head: bytes) -> bool:
@@ -93,46 +85,10 @@ def _is_csv(head: bytes) -> bool:
     return query.columns(first.decode("utf-8", "replace").strip()) is not None
 
 
-def _is_print_alone(lines: Lines) -> bool:
-    """Return whether every line is of a tool's output."""
-    count = 0
-    for gpus_or_line in _prints(lines):
-        if isinstance(gpus_or_line, list):
-            count += len(gpus_or_line)
-        elif not _BESIDE.match(gpus_or_line.text.strip()):
-            return False
-    return count > 0
-
-
-def _prints(lines: Lines) -> Iterator[list[Draft] | Line]:
-    """Yield the GPUs of each print, and each line between prints that is not empty."""
-    for line in lines:
-        if not line.text.strip():
-            continue
-        for parse in _parsers(line.text):
-            gpus = parse(lines)
-            if gpus is not None:
-                yield gpus
-                break
-        else:
-            yield line
-
-
-def _parsers(text: str) -> Iterator[_Parser]:
+def _parsers(text: str) -> Iterator[Parser[Draft]]:
     """Yield the parsers of prints that may begin with this line."""
     if table.UNREACHABLE in text:
         yield table.parse_lost
     yield from _BY_START.get(text.lstrip()[0], ())
     if "," in text:
         yield query.parse_csv
-
-
-def _fact(document: Document, host: str | None, gpu: Draft, samples: Counter[Hashable]) -> Gpu:
-    """Make the fact; the samples of each GPU by each tool are counted, or by the bundle."""
-    who = Who(host=gpu.host or host)
-    fields = gpu.fields
-    key = (who.host, gpu.tool, fields.get("uuid") or fields.get("bus") or fields.get("index"))
-    look = samples[key] if document.look is None else document.look
-    samples[key] += 1
-    taken_at = gpu.taken_at if document.taken_at is None else document.taken_at
-    return gpu.fact(who, document.source(gpu.line), look, taken_at)

@@ -45,8 +45,7 @@ class XmlReader:
 
     def read(self, document: Document) -> Iterator[Fact]:
         """Yield a fact for each GPU of each sample."""
-        with document.open() as stream:
-            data = stream.read(MAX_BYTES)
+        data = document.content(MAX_BYTES)
         starts = [match.start() for match in re.finditer(_ROOT + rb"[\s>]", data)]
         base, line = 0, 1
         for number, (start, end) in enumerate(zip(starts, [*starts[1:], len(data)], strict=True)):

@@ -226,8 +226,7 @@ class FileScan:
                 )
 
     def _note(self, key: str, *, what: str, why: str, cost: str, remedy: str = "") -> None:
-        source = self.file.document.source()
-        self.trouble[key] = Gap(what=what, why=why, cost=cost, remedy=remedy, source=source)
+        self.trouble[key] = self.file.document.gap(why, what=what, cost=cost, remedy=remedy)
 
     @contextlib.contextmanager
     def _guard(self, name: str) -> Iterator[None]:

@@ -124,8 +124,7 @@ def unfold(document: Document) -> Document:
     if not (b"py_callstack" in head or b'"extraInfo"' in head or b'imestamp"' in head):
         return document
     try:
-        with document.open() as stream:
-            content: Any = msgspec.json.decode(stream.read(MAX_BYTES + 1))
+        content: Any = msgspec.json.decode(document.content(MAX_BYTES + 1))
     except (OSError, msgspec.DecodeError):
         return document
     text = _text(content)

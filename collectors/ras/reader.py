@@ -38,8 +38,7 @@ class RasReader:
     def read(self, document: Document) -> Iterator[Fact]:
         """Yield what the report says, and a gap where it is damaged."""
         try:
-            with document.open() as stream:
-                data = stream.read(MAX_BYTES)
+            data = document.content(MAX_BYTES)
         except (OSError, EOFError) as error:
             yield _gap(document, f"it cannot be read ({error})")
             return
@@ -69,10 +68,9 @@ def _is_json(head: bytes) -> bool:
 
 
 def _gap(document: Document, why: str, *, partial: bool = False) -> Gap:
-    return Gap(
+    return document.gap(
+        why,
         what=f"the NCCL RAS report {document.path}",
-        why=why,
         cost="what its end tells is not known" if partial else "what RAS tells is not known",
         remedy="Take it again: ncclras -v, or whyhang PID",
-        source=document.source(),
     )

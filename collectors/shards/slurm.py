@@ -6,88 +6,64 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, BinaryIO, cast
+from collections import deque
+from collections.abc import Mapping
+from multiprocessing import Pipe
 
-from whyhang import __version__
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.job.slurm_hosts import expand, hosts_in
-from whyhang.collectors.shards import wire
-from whyhang.collectors.shards.start import STARTING, Search, environ, on_each
-from whyhang.collectors.shards.team import Channel, ChannelError
+from whyhang.collectors.shards.channel import Channel, ChannelError, environ, on_each
 
 _JOB = re.compile(r"\d+(?:_\d+)?")
 
 
-class StepChannel:
+class StepChannel(Channel):
     """A worker that is a step of the job: srun carries its standard input and output."""
 
-    def __init__(self, command: list[str], name: str, environment: Mapping[str, str]) -> None:
-        self._name = name
+    def __init__(self, name: str, command: list[str], environment: Mapping[str, str]) -> None:
+        super().__init__(name)
+        there, self._questions = Pipe(duplex=False)
+        self._answers, back = Pipe(duplex=False)
         self._step = subprocess.Popen(
             command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
+            stdin=there.fileno(),
+            stdout=back.fileno(),
             stderr=subprocess.PIPE,
             env={**os.environ, **environment},
             start_new_session=True,  # a key that is pressed is for this process
         )
-        self._errors: list[bytes] = []
+        there.close()
+        back.close()
+        self._errors: deque[bytes] = deque(maxlen=20)
         threading.Thread(target=self._listen, daemon=True).start()
 
-    @property
-    def name(self) -> str:
-        """The node it is on."""
-        return self._name
-
-    def greet(self, number: int, search: Search) -> None:
-        """Tell it what it is to do, and wait until it is there. Raises ``ChannelError``."""
-        late = threading.Timer(STARTING, self._step.kill)
-        late.start()
-        try:
-            self._send((number, search.patterns, search.owners))
-            version = self._answer()
-        finally:
-            late.cancel()
-        if version != __version__:
-            raise ChannelError(f"whyhang {version} is installed there, here it is {__version__}")
-
-    def ask(self, operation: str, *arguments: object) -> Any:
+    def exchange(self, question: bytes, seconds: float | None) -> bytes:
         """Return its answer. Raises ``ChannelError``."""
-        self._send((operation, arguments))
-        return self._answer()
+        late = None if seconds is None else threading.Timer(seconds, self._step.kill)
+        try:
+            if late is not None:
+                late.start()
+            self._questions.send_bytes(question)
+            return self._answers.recv_bytes()
+        except (OSError, EOFError) as error:
+            raise ChannelError(self._why()) from error
+        finally:
+            if late is not None:
+                late.cancel()
 
     def close(self) -> None:
         """End the worker by ending its input; srun then ends the step."""
-        with contextlib.suppress(OSError):
-            cast("BinaryIO", self._step.stdin).close()
+        self._questions.close()
         try:
             self._step.wait(5)
         except subprocess.TimeoutExpired:
             self._step.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._step.wait(5)
-        cast("BinaryIO", self._step.stdout).close()
-
-    def _send(self, message: object) -> None:
-        try:
-            wire.send(cast("BinaryIO", self._step.stdin), message)
-        except OSError as error:
-            raise ChannelError(self._why()) from error
-
-    def _answer(self) -> Any:
-        try:
-            good, answer = wire.facts_in(wire.receive(cast("BinaryIO", self._step.stdout)))
-        except (wire.WireError, OSError, ValueError, TypeError) as error:
-            raise ChannelError(self._why() or str(error)) from error
-        if not good:
-            raise ChannelError(str(answer))
-        return answer
+        self._answers.close()
 
     def _listen(self) -> None:
-        for line in cast("BinaryIO", self._step.stderr):
-            self._errors = [*self._errors[-20:], line]
+        self._errors.extend(self._step.stderr or ())
 
     def _why(self) -> str:
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -97,28 +73,11 @@ class StepChannel:
         return words[-1][:200] if words else "srun ended without a word"
 
 
-def workers(job: str, search: Search) -> tuple[Sequence[Channel], dict[int, str]]:
-    """Start the workers; return the way to each, and by number why some did not start.
-
-    Raises ``TargetError`` where there is no allocation, or no worker starts.
-    """
+def workers(job: str) -> list[Channel]:
+    """Start the workers; return the way to each. Raises ``TargetError`` without an allocation."""
     job, nodes = _allocation(job)
-    count = on_each(len(nodes))
-    places = [node for node in nodes for _ in range(count)]
-    channels = [StepChannel(_command(job, node), node, environ()) for node in places]
-    with ThreadPoolExecutor(len(channels)) as pool:
-        troubles = list(
-            pool.map(_greeted, channels, range(len(channels)), [search] * len(channels))
-        )
-    return channels, {number: why for number, why in enumerate(troubles) if why is not None}
-
-
-def _greeted(channel: StepChannel, number: int, search: Search) -> str | None:
-    try:
-        channel.greet(number, search)
-    except ChannelError as error:
-        return str(error)
-    return None
+    places = [node for node in nodes for _ in range(on_each(len(nodes)))]
+    return [StepChannel(node, _command(job, node), environ()) for node in places]
 
 
 def _command(job: str, node: str) -> list[str]:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from whyhang.analyzer.facts import Fact, Gap, replace
 from whyhang.collectors.files import spool
@@ -22,6 +22,7 @@ from whyhang.collectors.files.archive import Item, Store, Unopened
 from whyhang.collectors.files.folder import Results, Task
 from whyhang.collectors.files.spool import MIB, Extent
 from whyhang.collectors.files.workers import chunked
+from whyhang.collectors.shards.channel import Channel, ChannelError
 
 PIECES = 6
 """So many pieces for each worker: one that is slower, or has the larger files, does fewer."""
@@ -29,24 +30,6 @@ PIECES = 6
 PIECE_FILES = 2000
 AHEAD = 3
 """Chunks that a worker is asked for before the first is used."""
-
-
-class ChannelError(Exception):
-    """A worker does not answer any more, or not this."""
-
-
-class Channel(Protocol):
-    """The way to one worker."""
-
-    @property
-    def name(self) -> str:
-        """The machine it is on."""
-
-    def ask(self, operation: str, *arguments: object) -> Any:
-        """Return its answer. Raises ``ChannelError``."""
-
-    def close(self) -> None:
-        """End the worker."""
 
 
 class Team(AbstractContextManager["Team"]):

@@ -1,6 +1,6 @@
-"""What goes between here and a worker: questions and answers, each with its length before it.
+"""What a worker answers, read with care.
 
-An answer is a pickle, since facts share much (a stack is sent once for all ranks in it). It is
+It is a pickle, since facts share much (a stack is sent once for all ranks in it). It is
 read by an unpickler that makes whyhang's own records and plain data, and calls nothing else:
 what a node sends is not trusted further than a bundle is.
 """
@@ -10,12 +10,10 @@ import functools
 import importlib
 import io
 import pickle
-import struct
-from typing import Any, BinaryIO
+from typing import Any
 
 from whyhang.analyzer.facts import Record
 
-_LENGTH = struct.Struct(">Q")
 _PLAIN = {
     ("builtins", name) for name in ("bytearray", "complex", "frozenset", "range", "set", "slice")
 }
@@ -24,28 +22,7 @@ _REMOTE = ("whyhang.collectors.files.remote", "folder_of")
 
 
 class WireError(Exception):
-    """The other side has gone, or sends what is no answer."""
-
-
-def send(stream: BinaryIO, message: object) -> None:
-    """Send one message. Raises OSError."""
-    data = pickle.dumps(message, 5)
-    stream.write(_LENGTH.pack(len(data)))
-    stream.write(data)
-    stream.flush()
-
-
-def receive(stream: BinaryIO) -> bytes:
-    """Return the next message as it came. Raises ``WireError`` where there is none."""
-    (size,) = _LENGTH.unpack(_exactly(stream, _LENGTH.size))
-    return _exactly(stream, size)
-
-
-def _exactly(stream: BinaryIO, size: int) -> bytes:
-    data = stream.read(size)
-    if len(data) < size:
-        raise WireError("it has ended")
-    return data
+    """What came is no answer."""
 
 
 def facts_in(data: bytes) -> Any:

@@ -9,7 +9,8 @@ import pickle
 import signal
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from multiprocessing.connection import Connection
+from typing import TypeAlias
 
 from whyhang import __version__
 from whyhang.analyzer.facts import Fact, Gap, replace
@@ -19,7 +20,6 @@ from whyhang.collectors.files.archive import Item, Store, Unopened
 from whyhang.collectors.files.folder import Task, facts_of
 from whyhang.collectors.files.spool import Extent
 from whyhang.collectors.logs.scan import LogReader
-from whyhang.collectors.shards import wire
 
 Opened: TypeAlias = "bytes | list[Item | Gap] | None"
 """What a file is: itself, told by its first bytes; not to be opened here; or what is in it."""
@@ -70,31 +70,47 @@ class Worker:
             return stream.read(size)
 
 
-def answer(worker: Worker, question: tuple[str, tuple[Any, ...]]) -> tuple[bool, object]:
-    """Return whether a question could be answered, and the answer or why not."""
-    operation, arguments = question
-    try:
-        return True, getattr(worker, operation)(*arguments)
-    except Exception as error:  # noqa: BLE001 - the other side reads those files itself
-        return False, f"{type(error).__name__}: {error}"[:300]
+class Session:
+    """What is asked of a worker, and what it answers: pickles both."""
+
+    def __init__(self) -> None:
+        self._worker: Worker | None = None
+
+    def answer(self, question: bytes) -> bytes:
+        """Return whether a question could be answered, and the answer or why not.
+
+        The first one is "begin"; its answer is the version of whyhang.
+        """
+        operation, arguments = pickle.loads(question)  # noqa: S301 - from who started this
+        try:
+            if operation == "begin":
+                self._worker = Worker(*arguments)
+                return pickle.dumps((True, __version__), 5)
+            return pickle.dumps((True, getattr(self._worker, operation)(*arguments)), 5)
+        except Exception as error:  # noqa: BLE001 - the other side reads those files itself
+            return pickle.dumps((False, f"{type(error).__name__}: {error}"[:300]), 5)
+
+    def close(self) -> None:
+        """Remove what was unpacked."""
+        if self._worker is not None:
+            self._worker.close()
 
 
 def main() -> None:
     """Answer questions on standard input until it ends."""
-    questions, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    questions = Connection(os.dup(0), writable=False)
+    answers = Connection(os.dup(1), readable=False)
     os.dup2(2, 1)  # what a library prints is no answer
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the key is for the program that started this
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    worker = Worker(*pickle.loads(wire.receive(questions)))  # noqa: S301 - from who started this
+    session = Session()
     try:
-        wire.send(answers, (True, __version__))
         while True:
-            question = pickle.loads(wire.receive(questions))  # noqa: S301 - as above
-            wire.send(answers, answer(worker, question))
-    except (wire.WireError, BrokenPipeError):
+            answers.send_bytes(session.answer(questions.recv_bytes()))
+    except (EOFError, OSError):
         pass
     finally:
-        worker.close()
+        session.close()
 
 
 if __name__ == "__main__":

@@ -77,12 +77,11 @@ def _ask(tool: str, command: str, *target: str) -> bytes:
 
 
 def _gap(document: Document, why: str) -> Gap:
-    return Gap(
+    return document.gap(
+        why,
         what=f"the stacks in the core file {document.path}",
-        why=why,
         cost="where its process stood is not known",
         remedy="On its host: gdb -batch -ex 'thread apply all bt' PYTHON CORE > stacks.txt",
-        source=document.source(),
     )
 
 

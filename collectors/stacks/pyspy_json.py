@@ -95,8 +95,7 @@ class _PyspyJson:
         if document.size > LARGEST_BYTES:
             yield _gap(document, "it is larger than any list of stacks")
             return
-        with document.open() as stream:
-            data = stream.read(LARGEST_BYTES)
+        data = document.content(LARGEST_BYTES)
         is_whole = True
         for name, traces in _lists(data):
             is_whole = is_whole and traces is not None
@@ -139,12 +138,11 @@ def _only_call(trace: Trace) -> Trace | None:
 
 
 def _gap(document: Document, why: str) -> Gap:
-    return Gap(
+    return document.gap(
+        why,
         what=f"reading the stacks in {document.path}",
-        why=why,
         cost="stacks in it may be missing",
         remedy="Dump them again as text: py-spy dump --pid PID",
-        source=document.source(),
     )
 
 

@@ -12,7 +12,6 @@ from whyhang.analyzer.facts import (
     MAX_RANKS,
     NOBODY,
     Fact,
-    Gap,
     Record,
     StackDump,
     Trust,
@@ -185,10 +184,9 @@ class StackText(Record):
                 raise too_slow
             ranks_left = sections.ranks_left
         if garbled:
-            yield Gap(
+            yield document.gap(
+                f"{garbled} of them are garbled: several processes wrote into it at once",
                 what=f"reading the stacks in {document.path}",
-                why=f"{garbled} of them are garbled: several processes wrote into it at once",
                 cost="the processes they belong to are not placed",
                 remedy="Dump one process at a time, or with py-spy",
-                source=document.source(),
             )

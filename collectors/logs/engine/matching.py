@@ -106,12 +106,12 @@ class Matching:
 
     def _gap(self, pattern: str, error: GivenUpError, line: int) -> Gap:
         card = self.patterns.owners.get(pattern)
-        return Gap(
+        return self._document.gap(
+            f"{error.why} at line {line}",
             what=f"Searching {self._document.path} for the pattern {pattern!r}"
             + (f" of the card {card}" if card else ""),
-            why=f"{error.why} at line {line}",
             cost="lines that it describes are not found"
             + (" from there on, in no file" if card else " in that file"),
             remedy=error.remedy,
-            source=self._document.source(line),
+            line=line,
         )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from whyhang.analyzer import queries
 from whyhang.analyzer.facts import LogTail, OwnLine
 from whyhang.analyzer.queries import Case, Hit, Signature
-from whyhang.analyzer.queries.log_ends import ORDERLY_END
+from whyhang.analyzer.queries.log import ORDERLY_END
 from whyhang.analyzer.rank_state.gave_up import (
     few_beside,
     gave_up,

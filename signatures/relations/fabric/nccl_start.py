@@ -6,7 +6,7 @@ from whyhang.analyzer import queries
 from whyhang.analyzer.facts import NcclPhase
 from whyhang.analyzer.findings.signature import CLEAR, GUESSED
 from whyhang.analyzer.queries import Case, Hit, Signature
-from whyhang.analyzer.queries.nccl_setup import MAX_QUOTES, NOT_BEGUN
+from whyhang.analyzer.queries.nccl import MAX_SETUPS, NOT_BEGUN
 from whyhang.analyzer.rank_state.gave_up import last_lines
 from whyhang.analyzer.report import Collective
 
@@ -63,7 +63,7 @@ def over_virtual_interface(case: Case) -> Iterator[Hit]:
         names_culprit=len(odd) < len(chosen),
         evidence=tuple(
             queries.cite(s.source, f"Bootstrap: Using {s.interface}:{s.address}", rank)
-            for rank, s in list(odd.items())[:MAX_QUOTES]
+            for rank, s in list(odd.items())[:MAX_SETUPS]
         ),
         fields={
             "who": queries.ranks_in_words(odd),

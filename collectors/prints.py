@@ -1,17 +1,27 @@
-"""The lines of a text, host by host, and how far they are read.
+"""What tools print as text: found among other lines, host by host, and read by a parser each.
 
 A file may hold the output of several commands on several hosts. Which host a line is of is told
 by a prefix in front of each (pdsh, clush, mpirun, kubectl: "node7: | 0 NVIDIA …"), by a line
 before it (a shell prompt, "==== node7 ====", uname, "hostname: node7"), or by the file's name.
+
+One pass over the lines of each host; where one of the known beginnings stands, its parser reads on
+to the end of that print.
 """
 
-from collections.abc import Iterator
+from __future__ import annotations
 
-from whyhang.analyzer.facts import Record
+from collections.abc import Callable, Iterable, Iterator
+from typing import Generic, TypeAlias, TypeVar
+
+from whyhang.analyzer.facts import Fact, Record, Source, Who
 from whyhang.analyzer.reading import Document
 from whyhang.collectors import limits
 from whyhang.collectors.files import naming
-from whyhang.collectors.gpu import values
+from whyhang.collectors.files.marks import Marks
+from whyhang.collectors.logs.text.clock import time_of
+
+MAX_OWNED = 128 << 10
+"""Bytes of a file that may be read by the reader of its prints alone."""
 
 _ESCAPES = limits.compile(r"\x1b\[[0-9;]*+[A-Za-z]")
 _NAME = r"[A-Za-z][A-Za-z0-9]*(?:[-.][A-Za-z0-9]+)*"
@@ -47,21 +57,31 @@ class Line(Record):
 
     number: int
     text: str
+    file: str
 
     @property
     def words(self) -> str:
         """The text with single blanks, as patterns and quotes want it."""
         return " ".join(self.text.split())
 
+    @property
+    def source(self) -> Source:
+        """Where it stands."""
+        return Source(file=self.file, line=self.number)
 
-_END = Line(number=0, text="")
+
+_END = Line(number=0, text="", file="")
 
 
 class Lines:
-    """The lines of one host. ``for`` yields those that are left; one at which it breaks stays."""
+    """The lines of one host. ``for`` yields those that are left; one at which it breaks stays.
 
-    def __init__(self, host: str | None) -> None:
+    ``who`` is whose the file is.
+    """
+
+    def __init__(self, host: str | None, who: Who) -> None:
         self.host = host
+        self.who = who
         self._lines: list[Line] = []
         self._at = 0
 
@@ -100,7 +120,7 @@ class Lines:
     def time_above(self) -> float | None:
         """Read the time that tools print on a line above their table."""
         for line in reversed(self._lines[max(0, self._at - 3) : self._at]):
-            time = values.moment(line.text)
+            time = time_of(line.text, None)
             if time is not None:
                 return time
         return None
@@ -114,14 +134,15 @@ def by_host(document: Document, text: str) -> list[Lines]:
     prefixed = sum(_PREFIX.match(line) is not None for line in lines[:400]) > 2
     hosts: dict[str | None, Lines] = {}
     current = document.who.host
-    for number, line in enumerate(lines, 1):
-        prefix = _PREFIX.match(line) if prefixed else None
+    for number, whole in enumerate(lines, 1):
+        prefix = _PREFIX.match(whole) if prefixed else None
         if prefix is not None and prefix["host"].lower() not in _NO_HOST:
-            host, own = prefix["host"], line[prefix.end() :]
+            host, own = prefix["host"], whole[prefix.end() :]
         else:
-            current = (_host_named(lines, number) if line else None) or current
-            host, own = current, line
-        hosts.setdefault(host, Lines(host)).append(Line(number=number, text=own))
+            current = (_host_named(lines, number) if whole else None) or current
+            host, own = current, whole
+        line = Line(number=number, text=own, file=document.path)
+        hosts.setdefault(host, Lines(host, document.who)).append(line)
     return list(hosts.values())
 
 
@@ -144,3 +165,73 @@ def _host_named(lines: list[str], number: int) -> str | None:
 
 def _no_word(name: str) -> str | None:
     return None if name.lower() in _NO_HOST else name
+
+
+T = TypeVar("T")
+Parser: TypeAlias = Callable[[Lines], list[T]]
+"""Reads the print that begins with the next line; takes no line if none does."""
+
+
+class PrintReader(Generic[T]):
+    """Reads what a family of tools prints, alone or among other lines; a subclass for each.
+
+    ``marks``: one of these is in every such text. ``beside`` is how lines begin that may stand
+    between prints in a file of theirs alone, ``shared`` what other readers look for as well.
+    """
+
+    name: str
+    marks: Marks
+    max_bytes: int
+    beside: limits.Pattern[str]
+    shared: tuple[bytes, ...]
+
+    def parsers(self, data: bytes) -> Callable[[str], Iterable[Parser[T]]]:
+        """Return what gives the parsers of prints that may begin with a line of this text."""
+        raise NotImplementedError
+
+    def facts(self, document: Document, printed: Iterable[tuple[str | None, T]]) -> Iterator[Fact]:
+        """Yield what was printed as facts; each comes with the host that it is of."""
+        raise NotImplementedError
+
+    def sniff(self, document: Document) -> bool:
+        """Return whether it holds a mark of such a print."""
+        return bool(self.marks.within(document.head))
+
+    def owns(self, document: Document) -> bool:
+        """Return whether it is a short file that these tools alone wrote."""
+        data = document.head
+        if not 0 < document.size == len(data) <= MAX_OWNED:
+            return False
+        if any(mark in data for mark in self.shared):
+            return False
+        text, _ = limits.bounded(document, data.decode("utf-8", "replace"))
+        prints = [one for _, one in self._prints(document, data, text)]
+        return any(isinstance(one, list) for one in prints) and all(
+            isinstance(one, list) or self.beside.match(one.text.lstrip()) for one in prints
+        )
+
+    def read(self, document: Document) -> Iterator[Fact]:
+        """Yield what each print says."""
+        data = document.content(self.max_bytes)
+        text, gaps = limits.bounded(document, data.decode("utf-8", "replace"))
+        yield from gaps
+        prints = self._prints(document, data, text)
+        printed = ((host, each) for host, one in prints if isinstance(one, list) for each in one)
+        yield from self.facts(document, printed)
+
+    def _prints(
+        self, document: Document, data: bytes, text: str
+    ) -> Iterator[tuple[str | None, list[T] | Line]]:
+        """Yield what each print says, and each line between prints that is not empty."""
+        parsers = self.parsers(data)
+        for lines in by_host(document, text):
+            for line in lines:
+                if not line.text.strip():
+                    continue
+                for parse in parsers(line.text):
+                    printed = parse(lines)
+                    if lines.next is not line:
+                        yield lines.host, printed
+                        break
+                else:
+                    yield lines.host, line

@@ -1,0 +1,106 @@
+"""What somebody else tells of ranks: a person who looked at the job, or a table of processes."""
+
+from collections.abc import Iterator, Sequence
+
+from whyhang.analyzer.case import Case
+from whyhang.analyzer.facts import Account, Deed, ProcessState, ranks_in_words
+from whyhang.analyzer.findings.signature import INCOMPLETE, INDIRECT, Hit
+from whyhang.analyzer.queries.hits import members_of
+from whyhang.analyzer.rank_state.listed import odd_processes, odd_programs
+from whyhang.analyzer.report import cite
+
+MAX_QUOTES = 4
+LONGEST = 100  # characters of a sentence in a title
+
+ELSEWHERE = {Deed.ABSENT, Deed.ODD, Deed.LEFT, Deed.WORKS, Deed.AWAITED}
+"""What counts only of ranks whose numbers are given, and where nothing tells why."""
+
+SAYS_WHY = {Deed.RAN_OUT, Deed.IN_FILES, Deed.SPINS, Deed.OUT_OF_MEMORY}
+
+
+def reported(case: Case, *deeds: Deed) -> Iterator[Hit]:
+    """Yield one hit for what is written of ranks: the first of these deeds that is.
+
+    That ranks are somewhere else counts only where stacks do not show who it is; that they ended,
+    where they are not said to have run out of memory.
+    """
+    accounts = case.job.of(Account)
+    by_deed = {deed: [account for account in accounts if account.deed is deed] for deed in Deed}
+    waits = _ranks(by_deed[Deed.WAITS])
+    for deed in deeds:
+        ranks = _ranks(by_deed[deed])
+        most = {Deed.WORKS: len(waits), Deed.AWAITED: 1}.get(deed)  # others wait for them
+        crowd = most is not None and (ranks & waits or len(ranks) > most)
+        vague = deed in ELSEWHERE and (not ranks or crowd or any(by_deed[why] for why in SAYS_WHY))
+        ended = deed is Deed.ENDED
+        known = by_deed[Deed.OUT_OF_MEMORY] if ended else case.graph.lagging
+        if by_deed[deed] and not vague and not known:
+            yield _hit(case, ranks, by_deed[deed], waits - ranks if deed in ELSEWHERE else set())
+            return
+
+
+def _ranks(accounts: Sequence[Account]) -> set[int]:
+    return {account.who.rank for account in accounts if account.who.rank is not None}
+
+
+def _hit(case: Case, ranks: set[int], accounts: Sequence[Account], waits: set[int]) -> Hit:
+    members, unseen = members_of(case, sorted(ranks))
+    texts = {account.text: account for account in accounts}
+    return Hit(
+        members=members,
+        ranks=unseen,
+        affected=members_of(case, sorted(waits))[0],
+        evidence=tuple(
+            cite(account.source, text, account.who.rank)
+            for text, account in list(texts.items())[:MAX_QUOTES]
+        ),
+        fields={
+            "who": ranks_in_words(ranks) if ranks else "a rank",
+            "text": accounts[0].text[:LONGEST],
+        },
+        names_culprit=bool(ranks),
+    )
+
+
+def listed(case: Case, *states: str) -> Iterator[Hit]:
+    """Yield hits for the processes that ps shows in one of these states ("T", "Z", "D").
+
+    Ranks whose end or stack is known are left out: those tell more.
+    """
+    if case.graph.progress:
+        return
+    programs = [row for row in odd_programs(case.job) if row.state in states]
+    if programs and not any(member.processes for member in case.job.members):
+        pids = ", ".join(str(row.who.pid) for row in programs[:MAX_QUOTES])
+        more = f" and {len(programs) - MAX_QUOTES} more" if len(programs) > MAX_QUOTES else ""
+        yield Hit(
+            evidence=tuple(cite(row.source, row.quote) for row in programs[:MAX_QUOTES]),
+            strength=INDIRECT * INCOMPLETE,
+            fields=_fields(programs, f"process{'es' if len(programs) > 1 else ''} {pids}{more}"),
+            names_culprit=False,
+        )
+    odd = odd_processes(case.job).items()
+    rows = {rank: row for rank, row in odd if row.state in states and rank not in case.ends}
+    members, unseen = members_of(case, rows)
+    if rows and not any(case.member(number).dumps for number in members):
+        yield Hit(
+            members=members,
+            ranks=unseen,
+            affected=tuple(m.id for m in case.job.members if m.id not in members),
+            evidence=tuple(cite(row.source, row.quote, rank) for rank, row in rows.items()),
+            strength=INDIRECT,
+            fields=_fields(list(rows.values()), ranks_in_words(rows)),
+        )
+
+
+def _fields(rows: Sequence[ProcessState], who: str) -> dict[str, str]:
+    several = len(rows) > 1
+    return {
+        "who": who,
+        "is": "are" if several else "is",
+        "has": "have" if several else "has",
+        "does": "do" if several else "does",
+        "them": "them" if several else "it",
+        "pid": str(rows[0].who.pid),
+        "where": f", in {rows[0].wchan}" if rows[0].wchan else "",
+    }

@@ -1,0 +1,84 @@
+"""Logs that were read to their ends and tell of nothing wrong, or only of work that begins."""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from whyhang.analyzer.case import Case
+from whyhang.analyzer.facts import LastLine, replace
+from whyhang.analyzer.findings.signature import Hit
+from whyhang.analyzer.rank_state.log_ends import NO_LOGS, have_ended
+from whyhang.analyzer.report import cite
+
+MAX_QUOTES = 6
+LONGEST = 80  # characters of a last line in a title
+
+BARE_ERROR = re.compile(r"(?:^|[\s.])[A-Z]\w*(?:Error|Exception): ")
+"""An exception as the last line of a log, its traceback lost."""
+
+BAD_END = re.compile(
+    r"(?<!\b0 )(?<!\bno )(?<!without )(?<!squared )(?<!absolute )"
+    r"\b(?:errors?\b|ERR!|(?:fail(?:ed|ures?)|fatal|aborted|killed|hangs?|hung|stuck)\b)"
+    r"(?!\s*[:=]?\s*(?:(?:0|none|no|false)\b|\d*\.\d|\d+e-))",
+    re.IGNORECASE,
+)
+"""How compilers, test runners and shells end on a failure; not "0 failed" or "error: 0.03"."""
+
+Work = Literal["saving", "building", "downloading"]
+
+WORKS: dict[Work, re.Pattern[str]] = {
+    "saving": re.compile(
+        r"(?i)\b(?:saving|writing|dumping|begin\w* to save|start\w* (?:to save|saving))\b"
+        r"(?! \w+ (?:took|done)).{0,40}\b(?:checkpoint|state.?dict|optimizer|model|weights)"
+    ),
+    "building": re.compile(
+        r"\bUsing\s+\S+ as PyTorch extensions root\.{3}|\bBuilding extension module \w+\.{3}"
+        r"|\bCreating extension directory |\bEmitting ninja build file "
+        r"|\b(?:[Ww]aiting for|[Aa]cquiring|[Oo]btaining) (?:the )?(?:file )?lock\b"
+    ),
+    "downloading": re.compile(r"(?i)\b(?:downloading|fetching|uploading|cloning)\b (?!.*\b100 ?%)"),
+}
+"""Work that a program says it begins, and of which it prints an end."""
+
+DONE = re.compile(
+    r"(?i)\b(?:done|took|finish\w*|complete[d]?|saved|success\w*|skip\w*|last step)\b"
+)
+
+
+def quiet_logs(case: Case, ends: Sequence[LastLine] = ()) -> Iterator[Hit]:
+    """Yield one hit that blames nobody, if nothing is left open: no call, exception, bad end.
+
+    ``ends`` are the last lines that count: of all logs, if none are given.
+    """
+    job = case.job
+    ends = ends or [
+        end for end in job.of(LastLine) if end.ends_log and not end.source.file.endswith(NO_LOGS)
+    ]
+    inside = any(position.inside for position in case.graph.calls.positions.values())
+    raised_any = any(line.raised is not None for line in job.lines)
+    looked_at = any(member.dumps or member.processes for member in job.members)
+    last = [end.text for end in ends if " WARN " not in end.text]
+    bad = any(BARE_ERROR.search(text) or BAD_END.search(text) for text in last)
+    failed = any(row.signal or row.exitcode for row in job.exits)
+    if not ends or inside or raised_any or bad or looked_at or failed:
+        return
+    if any(track.kind == "nccl-coll" for track in job.tracks):
+        return
+    last_words = [cite(end.source, end.text, end.who.rank) for end in ends[:MAX_QUOTES]]
+    yield Hit(evidence=tuple(last_words), names_culprit=False)
+
+
+def at_work(case: Case, work: Work) -> list[LastLine]:
+    """Return the last lines of logs that say only that this work begins."""
+    ends = [end for end in case.job.of(LastLine) if end.ends_log]
+    return [end for end in ends if WORKS[work].search(end.text) and not DONE.search(end.text)]
+
+
+def ends_at_work(case: Case, work: Work) -> Iterator[Hit]:
+    """Yield one hit for logs that end where this work begins, and tell of nothing wrong."""
+    ends = at_work(case, work)
+    for hit in quiet_logs(case, ends) if ends and not have_ended(case.job) else ():
+        last = [cite(end.source, end.text, end.who.rank) for end in ends[:MAX_QUOTES]]
+        begun = WORKS[work].search(ends[0].text)
+        words = ends[0].text[begun.start() if begun else 0 :].strip()[:LONGEST]
+        yield replace(hit, evidence=tuple(last), fields={"text": words})

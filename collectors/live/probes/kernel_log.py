@@ -13,8 +13,7 @@ import time
 from collections.abc import Iterator
 
 from whyhang.analyzer.facts import Gap
-from whyhang.collectors.files.bundle import Entry
-from whyhang.collectors.live.probes.probe import Collected, File, Probe, Site
+from whyhang.collectors.live.probes.probe import Collected, Probe, Site
 from whyhang.collectors.live.programs import Command, run_all
 
 DEVICE = "/dev/kmsg"
@@ -72,9 +71,8 @@ def collect(site: Site, collected: Collected) -> None:
         and about.concerns(text, before=moment < since + BEFORE - SLACK)
     ][-MAX_LINES:]
     if kept:
-        entry = Entry(path="kernel.log", kind="kernel-log", host=site.hostname)
         data = "".join(f"{line}\n" for line in kept).encode()
-        collected.files.append(File(entry=entry, data=data))
+        collected.files.append(site.file("kernel.log", "kernel-log", data))
 
 
 class _About:

@@ -12,7 +12,7 @@ from pathlib import Path
 from whyhang.analyzer.facts import DriverSilence, Gap, Source, Who
 from whyhang.collectors.gpu.probe import NO_NVML
 from whyhang.collectors.live.probes.probe import Collected, Probe, Site
-from whyhang.collectors.live.programs import Command, Outcome, run_all
+from whyhang.collectors.live.programs import Command, Outcome, run, run_all
 
 LIMIT = 3.0
 """Seconds for one program; what sleeps in the kernel then is taken to hang."""
@@ -55,7 +55,7 @@ class _Asked:
     def at(self, look: int) -> bool:
         """Ask once; return whether it is worth asking again."""
         if self._has_nvml:
-            (outcome,) = run_all([_command(sys.executable, "-I", str(_PROBE))])
+            outcome = run(sys.executable, "-I", str(_PROBE), limit=LIMIT)
             self._has_nvml = outcome.code == 0 and outcome.output.startswith(b'{"nvml"')
             if self._has_nvml:
                 self._keep(f"gpus.look{look}.nvml.json", outcome, look)

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from whyhang.analyzer.facts import Gap
 from whyhang.collectors.live.probes.probe import Collected, Probe, Site
-from whyhang.collectors.live.programs import Command, run_all
+from whyhang.collectors.live.programs import run
 
 DEVICE = "/dev/kmsg"
 BEFORE = 120.0
@@ -154,7 +154,7 @@ def _parsed(record: bytes, offset: float) -> tuple[float, str] | None:
 def _journal(since: float) -> tuple[Rows | None, str]:
     arguments = ("journalctl", "-k", "-b", "--no-pager", "-o", "short-unix")
     from_then = f"--since=@{max(0, int(since))}"
-    (outcome,) = run_all([Command(arguments=(*arguments, from_then), limit=LIMIT)])
+    outcome = run(*arguments, from_then, limit=LIMIT)
     if outcome.timed_out:
         return None, f"journalctl did not come back within {LIMIT:g} s"
     rows = list(_journal_rows(outcome.output.decode("utf-8", "replace")))

@@ -14,7 +14,7 @@ from whyhang.analyzer.facts import Gap, Record
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import Member
 from whyhang.collectors.live.probes.probe import Collected, Probe, Site
-from whyhang.collectors.live.programs import Command, run_all
+from whyhang.collectors.live.programs import run
 from whyhang.collectors.live.sockets import Sockets
 
 PORT = 28028  # NCCL_RAS_CLIENT_PORT of src/ras/ras_internal.h, NCCL 2.24 and newer
@@ -77,7 +77,7 @@ def ask(place: Endpoint, pids: Iterable[int], limit: float = LIMIT) -> tuple[Ans
         "limit": limit,
     }
     arguments = (sys.executable, "-I", "-S", str(_CLIENT), json.dumps(task))
-    (outcome,) = run_all([Command(arguments=arguments, limit=limit + SPARE)])
+    outcome = run(*arguments, limit=limit + SPARE)
     answer, trouble = _read(outcome.output)
     if answer is None:
         late = f"no report came within {limit:g} s; a process may be silent"

@@ -15,21 +15,21 @@ RANKS = r"\d{1,5}(?:(?:\s*(?:,|&|and|-|,\s*and)\s*)\d{1,5}){0,64}"
 
 
 class Prose(Record):
-    """Reads one kind of sentences. One of ``words`` is in every text, in lower case, that has any.
+    """Reads one kind of sentences; ``facts`` yields what a text says.
 
-    ``facts`` yields what a text says.
+    If there are ``words``, one of them is in every text, in lower case, that holds such sentences.
     """
 
     name: str
-    words: tuple[bytes, ...]
     facts: Callable[[Document], Iterator[Fact]]
+    words: tuple[bytes, ...] = ()
 
     def sniff(self, document: Document) -> bool:
         """Return whether it is a short text that says something."""
         if document.size > LARGEST_BYTES or document.path.endswith(NO_PROSE):
             return False
-        low = document.head.lower()
-        if not any(word in low for word in self.words):
+        low = document.head.lower() if self.words else b""
+        if self.words and not any(word in low for word in self.words):
             return False
         try:
             return any(True for _ in self.facts(document))

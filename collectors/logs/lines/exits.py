@@ -30,6 +30,15 @@ _WHAT = (
 _EXIT_CODE = re.compile(r"exit(?:ed with)? (?:code|status):? *(?P<code>-?\d+)", re.IGNORECASE)
 _ACTOR = re.compile(r"\s*name: \w*Worker\w*?_(?P<node>\d+):(?P<local>\d+)\s*$")
 _EXITCODE_ROW = re.compile(r"\s*exitcode\s*: (?P<code>-?\d+) \(pid: (?P<pid>\d+)\)")
+_RANK_FIELD = r"(?<![a-z])(?P<local>local[ _-]?)?rank\W{0,4}(?P<rank>\d{1,6})\b"
+_ROW_RANK = re.compile(r"(?i)\W*" + _RANK_FIELD + r"\W*$")
+_FIELD_RANK = re.compile(
+    r"(?i)"
+    + _RANK_FIELD
+    + r"(?:[\W\d]|(?:local|pid|rank|host|with|an?|has|was|finish|end|exit|terminat|fail"
+    r"|process)(?:ed|ing)?\b){0,40}$"
+)
+_PID = re.compile(r"(?i)\bpid\W{1,3}(\d{1,7})\b")
 _SIGNAL = re.compile(r"^(?:exited on )?signal (?P<signal>\d+)\b")
 _KILLED_BY = re.compile(r"KILLED BY SIGNAL: (?P<signal>\d+)|EXIT (?:CODE|STATUS): (?P<code>\d+)")
 _TOLD_BELOW: dict[str, tuple[int, re.Pattern[str], int | None]] = {
@@ -53,6 +62,7 @@ class ExitReader(LineReader):
         self._rows: list[Exit] = []
         self._roots: list[Exit] = []
         self._tasks: set[Source] = set()  # where srun numbers tasks, which need not be ranks
+        self._killed: set[Source] = set()  # where MPICH and Intel MPI say so of a process
 
     def _add(self, line: FoundLine, who: Who, code: int, **more: object) -> Exit | None:
         """Note a process that ended; ``code`` is minus its signal's number, if one killed it."""
@@ -97,6 +107,30 @@ class ExitReader(LineReader):
         if root and added is not None:
             self._roots.append(added)
 
+    @wants(r"(?i)\bexit ?(?:code|status)\W{1,4}?(?P<code>-?\d{1,3})\b")
+    def on_fields(self, line: FoundLine, match: Match) -> None:
+        """Read rank and exit code that stand as fields in one line, or below each other.
+
+        So they do where a table has lost its form in a paste, and in other launchers' words.
+        """
+        before, after = line.text[: match.start()], line.text[match.end() :]
+        rank = _FIELD_RANK.search(before)
+        if rank is None and not before.strip():
+            rank = next(
+                (rank for text in line.preceding(3) if (rank := _ROW_RANK.match(text))), None
+            )
+        if rank is None or _EXITCODE_ROW.match(line.text) or not int(match["code"]):
+            return  # none, the table as torchrun prints it, or a clean end
+        texts = [after, *(below.text for _, below in line.following(3))]
+        pid = next((pid for text in texts if (pid := _PID.search(text))), None)
+        who = Who(
+            rank=None if rank["local"] else int(rank["rank"]),
+            trust=Trust.NONE if rank["local"] else Trust.CONTENT,
+            local_rank=int(rank["rank"]) if rank["local"] else None,
+            pid=int(pid[1]) if pid else None,
+        )
+        self._add(line, who, int(match["code"]))
+
     def _learn_place(self, rank: int, local: int) -> None:
         """Learn the map from local to global ranks from a row that has both."""
         if rank == local and rank > 0 and self._file.one_host is None:
@@ -127,6 +161,14 @@ class ExitReader(LineReader):
         """Note a process of which one line says all."""
         if code := _exit_code(match):
             self._add(line, _named_by(match), code, ends_all="failed (exitcode" in line.text)
+
+    @wants(
+        r"Sending process (?P<pid>\d+) closing signal (?P<signal>SIG[A-Z0-9]+)",
+        r"Terminating process (?P<pid>\d+) via signal (?P<signal>SIG[A-Z0-9]+)",
+    )
+    def on_ended_by_launcher(self, line: FoundLine, match: Match) -> None:
+        """Note a process that was alive when its launcher ended it."""
+        self._add(line, _named_by(match), _exit_code(match))
 
     @wants(r"Child process with PID (?P<pid>\d+) terminated with code (?P<code>-?\d+)")
     def on_child_of_rank(self, line: FoundLine, match: Match) -> None:
@@ -191,6 +233,8 @@ class ExitReader(LineReader):
                 code = _exit_code(end)
         if code is not None:
             self._add(line, _named_by(match), code)
+        if ending is _KILLED_BY and code == -signal.SIGKILL:
+            self._killed.add(line.source)  # Intel MPI kills all others, with a box for each
 
     @wants(r"\bKill(?:ed)? process (?P<pid>\d+) \(")
     def on_kernel(self, line: FoundLine, match: Match) -> None:
@@ -222,7 +266,8 @@ class ExitReader(LineReader):
         """Yield each process that ended once, and whom the launcher takes for the root cause."""
         for row in self._distinct():
             who = self._rank_of(row)
-            yield replace(row, who=who)
+            others = len(self._killed) > 1 and row.source in self._killed
+            yield replace(row, who=who, killed_with_others=others)
             if who.pid is not None and who.rank is not None and who.trust > Trust.INFERRED:
                 process = Who(pid=who.pid, host=who.host)
                 yield ProcessRank(rank=who.rank, who=process, source=row.source)

@@ -150,7 +150,7 @@ that do not exist, one with a smaller one goes on too early.
         "others; they wait for different numbers of ranks."
     ),
     confidence="strong",
-    remedies=("Look at {where}: where does the world size come from, and why does it differ?",),
+    remedies=("{look}: where does the world size come from, and why does it differ?",),
     next_steps=("grep -rn 'world_size' .  # in the training code and its configuration",),
 )
 
@@ -172,7 +172,7 @@ setting of the last run, nodes that were not started.
     ),
     confidence="strong",
     remedies=(
-        "Look at {where}: where does the world size come from?",
+        "{look}: where does the world size come from?",
         "If the size is right, start {who}.",
     ),
     next_steps=("pgrep -af python  # on every host: how many ranks were started?",),

@@ -244,7 +244,13 @@ def _when(lines: list[LogLine]) -> float:
 
 
 def _all_raised(case: Case, lines: list[LogLine]) -> bool:
-    """Return whether all processes that a place in a group names raised, and they are several."""
+    """Return whether all processes that a place in a group names raised, and they are several.
+
+    Without such places and a launcher's table: whether it was raised as often as there are ranks.
+    """
+    nameless = not any(line.who.rank is not None or line.who.label for line in lines)
+    if nameless and not case.job.exits and (case.job.world_size or 0) > 1:
+        return sum(line.count for line in lines) >= (case.job.world_size or 0)
     speak = [fact.who for fact in case.job.of(Speaker)] + [line.who for line in case.job.lines]
     places = {who.label for who in speak if GROUP_RANK.match(who.label or "")}
     return len(places) > 1 and places == {line.who.label for line in lines}

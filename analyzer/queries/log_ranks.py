@@ -10,6 +10,7 @@ from whyhang.analyzer.facts import MAX_RANKS, GpuAddress, LogLine, OwnAddress, T
 from whyhang.analyzer.queries.failures import CRASHES
 
 MAX_DIGITS = 9
+MOST_GPUS = 16  # of a host
 _ADDRESS = re.compile(r"([0-9a-f]{4}):([0-9a-f]{2}):([0-9a-f]{2})(?:\.\d)?$", re.IGNORECASE)
 
 
@@ -46,6 +47,21 @@ def using_gpu(case: Case, line: LogLine) -> tuple[Who, ...]:
     )
 
 
+def on_device(case: Case, line: LogLine) -> Who | None:
+    """Return the rank on the GPU that a line numbers, where nothing else tells who speaks.
+
+    Launchers give local rank n the n-th GPU. The first may be the only one that a process sees;
+    the number of any other is a rank where the job fits one host.
+    """
+    device = line.fields.get("device", "0")
+    who, hosts = line.who, {member.host for member in case.job.members}
+    known = (who.rank, who.local_rank, who.pid, who.label) != (None,) * 4
+    if known or not is_number(device) or not int(device) or len(hosts) > 1:
+        return None
+    fits = int(device) < (case.job.world_size or MOST_GPUS) <= MOST_GPUS
+    return Who(rank=int(device), trust=Trust.INFERRED) if fits else None
+
+
 def whose_end(case: Case, lines: Iterable[LogLine]) -> list[Who]:
     """Return the ranks whose end these lines report: one, those that crashed, or some killed ones.
 
@@ -74,7 +90,10 @@ def whose_end(case: Case, lines: Iterable[LogLine]) -> list[Who]:
 
 
 def peers_of(case: Case, lines: Sequence[LogLine]) -> list[Who]:
-    """Return the rank with which the calls were in which these lines were raised, if it is one."""
+    """Return the rank with which the calls were in which these lines were raised, if it is one.
+
+    Of two ranks it is the other one.
+    """
     speakers = {(line.source.file, line.who.rank) for line in lines}
     peers = {
         call.peer
@@ -82,6 +101,9 @@ def peers_of(case: Case, lines: Sequence[LogLine]) -> list[Who]:
         if track.kind == "stack" and (track.source.file, track.who.rank) in speakers
         for call in track.calls
     }
+    own = {rank for _, rank in speakers}
+    if case.job.world_size == 2 and len(own) == 1 and None not in own:
+        peers = {0, 1} - own
     peers = peers - {None} or _at_addresses(case, lines)
     return [Who(rank=peer) for peer in peers if peer is not None and len(peers) == 1]
 

@@ -21,7 +21,7 @@ LARGEST_BYTES = 64 << 10
 LONGEST_LINE = 1500
 MOST = 64  # accounts of one text
 
-_LIST = r"\d{1,5}(?:(?:\s*(?:,|&|and|-|,\s*and)\s*)\d{1,5}){0,64}"
+_LIST = r"\d{1,5}(?:(?:\s*(?:,|/|&|and|-|,\s*and)\s*)\d{1,5}){0,64}"
 _RANKS = (
     r"(?:process(?:es)? with (?:the )?(?:global )?ranks?(?: of)? "
     r"|(?<![\w.-])(?:(?:global|local|world) )?(?:ranks?(?:=\[?|[-# ]?)"
@@ -42,7 +42,7 @@ _COME = (
     r"(?:join|enter|reach|arriv|call|print|post|start|submit|pass|participat|com(?:e|ing)\b|came"
     r"|show|beg[aiu]n|g[eo]t (?:to|past|there)|log\b|logged|launch|issu|hit\b|finish|complet|return"
     r"|respond|answer|report|reply|repli|appear|output|produc|ma[dk]e|exist|there\b|send|execut"
-    r"|run\b|broadcast|regist|take part)"
+    r"|run\b|broadcast|regist|take part|schedul|enqueu|creat)"
 )
 _NOT = (
     r"(?:(?:ha[sd]|have|did|do(?:es)?|is|are|was|were|could|can)(?:n.t| ?not| never)"

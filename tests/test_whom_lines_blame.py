@@ -60,3 +60,28 @@ def test_the_other_one_of_two() -> None:
     lost = "[rank1]: RuntimeError: [gloo/pair.cc:534] Connection closed by peer [10.1.0.2]:4711\n"
 
     assert first(world + lost).culprit_ranks == (0,)
+
+
+NO_ID = (
+    "{label}RuntimeError: [{number}] is setting up NCCL communicator and retrieving ncclUniqueId "
+    "from [0] via c10d key-value store by key '{key}', but store->get('{key}') got error: Socket "
+    "Timeout\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("waiting", "ranks"),
+    [
+        (["", 2, "0"], (0,)),
+        (["[rank9]: ", 1, "0"], None),  # it is numbered within a smaller group
+        (["", 1, "0:1"], None),  # a send to one other rank
+    ],
+    ids=["default group", "smaller group", "pair"],
+)
+def test_whose_nccl_id_never_came(waiting: list[object], ranks: tuple[int, ...] | None) -> None:
+    """The first rank of a group publishes it, which mostly is the group of all ranks."""
+    label, number, key = waiting
+    line = NO_ID.format(label=label, number=number, key=key)
+
+    assert first(line).culprit_ranks == ranks
+    assert first(line * 2).culprit_ranks is None  # two groups have a member of that number

@@ -103,7 +103,7 @@ def peers_of(case: Case, lines: Sequence[LogLine]) -> list[Who]:
     }
     own = {rank for _, rank in speakers}
     if case.job.world_size == 2 and len(own) == 1 and None not in own:
-        peers = {0, 1} - own
+        peers = {rank for rank in (0, 1) if rank not in own}
     peers = peers - {None} or _at_addresses(case, lines)
     return [Who(rank=peer) for peer in peers if peer is not None and len(peers) == 1]
 
@@ -161,8 +161,17 @@ def all_came(lines: Iterable[LogLine]) -> bool:
 
 
 def names_root(lines: Iterable[LogLine]) -> bool:
-    """Return whether several ranks failed at one target, and none of them was rank 0 itself."""
+    """Return whether several ranks failed at one target, and none of them was rank 0 itself.
+
+    Where lines tell the number of the speaker within its group (``member``), one is enough: unless
+    it is not its rank, or two have the same, the group is that of all ranks, or begins with rank 0.
+    """
     lines = tuple(lines)
+    numbers = [line.fields["member"] for line in lines if "member" in line.fields]
+    if numbers:
+        own = all(line.who.rank is None or str(line.who.rank) in numbers for line in lines)
+        alone = len(set(numbers)) == sum(line.count for line in lines)
+        return own and alone and "0" not in numbers
     targets = {(line.fields.get("peer"), line.fields.get("port")) for line in lines}
     speakers = {(line.who.rank, line.who.host, line.who.pid) for line in lines}
     is_root = any(line.who.rank == 0 for line in lines)

@@ -164,9 +164,15 @@ def has_ranks(case: Case) -> bool:
     ):
         return True
     named = any((member.rank or 0) > 0 for member in job.members)
-    ended = any((exit_.who.rank or 0) > 0 for exit_ in job.exits)
+    ended = any((exit_.who.rank or 0) > 0 for exit_ in job.exits) or len(_children(case)) > 1
     named = named or any(_names_a_rank(line) for line in job.lines)
     return (job.world_size or 0) > 1 or len(job.members) > 1 or bool(job.tracks) or named or ended
+
+
+def _children(case: Case) -> set[int]:
+    """Return the processes that a launcher saw fail or ended, if it ended any."""
+    pids = {row.who.pid: row.signal for row in case.job.exits if row.who.pid is not None}
+    return set(pids) if signal.SIGTERM in pids.values() else set()
 
 
 def _name(who: Who) -> tuple[object, ...] | None:
@@ -244,13 +250,12 @@ def _when(lines: list[LogLine]) -> float:
 
 
 def _all_raised(case: Case, lines: list[LogLine]) -> bool:
-    """Return whether all processes that a place in a group names raised, and they are several.
+    """Return whether several processes raised, and they are all.
 
-    Without such places and a launcher's table: whether it was raised as often as there are ranks.
+    As many as the job has ranks, or all of those that a place in a group names.
     """
-    nameless = not any(line.who.rank is not None or line.who.label for line in lines)
-    if nameless and not case.job.exits and (case.job.world_size or 0) > 1:
-        return sum(line.count for line in lines) >= (case.job.world_size or 0)
+    if 1 < (case.job.world_size or 0) <= sum(line.count for line in lines):
+        return True
     speak = [fact.who for fact in case.job.of(Speaker)] + [line.who for line in case.job.lines]
     places = {who.label for who in speak if GROUP_RANK.match(who.label or "")}
     return len(places) > 1 and places == {line.who.label for line in lines}

@@ -74,6 +74,7 @@ def whose_end(case: Case, lines: Iterable[LogLine]) -> list[Who]:
         for exit_ in case.job.exits
         if exit_.who.rank is not None and (exit_.source.file, exit_.source.line) in places
     }
+    ended = {rank: exit_ for rank, exit_ in ended.items() if not exit_.killed_with_others} or ended
     if not ended:
         killed = [
             row.who
@@ -86,6 +87,7 @@ def whose_end(case: Case, lines: Iterable[LogLine]) -> list[Who]:
     ranks_of_job = case.job.world_size or max(ended, default=0) + 1  # at least
     some_killed = signals == {signal.SIGKILL} and len(ended) < ranks_of_job
     known = len(ended) == 1 or signals <= CRASHES or some_killed
+    known = known and not any(exit_.killed_with_others for exit_ in ended.values())
     return [exit_.who for exit_ in ended.values()] if known else []
 
 

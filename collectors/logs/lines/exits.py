@@ -51,6 +51,7 @@ class ExitReader(LineReader):
         self._rows: list[Exit] = []
         self._roots: list[Exit] = []
         self._tasks: set[Source] = set()  # where srun numbers tasks, which need not be ranks
+        self._killed: set[Source] = set()  # where MPICH and Intel MPI say so of a process
 
     def _add(self, line: FoundLine, who: Who, code: int, **more: object) -> Exit | None:
         """Note a process that ended; ``code`` is minus its signal's number, if one killed it."""
@@ -150,6 +151,14 @@ class ExitReader(LineReader):
         if code := _exit_code(match):
             self._add(line, _named_by(match), code, ends_all="failed (exitcode" in line.text)
 
+    @wants(
+        r"Sending process (?P<pid>\d+) closing signal (?P<signal>SIG[A-Z0-9]+)",
+        r"Terminating process (?P<pid>\d+) via signal (?P<signal>SIG[A-Z0-9]+)",
+    )
+    def on_ended_by_launcher(self, line: FoundLine, match: Match) -> None:
+        """Note a process that was alive when its launcher ended it."""
+        self._add(line, _named_by(match), _exit_code(match))
+
     @wants(r"Child process with PID (?P<pid>\d+) terminated with code (?P<code>-?\d+)")
     def on_child_of_rank(self, line: FoundLine, match: Match) -> None:
         """Note a process that Lightning saw fail."""
@@ -234,12 +243,17 @@ class ExitReader(LineReader):
 
     @wants(r"=\s+(?:RANK (?P<rank>\d+) )?PID (?P<pid>\d+) RUNNING AT (?P<host>\S+)")
     def on_hydra(self, line: FoundLine, match: Match) -> None:
-        """Note a process in the box that MPICH and Intel MPI print."""
+        """Note a process in the box that MPICH and Intel MPI print.
+
+        Intel MPI kills all others, and prints a box for each of them as well.
+        """
         code = 1
         for _, after in line.following(3):
             if end := _KILLED_BY.search(after.text):
                 code = -int(end[1]) if end[1] else int(end[2])
         self._add(line, _named_by(match), code)
+        if code == -signal.SIGKILL:
+            self._killed.add(line.source)
 
     @wants(r"\bKill(?:ed)? process (?P<pid>\d+) \(")
     def on_kernel(self, line: FoundLine, match: Match) -> None:
@@ -271,7 +285,8 @@ class ExitReader(LineReader):
         """Yield each process that ended once, and whom the launcher takes for the root cause."""
         for row in self._distinct():
             who = self._rank_of(row)
-            yield replace(row, who=who)
+            others = len(self._killed) > 1 and row.source in self._killed
+            yield replace(row, who=who, killed_with_others=others)
             if who.pid is not None and who.rank is not None and who.trust > Trust.INFERRED:
                 process = Who(pid=who.pid, host=who.host)
                 yield ProcessRank(rank=who.rank, who=process, source=row.source)

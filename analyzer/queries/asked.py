@@ -23,9 +23,9 @@ from whyhang.analyzer.queries.log import Log
 
 NAMES = (
     "absent all_in_one_call connections_not_made cut_off different_operations ends_at_work "
-    "faulty_gpus file_locks groups_crossed lagging listed log_ends nccl_failed_in ports_down "
-    "printed_values_differ raised ras_reported recorded reported resolves_differently scheduled "
-    "settings_differ step_times_differ stragglers stuck_in_setup"
+    "failed faulty_gpus file_locks groups_crossed lagging listed log_ends nccl_failed_in "
+    "ports_down printed_values_differ raised ras_reported recorded reported scheduled "
+    "resolves_differently settings_differ step_times_differ stragglers stuck_in_setup"
 )
 QUERIES: dict[str, Callable[..., Iterable[Hit]]] = {
     name: getattr(queries, name) for name in NAMES.split()

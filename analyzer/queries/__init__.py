@@ -15,6 +15,7 @@ Queries that answer with hits:
 - ``resolves_differently``: the master's name leads elsewhere for some ranks
 - ``ports_down``: network ports that are down; ``scheduled``: what the scheduler shows of the job
 - ``raised``: the exception that ended a rank, the program or a thread
+- ``failed``: what failed in words that no signature knows, by its object
 - ``settings_differ``: versions and settings that must be the same on all ranks
 - ``printed_values_differ``: a line that all ranks print, with another value on one of them
 - ``step_times_differ``: few ranks need long for a part of each step, by the times that all print
@@ -109,6 +110,7 @@ from whyhang.analyzer.queries.cluster import (
     scheduled_hit,
 )
 from whyhang.analyzer.queries.failures import (
+    failed,
     failures,
     first_failures,
     has_no_ranks_to_blame,

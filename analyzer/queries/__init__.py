@@ -209,7 +209,5 @@ from whyhang.analyzer.rank_state.motion import Moved
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.report import cite
 from whyhang.analyzer.stacks import WaitKind
-from whyhang.analyzer.wording.calls import call_of
-from whyhang.analyzer.wording.describe import duration, location_of
-from whyhang.analyzer.wording.evidence import beat_of, evidence_of
+from whyhang.analyzer.wording.describe import beat_of, call_of, duration, evidence_of, location_of
 from whyhang.analyzer.wording.title_fields import subject_fields

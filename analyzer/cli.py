@@ -141,7 +141,7 @@ class _Version(argparse.Action):
 
 
 def parser(*named: str) -> argparse.ArgumentParser:
-    """Make the parser of all commands, with the options of those that are named."""
+    """Make the parser of the named commands, with their options; of all, where none is named."""
     whole = _Parser(
         prog="whyhang",
         description=DESCRIPTION,
@@ -152,10 +152,10 @@ def parser(*named: str) -> argparse.ArgumentParser:
         "--version", action=_Version, nargs=0, help="show the version, and those of what it uses"
     )
     commands = whole.add_subparsers(metavar="COMMAND", required=True)
-    for name, sentence in COMMANDS.items():
+    for name in [each for each in COMMANDS if each in named] or COMMANDS:
         sub = commands.add_parser(
             name,
-            help=sentence.rstrip("."),
+            help=COMMANDS[name].rstrip("."),
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         if name in named:

@@ -31,6 +31,13 @@ def first(text: str, name: str = "issue.md") -> Finding | None:
         ("The rank0 process on N1 finishes before N3 and leaves it hanging.\n", (0,)),
         ("- `Rank 0`: `Ranks 2 failed to pass the barrier`\n", (2,)),
         ("Ranks 0 and 4 stopped at work 77 while ranks 1, 2 and 3 hung in a broadcast.\n", (0, 4)),
+        ("rank1 was still JIT-compiling a kernel while rank0 sat in the all-reduce.\n", (1,)),
+        ("The save is for the first alone, so **only rank 0 entered that barrier**.\n", (0,)),
+        ("The other processes were waiting for rank-0 forward, which saved its shards.\n", (0,)),
+        ("There is no output from rank 5 after step 40; the job stands.\n", (5,)),
+        ("After an hour rank 3 went silent and the job stalled.\n", (3,)),
+        ("Rank 2 is the straggler here.\n", (2,)),
+        ("GPU 2 never reaches the barrier.\n", (2,)),
     ],
     ids=[
         "never",
@@ -42,6 +49,13 @@ def first(text: str, name: str = "issue.md") -> Finding | None:
         "ends first",
         "failed to",
         "stopped",
+        "worked",
+        "only",
+        "awaited",
+        "no output",
+        "silent",
+        "straggler",
+        "gpu",
     ],
 )
 def test_who_is_elsewhere(text: str, ranks: tuple[int, ...]) -> None:
@@ -52,9 +66,17 @@ def test_who_is_elsewhere(text: str, ranks: tuple[int, ...]) -> None:
     assert (finding.signature, finding.culprit_ranks) == ("said-to-be-elsewhere", ranks)
 
 
-def test_who_died() -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        "After an hour rank 12 segfaulted and everything stood still.\n",
+        "Then `Worker rank=[12] died unexpectedly`, and nothing answers.\n",
+        "Rank 12 raised an IndexError in its collate function; the others hang.\n",
+    ],
+)
+def test_who_died(text: str) -> None:
     """A rank that crashed, by what is written, ended."""
-    finding = first("After an hour rank 12 segfaulted and everything stood still.\n")
+    finding = first(text)
 
     assert finding is not None
     assert (finding.category, finding.culprit_ranks) == ("rank-died", (12,))
@@ -71,8 +93,29 @@ def test_who_died() -> None:
         ("Rank 0 is writing the checkpoint.\n", "issue.md"),
         ("Ranks 0 and 1 are waiting in the same place.\n", "issue.md"),
         ("The rank 1 update has never converged for this matrix.\n", "issue.md"),
+        ("Rank 0 raised a timeout error after half an hour.\n", "issue.md"),
+        ("Rank 0 failed because the connection was closed by its peer.\n", "issue.md"),
+        ("rank 1 waits for rank 0, and rank 0 waits for rank 1.\n", "issue.md"),
+        ("Ranks 0 and 1 waited for rank 2 and rank 3, respectively.\n", "issue.md"),
+        ("Only rank 0 prints the loss.\n", "issue.md"),
+        ("GPU 0 is running at 100 percent.\n", "issue.md"),
     ],
-    ids=["if", "a rule", "code", "a time", "a label", "one works", "all wait", "of a matrix"],
+    ids=[
+        "if",
+        "a rule",
+        "code",
+        "a time",
+        "a label",
+        "one works",
+        "all wait",
+        "of a matrix",
+        "timed out",
+        "lost a peer",
+        "each other",
+        "two pairs",
+        "prints",
+        "a busy GPU",
+    ],
 )
 def test_words_that_name_nobody(text: str, name: str) -> None:
     """What may be, what a program says or is, what all do."""

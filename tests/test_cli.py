@@ -115,6 +115,16 @@ def test_help_imports_nothing_heavy() -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+def test_a_diagnosis_imports_nothing_that_it_may_not_need() -> None:
+    """Jinja is for a page alone; Ray takes a second and 100 MB, though its planner is there."""
+    code = (
+        "import sys, whyhang.analyzer.cli; from whyhang.analyzer.commands import diagnose, hosts; "
+        "print([m for m in ('jinja2', 'ray', 'torch') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
 def test_a_full_disk_keeps_no_report_from_standard_output(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -157,6 +167,7 @@ def test_folders_above_a_report_are_made_and_a_place_for_none_is_refused_before_
             assert said.out == ""
 
 
+@pytest.mark.live
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
 @pytest.mark.parametrize(("end", "code"), [("> /dev/full", 1), (">&-", 0)])
 def test_output_that_goes_nowhere_is_no_traceback(tmp_path: Path, end: str, code: int) -> None:
@@ -243,6 +254,7 @@ def test_ctrl_c_while_it_is_starting(
     assert capsys.readouterr().err.startswith("whyhang: interrupted")
 
 
+@pytest.mark.live
 @pytest.mark.parametrize(("number", "code"), [("SIGINT", 130), ("SIGTERM", 0)])
 def test_a_signal_that_comes_in_a_destructor_is_not_lost(number: str, code: int) -> None:
     """Python drops what is raised there, as it did with Ctrl-C while patterns were compiled."""
@@ -275,6 +287,7 @@ sys.exit(entry.run())
     assert "ignored" not in done.stderr
 
 
+@pytest.mark.live
 def test_a_watch_ends_at_a_ctrl_c_that_a_library_has_swallowed(tmp_path: Path) -> None:
     """Wherever it was lost, it counts before the next look."""
     program = """

@@ -64,37 +64,41 @@ def filled_in(command: str, places: dict[str, str]) -> list[str]:
     return [places.get(word.partition("...")[0], word) for word in words]
 
 
-@pytest.fixture
-def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """Make a folder to work in, and say what the words in capitals stand for."""
-    recorded = scenario.samples()
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setenv("TORCH_FR_DUMP_TEMP_FILE", str(tmp_path / "dumps" / "rank_"))
-    (tmp_path / "dumps").mkdir()
-    bundle = recorded["fr-other-shape"].bundle
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Say what the words in capitals stand for; all calls read one recording, its dumps unpacked.
+
+    ``DUMPS`` is where torch would have written them.
+    """
+    folder = tmp_path_factory.mktemp("recorded")
+    bundle = scenario.samples()["fr-other-shape"].bundle
     with tarfile.open(fileobj=io.BytesIO(zstandard.decompress(bundle.read_bytes()))) as archive:
         for member in archive.getmembers():
             content = archive.extractfile(member)
             if content and "trace_rank_" in member.name:
                 rank = member.name.rpartition("_")[2]
-                (tmp_path / "dumps" / f"rank_{rank}").write_bytes(content.read())
-    report = tmp_path / "before.json"
+                (folder / f"rank_{rank}").write_bytes(content.read())
+    report = folder / "before.json"
     assert main([str(bundle), "-o", str(report), "--format", "json"]) == 0
     card = next((ROOT / "signatures").glob("*.toml"))
     return {
-        "LOGDIR": str(bundle),
-        "DIR": str(bundle),
-        "BUNDLE": str(bundle),
-        "TARGET": str(bundle),
-        "PATH": str(bundle),
-        "REPORT.json": str(report),
-        "A": str(report),
-        "B": str(report),
+        **dict.fromkeys(("LOGDIR", "DIR", "BUNDLE", "TARGET", "PATH"), str(bundle)),
+        **dict.fromkeys(("REPORT.json", "A", "B"), str(report)),
+        **dict.fromkeys(("FILE", "signatures/*.toml"), str(card)),
         "NAME": "all-completed",
-        "FILE": str(card),
-        "signatures/*.toml": str(card),
+        "DUMPS": str(folder / "rank_"),
     }
+
+
+@pytest.fixture
+def places(
+    recorded: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> dict[str, str]:
+    """Make a folder to work in, with no configuration but what a call finds there."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("TORCH_FR_DUMP_TEMP_FILE", recorded["DUMPS"])
+    return recorded
 
 
 OFFLINE = [
@@ -107,8 +111,6 @@ def test_a_command_of_the_docs_runs(
     command: str, places: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It is typed in as it stands, with a recording for the words in capitals."""
-    capsys.readouterr()
-
     arguments = filled_in(command, places)
 
     assert main(arguments) == (3 if "--exit-code" in arguments else 0), capsys.readouterr().err

@@ -202,6 +202,7 @@ def test_a_host_is_run_on_with_words_that_its_shell_does_not_take_apart() -> Non
     assert Host(name="n", argv=("ssh", "n"), quoted=True).command(words)[-1] == "'a b'"
 
 
+@pytest.mark.live
 def test_what_is_sent_to_a_host_runs_there_by_itself(tmp_path: Path) -> None:
     """In a Python that has none of the packages, from a folder that vanishes with it."""
     program = payload.self_contained(payload.here())

@@ -6,8 +6,6 @@ import base64
 import hashlib
 import json
 import re
-import subprocess
-import sys
 from html.parser import HTMLParser
 from typing import Any
 
@@ -261,14 +259,3 @@ def test_of_more_ranks_than_cells_those_that_tell_are_shown() -> None:
     data = Page(render(msgspec.structs.replace(report(), ranks=rows))).data
     assert (data["count"], len(data["ranks"]["rank"])) == (30_000, 20_000)
     assert data["ranks"]["rank"][-1] == 29_999
-
-
-def test_jinja_is_loaded_for_a_page_alone() -> None:
-    script = (
-        "import sys, whyhang.analyzer.cli, whyhang.analyzer.commands.diagnose;"
-        "print('jinja2' in sys.modules)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == "False"

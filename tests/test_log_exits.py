@@ -182,3 +182,49 @@ def test_the_job_stands_in_commands_of_slurm(files: dict[str, str], job: str) ->
     steps = diagnosed_files(files).findings[0].next_steps
 
     assert any(step.startswith(f"sacct -j {job} ") for step in steps), steps
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        (
+            "rank3 (local rank: 3)exitcode: -9 (pid: 4711)error file: <N/A>\n"
+            "traceback : signal 9 (SIGKILL) received by PID 4711\n"
+        ),
+        "local_rank: 3\nexitcode: -9\ntraceback: Signal 9 (SIGKILL) received by PID 4711\n",
+    ],
+    ids=["one line", "two lines"],
+)
+def test_a_table_that_lost_its_form(text: str) -> None:
+    """Rank and exit code as they come out of a paste: glued together, or without the rest."""
+    (finding, *_) = diagnosed_files({"launcher.log": text}).findings
+
+    assert (finding.category, finding.culprit_ranks) == ("rank-oom-killed", (3,))
+
+
+@pytest.mark.parametrize("text", ["rank 0 sees exit code 1 of rank 3\n", "rank: 0\nexit code: 0\n"])
+def test_an_exit_code_of_another(text: str) -> None:
+    """A clean end, and a rank that tells the end of another one."""
+    assert not any(f.culprit_ranks for f in diagnosed_files({"launcher.log": text}).findings)
+
+
+@pytest.mark.parametrize(("minute", "named"), [("25", (1, 2)), ("20", None)])
+def test_who_was_ended_long_after_the_others_gave_up(
+    minute: str, named: tuple[int, ...] | None
+) -> None:
+    """Two of four gave up; the launcher ended the two others minutes later, or at once."""
+    watchdog = (
+        "[rank{0}]:[E1121 02:20:34.306947846 ProcessGroupNCCL.cpp:2119] [PG ID 0 PG GUID "
+        "0(default_pg) Rank {0}] Process group watchdog thread terminated with exception: "
+        "[Rank {0}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=40, "
+        "OpType=ALLREDUCE, NumelIn=8, NumelOut=8, Timeout(ms)=600000) ran for 600001 "
+        "milliseconds before timing out.\n"
+    )
+    rows = "".join(
+        ROW.format(number=rank, host=1, rank=rank, local=rank, code=code, pid=700 + rank, name="")
+        for rank, code in ((0, -6), (1, -15), (2, -15), (3, -6))
+    ).replace("02:29:34", f"02:{minute}:36")
+    found = diagnosed_files({"job.log": watchdog.format(0) + watchdog.format(3) + rows}).findings
+
+    assert found[0].category == "missing-rank-in-collective"
+    assert found[0].culprit_ranks == named

@@ -74,6 +74,7 @@ def test_contributing_names_files_and_folders_that_are_there() -> None:
         assert [name for name in named if name not in table] == []
 
 
+@pytest.mark.live
 def test_a_zipped_package_has_its_signatures(tmp_path: Path) -> None:
     """Signatures, in modules and in TOML, and frames are found where the package is no folder."""
     package = tmp_path / "room" / "whyhang"
@@ -107,6 +108,7 @@ sys.exit(main([sys.argv[1], "--format", "json"]))
 """
 
 
+@pytest.mark.live
 def test_what_not_every_machine_has_is_not_needed(tmp_path: Path) -> None:
     """There is no wheel of Hyperscan for musl, and a host of another Python is sent none."""
     (tmp_path / "rank0.log").write_text("[rank0]: torch.OutOfMemoryError: CUDA out of memory.\n")

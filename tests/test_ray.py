@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import msgspec
 import pytest
 
@@ -79,12 +76,6 @@ def test_a_cluster_without_workers_is_said_to_have_none() -> None:
     """With what else to try."""
     with pytest.raises(TargetError, match="no actors"):
         ray.plan(State(nodes=NODES, actors=(CONTROLLER,)), CHANNEL)
-
-
-def test_ray_is_not_loaded_by_whyhang_itself() -> None:
-    """Its planner is, with the other commands; Ray takes a second and 100 MB."""
-    code = "import sys, whyhang.analyzer.commands.hosts; sys.exit('ray' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
 @pytest.mark.parametrize(("variable", "rank"), [("rank", 3), ("world_rank", 3), ("seed", None)])

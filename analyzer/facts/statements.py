@@ -65,6 +65,7 @@ class Deed(enum.Enum):
     LEFT = "left"  # went away, or skipped something
     ENDED = "ended"  # crashed, or was killed
     ODD = "odd"  # all others do what it does not
+    AWAITED = "awaited"  # others wait for it
     WAITS = "waits"
     WORKS = "works"  # at something of its own
     RAN_OUT = "ran out"  # of data, and left the loop

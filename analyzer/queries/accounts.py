@@ -12,7 +12,7 @@ from whyhang.analyzer.report import cite
 MAX_QUOTES = 4
 LONGEST = 100  # characters of a sentence in a title
 
-ELSEWHERE = {Deed.ABSENT, Deed.ODD, Deed.LEFT, Deed.WORKS}
+ELSEWHERE = {Deed.ABSENT, Deed.ODD, Deed.LEFT, Deed.WORKS, Deed.AWAITED}
 """What counts only of ranks whose numbers are given, and where nothing tells why."""
 
 SAYS_WHY = {Deed.RAN_OUT, Deed.IN_FILES, Deed.SPINS, Deed.OUT_OF_MEMORY}
@@ -29,7 +29,8 @@ def reported(case: Case, *deeds: Deed) -> Iterator[Hit]:
     waits = _ranks(by_deed[Deed.WAITS])
     for deed in deeds:
         ranks = _ranks(by_deed[deed])
-        crowd = deed is Deed.WORKS and (ranks & waits or len(ranks) > len(waits))
+        most = {Deed.WORKS: len(waits), Deed.AWAITED: 1}.get(deed)  # others wait for them
+        crowd = most is not None and (ranks & waits or len(ranks) > most)
         vague = deed in ELSEWHERE and (not ranks or crowd or any(by_deed[why] for why in SAYS_WHY))
         ended = deed is Deed.ENDED
         known = by_deed[Deed.OUT_OF_MEMORY] if ended else case.graph.lagging

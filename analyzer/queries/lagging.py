@@ -163,7 +163,8 @@ def _too_many(case: Case, members: tuple[int, ...], waiters: tuple[int, ...]) ->
 
     Six ranks that went on and two that wait have diverged; who is wrong cannot be seen: those that
     poll may wait for what one of the others should do. Of one that runs without end and one that
-    waits, the first is. Only at the start are the many lagging who have not come.
+    waits, the first is, and who was ended long after the others had waited in vain. Only at the
+    start are the many lagging who have not come.
     """
     if case.graph.operations and all(m.kind is WaitKind.INIT for m in case.graph.operations):
         return False
@@ -171,6 +172,7 @@ def _too_many(case: Case, members: tuple[int, ...], waiters: tuple[int, ...]) ->
     if not waiters or not all(map(_runs_or_polls, states)):
         return False
     endless = all(state.step is not None and state.step.endless for state in states)
+    endless = endless or all(state.end is not None for state in states)
     return count(case, members) >= count(case, waiters) + endless
 
 

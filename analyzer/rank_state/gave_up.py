@@ -6,7 +6,7 @@ limit, or its lines were not kept. Only where almost all gave up are the few oth
 """
 
 import signal
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from whyhang.analyzer.facts import LastLine, LogTail
 from whyhang.analyzer.job.records import Job
@@ -20,6 +20,12 @@ MEANWHILE = 0.1
 
 BROKEN = 12
 """Characters: a last line with fewer, and no line break behind it, is the beginning of one."""
+
+LATE = 60.0
+"""Seconds: who is ended so long after others gave up, and has not given up, came later than they.
+
+Ranks that wait for the same come within seconds of each other, and wait equally long.
+"""
 
 FEW = 4
 """Times as many ranks must have given up as did not, for these to be known by that."""
@@ -136,9 +142,19 @@ def at_work_until_ended(job: EndSources, ends: Mapping[int, End]) -> frozenset[i
     """Return the ranks that a launcher ended while almost all others had given up waiting.
 
     A watchdog that gives up aborts its process; the launcher then ends the others (SIGTERM). One
-    watchdog is enough for that, so where several were ended, they may not have come to their limit.
+    watchdog is enough for that, so where several were ended at once, they may not have come to
+    their limit.
     """
     waited = gave_up(job)
     ended = {rank for rank, end in ends.items() if end.signal == signal.SIGTERM} - waited
     ended -= lost_peer(job)
-    return frozenset(ended) if few_beside(ended, waited) else frozenset()
+    late = len(ended) <= len(waited) and _ended_late(job, (ends[rank] for rank in ended))
+    return frozenset(ended) if late or few_beside(ended, waited) else frozenset()
+
+
+def _ended_late(job: EndSources, ends: Iterable[End]) -> bool:
+    """Return whether these ends lie well behind the time at which all others had given up."""
+    gave = [line.time for line in job.lines if WAITED.search(line.text)]
+    given_up = [time for time in gave if time is not None]
+    ended = [end.time for end in ends if end.time is not None]
+    return bool(given_up and ended) and min(ended) - max(given_up) >= LATE

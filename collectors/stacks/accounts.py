@@ -24,9 +24,14 @@ MOST = 64  # accounts of one text
 _LIST = r"\d{1,5}(?:(?:\s*(?:,|&|and|-|,\s*and)\s*)\d{1,5}){0,64}"
 _RANKS = (
     r"(?:process(?:es)? with (?:the )?(?:global )?ranks?(?: of)? "
-    r"|(?<![\w.])(?:global )?ranks?[-# ]?)"
-    r"(?P<ranks>" + _LIST + r")(?![\w.:=/-])(?: process(?:es)?)?(?: on \w+)?"
+    r"|(?<![\w.-])(?:(?:global|local|world) )?(?:ranks?(?:=\[?|[-# ]?)"
+    r"|(?:TP|gpus? #?|process #?)(?=\d{1,3}\b)))"
+    r"(?P<ranks>" + _LIST + r")\]?(?![\w.:=/-])(?: process(?:es)?)?(?:'s [a-z]+)?"
+    r"(?: (?:on|of) \w+| \([^()]{1,40}\))?"
 )
+"""Whom a sentence is about. GPUs and processes are counted as ranks are, where others are said to
+wait; what only a label begins ("rank 3: …") is not a sentence."""
+
 _ALL_BUT = (
     r"\b(?:all|every) (?:of the )?(?:other )?(?:\d+ )?"
     r"(?:ranks?|gpus?|process(?:es)?|workers?|devices?)"
@@ -36,28 +41,63 @@ _ALL_BUT = (
 _COME = (
     r"(?:join|enter|reach|arriv|call|print|post|start|submit|pass|participat|com(?:e|ing)\b|came"
     r"|show|beg[aiu]n|g[eo]t (?:to|past|there)|log\b|logged|launch|issu|hit\b|finish|complet|return"
-    r"|respond|report|reply|repli|appear|output|produc|ma[dk]e|exist|there\b)"
+    r"|respond|answer|report|reply|repli|appear|output|produc|ma[dk]e|exist|there\b|send|execut"
+    r"|run\b|broadcast|regist|take part)"
 )
 _NOT = (
     r"(?:(?:ha[sd]|have|did|do(?:es)?|is|are|was|were|could|can)(?:n.t| ?not| never)"
     r"(?: (?:yet|even|ever|actually|all))?|never|fail(?:s|ed)? to) "
 )
+_OF_OTHERS = (
+    r"(?![^.;]{0,60}\b(?:tim(?:e|ed|es|ing)[- ]?outs?|nccl|gloo|Dist\w+Error|connection|pipe|peers?"
+    r"|watchdog|store))"
+)
+"""Not what a rank meets that lost others, or waited for them in vain."""
+
 _ENDED = (
     r"(?:(?:has |had |was |is |got |gets |were |already ){0,2})"
     r"(?P<ended>crash(?:es|ed)|dies|died|dead|killed|lost|oom[- ]?killed|preempted|ooms|oomed"
-    r"|segfault(?:s|ed)|disappear(?:s|ed))\b"
+    r"|segfault(?:s|ed)|disappear(?:s|ed)|"
+    + _OF_OTHERS
+    + r"(?:abort(?:s|ed)|errors? out|errored|fail(?:s|ed)(?! to)"
+    r"|(?:rais(?:es|ed)|throws?|threw|hits?|got|gets|r[au]ns? into|encounter(?:s|ed)) "
+    r"(?:\S+ ){0,3}?\S*(?:errors?|exceptions?|assert\w*|oom|xid|sig[a-z]+)))\b"
 )
 _LEFT = (
     r"(?:(?:has |had |is |already |just |simply ){0,2})"
     r"(?:exit(?:s|ed)|gone|missing|absent|(?:finish(?:es|ed)|ends|ended) (?:early|first|before)"
     r"|left|leaves|quits?|skip(?:s|ped)"
-    r"|return(?:s|ed) early|stop(?:s|ped) at)\b"
+    r"|(?:went|goes|falls|fell) (?:silent|quiet|missing|away|behind)"
+    r"|return(?:s|ed) early|stop(?:s|ped) (?:at|print|log|respond|send|answer|writ))"
 )
-_IS = r"(?:is|are|appears?(?: to be)?|seems?(?: to be)?) (?:still |all |now |just |currently ){0,2}"
-_WAITS = _IS + r"(?:waiting|stuck|blocked|hanging|hung)\b"
+_IS = (
+    r"(?:is|are|was|were|remains?|stays?|keeps?|appears?(?: to be)?|seems?(?: to be)?) "
+    r"(?:still |all |now |just |currently |busy |in the middle of ){0,2}"
+)
+_WAITS = (
+    rf"(?:{_IS}(?:waiting|stuck|blocked|hanging|hung|stalled|sitting)"
+    r"|waits|waited|blocks|blocked|hangs|hung|sits|sat|stalls|stalled)\b"
+)
 _WORKS = (
-    _IS + r"(?:issuing|writing|computing|loading|running|mapping|processing|reading|download|saving"
-    r"|compiling|generating|evaluating|tokenizing)"
+    _IS + r"(?:[a-z]+-)?(?:issuing|writing|computing|loading|running|mapping|processing|reading"
+    r"|download|saving|compiling|compiled|generating|evaluating|tokenizing|building|converting"
+    r"|preprocessing|gathering|validating|uploading|initiali[sz]ing|compressing|scanning)"
+)
+_ODD = (
+    r"(?:is|was|seems?(?: to be)?|appears? to be) (?:clearly |always |indeed |probably )?the "
+    r"(?:[a-z]+ )?(?:problem\w*|culprit|straggler|odd|bad|faulty|slow\w*|lagg\w*|late|broken"
+    r"|divergent|offend\w*)|lag(?:s|ged) behind"
+)
+_ONLY = (
+    r"\bonly " + _RANKS + r" (?:ever |actually )?(?:enter|reach|call|arriv|execut|issu|participat"
+    r"|join|hang|hung|is stuck|is wait|waits|tim(?:es|ed) out|goes|went|takes|runs|ran)"
+    r"|(?:call|invok|execut|enter|reach|issu|run)(?:ed|s|ing)? (?:it )?(?:only )?(?:on|by|from|in) "
+    r"(?:only )?(?:the )?rank[- ]?(?P<only>\d{1,5})(?: only| alone)?\b"
+)
+_AWAITED = (
+    r"\b(?:wait(?:s|ed|ing)?|block(?:s|ed|ing)?|stuck) (?:for|on|until) (?:the )?"
+    r"(?:process (?:of|with) )?rank[- #]?(?P<ranks>\d{1,5})\b(?![.:=]\w|,? (?:and|or) )"
+    r"|\b(?:nothing|no (?:\w+ ){1,3})(?:from|by|of) rank[- #]?(?P<only>\d{1,5})\b(?![.:=]\w)"
 )
 _OTHERS_WAIT = re.compile(
     r"\b(?:other|others|remaining|rest)\b.{0,40}\b(?:wait|hang|hung|stuck|block|tim(?:e|ing)|freez)",
@@ -67,23 +107,30 @@ _STUCK_AT = re.compile(
     r"\bstuck (?:at|on|in) (?:the )?rank ?#?(?P<ranks>\d{1,5})(?![\w.])", re.IGNORECASE
 )
 _SAYS: tuple[tuple[Deed, limits.Pattern[str]], ...] = tuple(
-    (deed, limits.compile(subject + r"[ ,]{1,2}(?:itself |alone )?" + verb, re.IGNORECASE))
-    for deed, subject, verb in (
-        (Deed.ABSENT, _RANKS, _NOT + _COME),
-        (Deed.ENDED, _RANKS, _ENDED),
-        (Deed.LEFT, _RANKS, _LEFT),
-        (Deed.WAITS, _RANKS, _WAITS),
-        (Deed.WORKS, _RANKS, _WORKS),
+    (deed, limits.compile(pattern, re.IGNORECASE))
+    for deed, pattern in (
+        *(
+            (deed, _RANKS + r"[ ,]{1,2}(?:itself |alone |has |had )?(?:" + verb + ")")
+            for deed, verb in (
+                (Deed.ABSENT, _NOT + _COME),
+                (Deed.ENDED, _ENDED),
+                (Deed.LEFT, _LEFT),
+                (Deed.WAITS, _WAITS),
+                (Deed.WORKS, _WORKS),
+                (Deed.ODD, _ODD),
+            )
+        ),
         (
             Deed.ODD,
-            _ALL_BUT,
-            (
-                r"(?:\w+ )?(?:emit|print|show|rais|report|g[eo]t|fail|tim|hang|hung|wait|are|is"
-                r"|reach|enter|arriv|stuck|crash)"
-            ),
+            _ALL_BUT
+            + r"[ ,]{1,2}(?:\w+ )?(?:emit|print|show|rais|report|g[eo]t|fail|tim|hang|hung|wait|are"
+            r"|is|reach|enter|arriv|stuck|crash)",
         ),
+        (Deed.ODD, _ONLY),
+        (Deed.AWAITED, _AWAITED),
     )
 )
+_NAMES_ONE = re.compile(r"(?i)rank|\b(?:gpus?|process|tp) ?#?\d")
 _MARKUP = str.maketrans("", "", "*`")
 
 
@@ -95,9 +142,8 @@ class _Accounts:
     def sniff(self, document: Document) -> bool:
         if document.size > LARGEST_BYTES or document.path.endswith(NO_PROSE):
             return False
-        low = document.head.lower()
         try:
-            return b"rank" in low and any(True for _ in _accounts(document))
+            return any(True for _ in _accounts(document))
         except limits.TooSlowError:  # no text of a person
             return False
 
@@ -117,7 +163,10 @@ def _accounts(document: Document) -> Iterator[Account]:
                 begin = plain.rfind(". ", 0, match.start()) + 1
                 if match.start() >= end or SUPPOSED.search(plain, begin, match.end()):
                     continue
-                listed = match.groupdict().get("but") or match.groupdict().get("ranks") or ""
+                groups = match.groupdict()
+                listed = next(
+                    (groups[key] for key in ("but", "ranks", "only") if groups.get(key)), ""
+                )
                 for rank in heading.numbers(listed):
                     if (count := count + 1) > MOST:
                         return
@@ -150,7 +199,7 @@ def _lines(document: Document) -> Iterator[tuple[int, str, int]]:
     """
     lines = document.head.decode("utf-8", "replace").split("\n")
     for at, line in enumerate(lines):
-        if not 8 < len(line) <= LONGEST_LINE or "ank" not in line.lower():
+        if not 8 < len(line) <= LONGEST_LINE or not _NAMES_ONE.search(line):
             continue
         own = take_apart(line, Voice())
         if len(own) > 1 or own[0].who.rank is not None or own[0].time is not None:

@@ -31,6 +31,15 @@ _EXIT_CODE = re.compile(r"[Ee]xit(?:ed with)? (?:code|status):? *(-?\d+)", re.IG
 _ACTOR = re.compile(r"\s*name: \w*Worker\w*?_(?P<node>\d+):(?P<local>\d+)\s*$")
 _SIGNAL = re.compile(r"signal (\d+)\b")
 _EXITCODE_ROW = re.compile(r"\s*exitcode\s*: (?P<code>-?\d+) \(pid: (?P<pid>\d+)\)")
+_RANK_FIELD = r"(?<![a-z])(?P<local>local[ _-]?)?rank\W{0,4}(?P<rank>\d{1,6})\b"
+_ROW_RANK = re.compile(r"(?i)\W*" + _RANK_FIELD + r"\W*$")
+_FIELD_RANK = re.compile(
+    r"(?i)"
+    + _RANK_FIELD
+    + r"(?:[\W\d]|(?:local|pid|rank|host|with|an?|has|was|finish|end|exit|terminat|fail"
+    r"|process)(?:ed|ing)?\b){0,40}$"
+)
+_PID = re.compile(r"(?i)\bpid\W{1,3}(\d{1,7})\b")
 _KILLED_BY = re.compile(r"KILLED BY SIGNAL: (\d+)|EXIT (?:CODE|STATUS): (\d+)")
 
 
@@ -85,6 +94,30 @@ class ExitReader(LineReader):
         )
         if root and added is not None:
             self._roots.append(added)
+
+    @wants(r"(?i)\bexit ?(?:code|status)\W{1,4}?(?P<code>-?\d{1,3})\b")
+    def on_fields(self, line: FoundLine, match: Match) -> None:
+        """Read rank and exit code that stand as fields in one line, or below each other.
+
+        So they do where a table has lost its form in a paste, and in other launchers' words.
+        """
+        before, after = line.text[: match.start()], line.text[match.end() :]
+        rank = _FIELD_RANK.search(before)
+        if rank is None and not before.strip():
+            rank = next(
+                (rank for text in line.preceding(3) if (rank := _ROW_RANK.match(text))), None
+            )
+        if rank is None or _EXITCODE_ROW.match(line.text) or not int(match["code"]):
+            return  # none, the table as torchrun prints it, or a clean end
+        texts = [after, *(below.text for _, below in line.following(3))]
+        pid = next((pid for text in texts if (pid := _PID.search(text))), None)
+        who = Who(
+            rank=None if rank["local"] else int(rank["rank"]),
+            trust=Trust.NONE if rank["local"] else Trust.CONTENT,
+            local_rank=int(rank["rank"]) if rank["local"] else None,
+            pid=int(pid[1]) if pid else None,
+        )
+        self._add(line, who, int(match["code"]))
 
     def _learn_place(self, rank: int, local: int) -> None:
         """Learn the map from local to global ranks from a row that has both."""

@@ -144,6 +144,7 @@ from whyhang.analyzer.queries.nccl import (
     stuck_in_setup,
 )
 from whyhang.analyzer.queries.operations import (
+    ONE_SIDED,
     all_in_one_call,
     different_operations,
     groups_crossed,

@@ -5,6 +5,8 @@ The line is described where it is written, in ``whyhang._heartbeat``. A file hol
 
 from collections.abc import Iterator
 
+import msgspec
+
 from whyhang._heartbeat import MARK, SIZE
 from whyhang.analyzer.facts import Fact, Gap, Progressed, Record, Source, Trust, Who, WorldSize
 from whyhang.analyzer.reading import Document
@@ -21,14 +23,14 @@ _LINE = limits.compile(
 class Beat(Record):
     """One line: who wrote it, and what it says."""
 
-    rank: int | None
-    world: int | None
     pid: int
     step: int
     beats: int
     longest: float
     time: float
     host: str
+    rank: int | None = None
+    world: int | None = None
 
     def progressed(self, source: Source, read_at: float | None) -> Progressed:
         """Return what it says as a fact."""
@@ -49,17 +51,8 @@ def parse(text: str) -> Beat | None:
     match = _LINE.fullmatch(text.rstrip("\n"))
     if match is None:
         return None
-    rank, world = (None if word == "-" else int(word) for word in match.group("rank", "world"))
-    return Beat(
-        rank=rank,
-        world=world,
-        pid=int(match["pid"]),
-        step=int(match["step"]),
-        beats=int(match["beats"]),
-        longest=float(match["longest"]),
-        time=float(match["time"]),
-        host=match["host"],
-    )
+    fields = {name: text for name, text in match.groupdict().items() if text != "-"}
+    return msgspec.convert(fields, Beat, strict=False)
 
 
 class HeartbeatReader:

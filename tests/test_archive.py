@@ -317,7 +317,7 @@ def test_folders(tmp_path: Path) -> None:
     inside = tmp_path / "inside"
     (inside / "sub").mkdir(parents=True)
     (tmp_path / "secret.txt").write_text("secret")
-    for name in ("rank10.txt", "rank9.txt", "sub/x.txt", "model.pt"):
+    for name in ("rank10.txt", "rank9.txt", "sub/x.o", "model.pt"):
         (inside / name).write_text(name)
     (inside / "again.txt").symlink_to(inside / "rank9.txt")
     (inside / "out.txt").symlink_to(tmp_path / "secret.txt")
@@ -326,7 +326,11 @@ def test_folders(tmp_path: Path) -> None:
 
     contents, troubles = found(inside)
 
-    assert list(contents) == ["rank9.txt", "rank10.txt", "sub/x.txt"]
+    assert list(contents) == [
+        "rank9.txt",
+        "rank10.txt",
+        "sub/x.o",
+    ]  # as PBS and Slurm scripts end them
     assert len(troubles) == 2
 
 

@@ -50,9 +50,12 @@ def test_a_stack_without_its_head(text: str, category: str) -> None:
     [
         "Timeout (0:02:00)! The download goes on.\n" + BATON.partition("\n")[2],
         "Thread (idle) and its stack were lost\n" + LOADER,
+        "0%|  | 0/5 [00:09<?, ?it/s]Traceback (most recent call last):\n  "
+        + "  ".join(BATON.splitlines(keepends=True))
+        + "torch._dynamo.exc.CompilerFailed: backend='inductor' raised:\n",
     ],
-    ids=["no dump", "words"],
+    ids=["no dump", "words", "an exception behind a progress bar"],
 )
 def test_lines_that_are_no_stack(text: str) -> None:
-    """A time-out of something else, and words about a thread."""
+    """A time-out of something else, words about a thread, an exception."""
     assert not diagnosed_files({"notes.txt": text}).stack_groups

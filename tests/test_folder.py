@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
+import pytest
 import zstandard
 from stack_docs import document
 
@@ -111,6 +112,42 @@ def test_equal_pids_on_different_hosts(tmp_path: Path) -> None:
     assert found[0].who != found[1].who
 
 
+@pytest.mark.parametrize(
+    ("names", "hosts"),
+    [
+        (("node0", "node1"), ["node0", "node1"]),
+        (("gpu-a", "gpu-b"), ["gpu-a", "gpu-b"]),
+        (("worker-0", "worker-1"), ["worker-0", "worker-1"]),
+        (("n1", "n2"), ["n1", "n2"]),
+        (("look1", "look2"), [None, None]),
+        (("before", "after-30s"), [None, None]),
+        (("10-31-07", "10-31-37"), [None, None]),
+    ],
+)
+def test_folders_with_equal_pids_are_hosts_or_moments(
+    names: tuple[str, str], hosts: list[str | None], tmp_path: Path
+) -> None:
+    """Side by side, named like hosts: two processes. Named after moments: two looks at one."""
+    for number, name in enumerate(names):
+        (tmp_path / name).mkdir()
+        other = 50 if hosts == [None, None] else 50 + 20 * number
+        write(tmp_path / name, dump=stack(101, threads_from=other))
+
+    found = sorted(dumps(tmp_path), key=lambda dump: names.index(dump.source.file.split("/")[0]))
+
+    assert [dump.who.host for dump in found] == hosts
+    assert {dump.look for dump in found} == ({0, 1} if hosts == [None, None] else {0})
+
+
+def test_folders_with_the_same_threads_are_moments(tmp_path: Path) -> None:
+    """Whatever they are called: threads beside the main one are numbered anew on each host."""
+    for name in ("good", "bad"):
+        (tmp_path / name).mkdir()
+        write(tmp_path / name, dump=stack(101))
+
+    assert {dump.look for dump in dumps(tmp_path)} == {0, 1}
+
+
 def test_bundles_follow_their_manifest(tmp_path: Path) -> None:
     """In a bundle the manifest says whose a file is and which look, in a folder or an archive."""
     files = {"stacks/x1.txt": stack(10), "stacks/x0.txt": stack(11), "notes.md": "hello"}
@@ -133,8 +170,8 @@ def test_bundles_follow_their_manifest(tmp_path: Path) -> None:
 
     plain, archived = facts(folder), facts(tmp_path / "bundle.tar.zst")
 
-    told = [(d.who.rank, d.who.trust, d.look) for d in plain if isinstance(d, StackDump)]
-    assert told == [(4, Trust.ENVIRONMENT, 0), (5, Trust.ENVIRONMENT, 1)]
+    owners = [(d.who.rank, d.who.trust, d.look) for d in plain if isinstance(d, StackDump)]
+    assert owners == [(4, Trust.ENVIRONMENT, 0), (5, Trust.ENVIRONMENT, 1)]
     assert archived == plain
     assert not [fact for fact in plain if isinstance(fact, Gap)]
 

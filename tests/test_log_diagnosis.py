@@ -138,6 +138,8 @@ REFUSED = (
     "gpu1:1:9 [0] NCCL WARN socketStartConnect: Connect to 10.0.0.2<41033> failed : "
     "Connection refused\n"
 )
+CLOSING = "W1121 api.py:1028] Sending process 17476 closing signal SIGTERM\n"
+BOX = "=   RANK {0} PID 23{0} RUNNING AT n1\n=   KILLED BY SIGNAL: 9 (Killed)\n"
 RESTART = "[default] Worker group FAILED. 3/3 attempts left; will restart worker group\n"
 MESH = "RuntimeError: Gloo connectFullMesh failed with [pair.cc:144] no error"
 STALLED = (
@@ -173,6 +175,33 @@ CASES: dict[str, tuple[dict[int | None, str], str, tuple[int, ...] | None]] = {
     "nobody, if every rank raised the same": (
         {None: 2 * raised("KeyError: 'x'") + table(0, 1)},
         "plain-exception",
+        None,
+    ),
+    "the only one that raised, where its launcher says that it ended others": (
+        {None: raised("PermissionError: no", rank=0) + CLOSING + table(0)},
+        "uncaught-exception",
+        (0,),
+    ),
+    "nobody, if as many processes raised as the job has ranks": (
+        {None: "Starting with 2 processes\nworld_size=2\n" + 2 * raised("KeyError: 'x'")},
+        "plain-exception",
+        None,
+    ),
+    "nobody, if the program does not take its command line": (
+        {
+            None: 4 * "usage: t.py [-h] config\nt.py: error: unrecognized arguments: --x\n"
+            + table(0)
+        },
+        "usage-error",
+        None,
+    ),
+    "nobody, if the launcher of MPI killed all that it reports": (
+        {
+            None: "Error text: an illegal memory access was encountered\n"
+            + BOX.format(0)
+            + BOX.format(1)
+        },
+        "cuda-illegal-access",
         None,
     ),
     "the one that speaks of something else while all others wait": (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from log_docs import of, read_log
 from small_jobs import report_of
 
@@ -207,6 +208,30 @@ def test_the_size_of_the_job() -> None:
     assert sizes(read_log("torchrun --nproc_per_node 2 t.py\n")) == [2]
     assert sizes(read_log("torchrun --nnodes 2 --nproc_per_node 2 t.py\n")) == [4]
     assert of(facts, Exit) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("Initializing distributed: GLOBAL_RANK: 0, MEMBER: 1/8", 8),
+        ("All distributed processes registered. Starting with 8 processes", 8),
+        ("Process 0, total 8, device cuda:0.", 8),
+        ("Num processes: 8", 8),
+        ("[rank 3/8] up", 8),
+        ("Completed store-based barrier for key:store_based_barrier_key:1 with 8 nodes.", 8),
+        ("distributed_world_size=8", 8),
+        ("+ mpirun --bind-to none -np 8 ./a.out", 8),
+        ("srun --ntasks=8 python train.py", 8),
+        ("srun --ntasks=2 torchrun train.py", None),
+        ("srun --ntasks-per-node=8 python train.py", None),
+        ("mpirun -np 4 ./a.out\nmpirun -np 8 ./a.out", None),
+        ("tp_world_size=8", None),
+        ("[ranks 1/8 of a page/9]", None),
+    ],
+)
+def test_the_number_of_ranks(text: str, size: int | None) -> None:
+    """Each framework words it; what a launcher of launchers starts are nodes."""
+    assert sizes(read_log(text + "\n")) == ([] if size is None else [size])
 
 
 def test_files_of_single_ranks_are_compared() -> None:

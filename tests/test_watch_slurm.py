@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import time
 from pathlib import Path
 
@@ -10,6 +9,8 @@ import pytest
 
 from whyhang.analyzer.cli import main
 from whyhang.analyzer.errors import TargetError
+from whyhang.analyzer.facts import replace
+from whyhang.collectors.live.programs import Command, Outcome
 from whyhang.collectors.watch import slurm
 from whyhang.collectors.watch.look import JOB
 from whyhang.collectors.watch.slurm import SlurmJob
@@ -23,20 +24,21 @@ class Controller:
         self.fields |= {"EndTime": "Unknown", "StdOut": f"{folder}/out", "StdErr": f"{folder}/out"}
         self.answers = True
 
-    def run(self, command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+    def run(self, *arguments: str, limit: float) -> Outcome:
         """Print the job on one line, as `scontrol show job -o` does."""
+        outcome = Outcome(command=Command(arguments=arguments, limit=limit), code=None, began=0.0)
         if not self.answers:
-            raise subprocess.TimeoutExpired(command, 1)
-        known = command[-1] == "7"
+            return replace(outcome, timed_out=True)
+        known = arguments[-1] == "7"
         line = " ".join(f"{name}={value}" for name, value in self.fields.items())
-        return subprocess.CompletedProcess(command, 0 if known else 1, f"JobId=7 {line}\n", "")
+        return replace(outcome, code=0 if known else 1, output=f"JobId=7 {line}\n".encode())
 
 
 @pytest.fixture
 def controller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Controller:
     """Put the controller in scontrol's place."""
     made = Controller(tmp_path)
-    monkeypatch.setattr(slurm.subprocess, "run", made.run)
+    monkeypatch.setattr(slurm, "run", made.run)
     return made
 
 

@@ -12,7 +12,8 @@ def run() -> int:
         from whyhang.analyzer import interrupts  # noqa: PLC0415 - Ctrl-C may come meanwhile
 
         interrupts.heed()
-        from whyhang.analyzer.cli import main  # noqa: PLC0415
+        with interrupts.while_importing():
+            from whyhang.analyzer.cli import main  # noqa: PLC0415
 
         return main()
     except KeyboardInterrupt:

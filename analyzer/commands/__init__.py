@@ -8,6 +8,8 @@ import argparse
 import importlib
 from typing import Protocol, cast
 
+from whyhang.analyzer import interrupts
+
 
 class Command(Protocol):
     """What the command line asks of a command's module."""
@@ -41,4 +43,5 @@ COMMANDS = {
 
 def load(name: str) -> Command:
     """Import the module of a command."""
-    return cast("Command", importlib.import_module(f"{__name__}.{name}"))
+    with interrupts.while_importing():
+        return cast("Command", importlib.import_module(f"{__name__}.{name}"))

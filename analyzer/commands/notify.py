@@ -1,14 +1,14 @@
 """The option --notify: send the report to a chat, an alert manager or an issue.
 
-Thin: one POST, no library. Nothing is sent unless it is asked for, and a failure to send is said
-and changes nothing else. An address may be a secret by itself (webhooks are), so it is taken from
-the environment where it says so, and no message repeats more of it than its host.
+Thin: one POST, no library. Nothing is sent unless it is asked for; what cannot be sent is an error
+when everything else is done, as a file that cannot be written is. An address may be a secret by
+itself (webhooks are), so it is taken from the environment where it says so, and no message repeats
+more of it than its host.
 """
 
 import argparse
 import os
 import re
-import sys
 import threading
 import urllib.error
 import urllib.request
@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
 from whyhang import __version__
-from whyhang.analyzer.errors import TargetError
+from whyhang.analyzer.errors import TargetError, WhyhangError
 from whyhang.analyzer.exports.messages import MESSAGES
 from whyhang.analyzer.facts import Record
 from whyhang.analyzer.report import Report
@@ -88,13 +88,17 @@ def _receiver(text: str) -> Receiver:
     return Receiver(kind=kind, url=url.strip(), token=token)
 
 
-def send_all(report: Report, to: Sequence[Receiver]) -> None:
-    """Send a report, which has gone through the gate, to all at once; say what failed."""
+def send_all(report: Report, to: Sequence[Receiver]) -> list[WhyhangError]:
+    """Send a report, which has gone through the gate, to all at once; return what failed."""
     running = [_Sending(each, report) for each in to]
-    for each in running:
-        why = each.finish()
-        if why:
-            sys.stderr.write(f"whyhang: --notify: {each.to.name} was not told: {plain(why)}\n")
+    return [
+        WhyhangError(
+            f"--notify: {each.to.name} was not told: {plain(why)}",
+            "`whyhang show REPORT.json --notify ...` sends a report that was kept.",
+        )
+        for each in running
+        if (why := each.finish())
+    ]
 
 
 class _Sending:

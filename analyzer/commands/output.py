@@ -91,8 +91,8 @@ def check_places(names: Iterable[str]) -> None:
 def emit(report: Report, options: argparse.Namespace, unsaved: Sequence[WhyhangError] = ()) -> int:
     """Write the report everywhere it should go and return the exit code.
 
-    A place that takes nothing does not keep the report from the others; then it is raised, and
-    so are the errors in ``unsaved``, of bundles that could not be kept.
+    A place or a receiver that takes nothing does not keep the report from the others; then it is
+    raised, and so are the errors in ``unsaved``, of bundles that could not be kept.
     """
     report = redaction.leaving(report, options)
     written = [
@@ -102,8 +102,8 @@ def emit(report: Report, options: argparse.Namespace, unsaved: Sequence[WhyhangE
     ]
     format_ = options.format or ("terminal" if sys.stdout.isatty() else "markdown")
     _print(report, format_, full=options.full)
-    notify.send_all(report, notify.receivers(options))
-    errors = [error for error in (*written, *unsaved) if error is not None]
+    untold = notify.send_all(report, notify.receivers(options))
+    errors = [error for error in (*written, *untold, *unsaved) if error is not None]
     for error in errors[:-1]:
         sys.stderr.write(f"whyhang: {plain(str(error))}\n")
     if errors:

@@ -38,7 +38,8 @@ class LogLine(Record):
 class Exit(Record):
     """A process ended, as a launcher, scheduler or kernel reports it. ``signal`` 9 is SIGKILL.
 
-    ``ends_all``: whoever reports it has ended all other processes before.
+    ``ends_all``: whoever reports it has ended all other processes before. ``killed_with_others``:
+    its launcher killed it because of another one.
     """
 
     who: Who
@@ -48,3 +49,4 @@ class Exit(Record):
     signal: int | None = None
     time: float | None = None
     ends_all: bool = False
+    killed_with_others: bool = False

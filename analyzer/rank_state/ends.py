@@ -139,7 +139,7 @@ def _exited(job: EndSources) -> dict[int, End]:
         if row.signal is not None:
             of_others = BROUGHT_DOWN - {signal.SIGABRT} if one_abort else BROUGHT_DOWN
             # What a rank crashes of as it leaves, after it gave up waiting, is no cause.
-            own = row.signal not in of_others and rank not in waited
+            own = not row.killed_with_others and row.signal not in of_others and rank not in waited
             how = _name_of(row.signal)
         else:
             own, how = one_code and rank not in waited | lost, f"exit code {row.exitcode}"

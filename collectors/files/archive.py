@@ -37,7 +37,7 @@ LONGEST_NAME = 255
 # files) would take longer than the diagnosis. A file that the user names himself is read.
 NOT_EVIDENCE = frozenset(
     {".pt", ".pth", ".ckpt", ".safetensors", ".npz", ".npy", ".onnx", ".h5", ".hdf5"}
-    | {".whl", ".jar", ".egg", ".so", ".a", ".o", ".pyc", ".docx", ".xlsx", ".iso"}
+    | {".whl", ".jar", ".egg", ".so", ".a", ".pyc", ".docx", ".xlsx", ".iso"}
     | {".parquet", ".arrow", ".tfrecord", ".tfevents"}
     | {".png", ".jpg", ".jpeg", ".gif", ".mp4", ".pdf"}
 )

@@ -4,7 +4,7 @@ This is where they are written and read back, and nowhere else are they texts.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from whyhang.analyzer.facts import (
     Address,
@@ -43,6 +43,31 @@ _LIBRARY = re.compile(
 _COUNTER = re.compile(r"(?P<value>\d{1,18}) (?P<name>\w+) in (?P<function>.+?) \((?P<file>.+)\)")
 
 
+def _address(text: str) -> Address:
+    if text.startswith(_SCHEME):
+        return Address(file=text.removeprefix(_SCHEME))
+    host, _, port = text.rpartition(":")
+    return Address(host=host.strip("[]"), port=int(port))
+
+
+_FIELDS: dict[str, tuple[type[Statement], str, Callable[[str], object]]] = {
+    "world_size": (WorldSize, "size", int),
+    "meets_at": (InitArguments, "address", _address),
+    "joins_as": (InitArguments, "rank", int),
+    "joins_of": (InitArguments, "world_size", int),
+    "variables": (Variables, "checksum", int),
+    "pressure": (NearLimit, "says", str),
+    "gpu-driver-hangs": (DriverSilence, "says", str),
+}
+"""Statements whose row is the text of one field: which it is, and how it is read."""
+
+_WORDS: dict[str, tuple[type[Statement], str]] = {
+    "part-of-host": (PartOfHost, "whyhang ran in a container and saw its processes only"),
+    "no-interpreter": (NoInterpreter, "py-spy finds no Python interpreter in the process"),
+}
+"""Statements that say all by their kind, and the words of their row."""
+
+
 class Row(Record):
     """One row of the file."""
 
@@ -58,7 +83,11 @@ def rows(fact: Statement) -> Iterator[Row]:
         yield Row(about=about, value=value, who=fact.who, source=fact.source)
 
 
-def _texts(fact: Statement) -> Iterator[tuple[str, str]]:  # noqa: C901 - one case per type
+def _texts(fact: Statement) -> Iterator[tuple[str, str]]:
+    for about, (kind, field, _) in _FIELDS.items():
+        if isinstance(fact, kind) and (value := getattr(fact, field)) is not None:
+            yield about, str(value)
+    yield from ((about, words) for about, (kind, words) in _WORDS.items() if type(fact) is kind)
     match fact:
         case Setting(name="backend" | "launcher"):
             yield fact.name, fact.value
@@ -68,71 +97,31 @@ def _texts(fact: Statement) -> Iterator[tuple[str, str]]:  # noqa: C901 - one ca
             yield f"{COMPARED}{fact.name}", fact.value
         case Library():
             yield f"{COMPARED}{fact.name}", str(fact)
-        case WorldSize():
-            yield "world_size", str(fact.size)
-        case InitArguments():
-            if fact.address is not None:
-                yield "meets_at", str(fact.address)
-            if fact.rank is not None:
-                yield "joins_as", str(fact.rank)
-            if fact.world_size is not None:
-                yield "joins_of", str(fact.world_size)
         case LoopCounter():
             yield "step", f"{fact.value} {fact.name} in {fact.function} ({fact.file})"
         case Paused():
             yield "paused", f"{fact.seconds:.3f} s in {fact.dumps} stack dumps"
-        case PartOfHost():
-            yield "part-of-host", "whyhang ran in a container and saw its processes only"
-        case Variables():
-            yield "variables", str(fact.checksum)
-        case NoInterpreter():
-            yield "no-interpreter", "py-spy finds no Python interpreter in the process"
-        case NearLimit():
-            yield "pressure", fact.says
-        case DriverSilence():
-            yield "gpu-driver-hangs", fact.says
 
 
-def statement(row: Row) -> Statement | None:  # noqa: C901 - one case per type
+def statement(row: Row) -> Statement | None:
     """Return what a row states; None where this version of whyhang does not know it.
 
     Raises ValueError where the text is not what such a row has.
     """
     about, value, who, source = row.about, row.value, row.who, row.source
-    match about:
-        case "world_size":
-            return WorldSize(size=int(value), who=who, source=source)
-        case "meets_at":
-            return InitArguments(address=_address(value), who=who, source=source)
-        case "joins_as":
-            return InitArguments(rank=int(value), who=who, source=source)
-        case "joins_of":
-            return InitArguments(world_size=int(value), who=who, source=source)
-        case "step":
-            return _counter(row)
-        case "paused":
-            words = value.split()
-            return Paused(seconds=float(words[0]), dumps=int(words[3]), who=who, source=source)
-        case "part-of-host":
-            return PartOfHost(who=who, source=source)
-        case "variables":
-            return Variables(checksum=int(value), who=who, source=source)
-        case "no-interpreter":
-            return NoInterpreter(who=who, source=source)
-        case "pressure":
-            return NearLimit(says=value, who=who, source=source)
-        case "gpu-driver-hangs":
-            return DriverSilence(says=value, who=who, source=source)
+    if about in _FIELDS:
+        kind, field, read = _FIELDS[about]
+        return kind(who=who, source=source, **{field: read(value)})
+    if about in _WORDS:
+        return _WORDS[about][0](who=who, source=source)
     if about in _SETTINGS:
         return Setting(name=_SETTINGS[about], value=value, who=who, source=source)
+    if about == "step":
+        return _counter(row)
+    if about == "paused":
+        words = value.split()
+        return Paused(seconds=float(words[0]), dumps=int(words[3]), who=who, source=source)
     return _library(row) if about.startswith(COMPARED) else None
-
-
-def _address(text: str) -> Address:
-    if text.startswith(_SCHEME):
-        return Address(file=text.removeprefix(_SCHEME))
-    host, _, port = text.rpartition(":")
-    return Address(host=host.strip("[]"), port=int(port))
 
 
 def _counter(row: Row) -> LoopCounter:

@@ -78,6 +78,17 @@ _MESH = re.compile(
     r"(?<![a-z])(?:dp|tp|pp|ep|cp|sp)[-_]?\d{1,4}(?:[-_](?:dp|tp|pp|ep|cp|sp)[-_]?\d{1,4})*",
     re.IGNORECASE,
 )
+# What folders are called that hold the same processes at several times.
+_MOMENTS = frozenset(
+    {"look", "looks", "snap", "snapshot", "snapshots", "sample", "round", "take", "try", "pass"}
+    | {"time", "at", "first", "second", "third", "last", "before", "after", "early", "earlier"}
+    | {"late", "later", "again", "old", "new", "then", "now", "prev", "previous", "next", "one"}
+    | {"two", "three", "start", "begin", "middle", "end", "run", "attempt", "job", "exp", "test"}
+    | {"day", "hour", "min", "mins", "minutes", "sec", "secs", "seconds", "am", "pm", "utc"}
+    | {"jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"}
+    | {"dump", "dumps", "stack", "stacks", "py", "spy", "pyspy", "pystack", "gdb", "bt", "trace"}
+    | {"traces", "out", "output", "log", "logs", "data", "tmp"}
+)
 _LEADERS = re.compile(r"(?<![a-z])(?:master|chief|launcher|head|driver)(?![a-z])", re.IGNORECASE)
 
 
@@ -245,6 +256,14 @@ def title(path: str) -> str | None:
     stem = _SUFFIXES.sub("", path.rpartition("/")[2])
     bare = _TOOLS.sub("", stem).strip("-_. ")
     return None if not bare or _BARE_WORDS.issuperset(re.split(r"[-_. ]+", bare.lower())) else bare
+
+
+def may_be_host(name: str) -> bool:
+    """Return whether a folder may be named after a host: "gpu-a", "n1"; not "look1" or "30s"."""
+    words = re.findall(r"[a-z]+", name.lower())
+    return any(len(word) > 1 and word not in _MOMENTS for word in words) or bool(
+        re.fullmatch(r"n\d+", name)
+    )
 
 
 def natural(name: str) -> tuple[tuple[int, int, str], ...]:

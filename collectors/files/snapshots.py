@@ -1,5 +1,7 @@
 """Which dumps are snapshots of one process, and which are of two that have the same pid."""
 
+import itertools
+import posixpath
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -36,17 +38,62 @@ def _identity(who: Who) -> tuple[object, ...] | None:
     return None
 
 
-def _on_hosts(dumps: Iterable[StackDump]) -> Iterator[StackDump]:
+def _has_only_a_pid(who: Who) -> bool:
+    return who.pid is not None and who.host is None and who.rank is None
+
+
+def _hosts_by_folder(dumps: Iterable[StackDump]) -> dict[str, str]:
+    """Return the hosts after which folders are named that lie side by side and share a pid.
+
+    Not where the names tell moments, nor where threads of such a pid are the same in two of them.
+    """
+    beside: dict[str, dict[str, dict[int, StackDump]]] = defaultdict(lambda: defaultdict(dict))
+    for dump in dumps:
+        folder = posixpath.dirname(dump.source.file)
+        beside[posixpath.dirname(folder)][folder].setdefault(dump.who.pid or 0, dump)
+    hosts: dict[str, str] = {}
+    for folders in beside.values():
+        names = {folder: posixpath.basename(folder) for folder in folders}
+        pairs = [
+            (one[pid], other[pid])
+            for one, other in itertools.combinations(folders.values(), 2)
+            for pid in one.keys() & other.keys()
+        ]
+        if (
+            pairs
+            and all(map(naming.may_be_host, names.values()))
+            and not any(_has_same_threads(one, other) for one, other in pairs)
+        ):
+            hosts.update(names)
+    return hosts
+
+
+def _has_same_threads(one: StackDump, other: StackDump) -> bool:
+    """Return whether a thread beside the main one is the same, as on two hosts it seldom is."""
+    own, its = (
+        {thread.tid for thread in dump.threads if thread.tid not in {None, dump.who.pid}}
+        for dump in (one, other)
+    )
+    return bool(own & its)
+
+
+def _on_hosts(dumps: Sequence[StackDump]) -> Iterator[StackDump]:
     """Keep processes of different hosts apart where only their pids are known, and are equal.
 
     In containers every node has its pid 1. Two dumps with equal pids are of one process if
-    their commands and most of their threads are the same.
+    their commands and most of their threads are the same; folders side by side that are named
+    like hosts are of several.
     """
     first: dict[int, StackDump] = {}
+    hosts = _hosts_by_folder([dump for dump in dumps if _has_only_a_pid(dump.who)])
     for dump in dumps:
         who = dump.who
-        if who.pid is None or who.host is not None or who.rank is not None:
+        if who.pid is None or not _has_only_a_pid(who):
             yield dump
+            continue
+        folder = posixpath.dirname(dump.source.file)
+        if folder in hosts:
+            yield replace(dump, who=replace(who, host=hosts[folder]))
             continue
         earlier = first.setdefault(who.pid, dump)
         if earlier.source.file == dump.source.file or _is_same_process(earlier, dump):

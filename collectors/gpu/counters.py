@@ -1,5 +1,7 @@
 """The child that says what GPUs have done so far: one line of JSON for each line that it is sent.
 
+Before these comes an empty one: it is there.
+
 Run as ``python -I counters.py [FOLDER]``; FOLDER is where ``pynvml`` lies. NVML
 is opened once, so that a look costs a few calls. It ends with its standard input, and at once with
 ``NO_NVML`` where there is no library or no driver. Whoever asks does not wait for it: a driver with
@@ -28,11 +30,13 @@ def main(folders: list[str]) -> int:
         count = pynvml.nvmlDeviceGetCount()
     except Exception:  # noqa: BLE001 - whatever it is, there is nothing to count
         return NO_NVML
-    while sys.stdin.readline():
-        answers = [_counters(pynvml, index) for index in range(count)]
-        sys.stdout.write(json.dumps(answers, separators=(",", ":")) + "\n")
+    answer: dict[str, Any] = {}
+    while True:
+        sys.stdout.write(json.dumps(answer, separators=(",", ":")) + "\n")
         sys.stdout.flush()
-    return 0
+        if not sys.stdin.readline():
+            return 0
+        answer = {"gpus": [_counters(pynvml, index) for index in range(count)]}
 
 
 def _counters(nvml: Any, index: int) -> dict[str, Any]:

@@ -65,3 +65,18 @@ class Reach(Record):
     grows: bool = False
     count: int | None = None
     printed: tuple[tuple[str, bytes], ...] = ()
+
+
+class Known(Record):
+    """What is known here of the other hosts of a job, by name or address; each may know more.
+
+    ``sentence`` names the job, ``count`` says on how many hosts it runs, this one included, where
+    that is known. ``pid`` is a process of it here. ``words`` are on the command line of each of its
+    agents.
+    """
+
+    sentence: str
+    names: tuple[str, ...]
+    count: int | None
+    pid: int
+    words: tuple[str, ...] = ()

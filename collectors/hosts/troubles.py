@@ -10,8 +10,10 @@ COST = "what its ranks do is known from the other hosts only"
 _LONGEST = 200
 
 
-def _gap(name: str, why: str, remedy: str, what: str = "looking at host") -> Gap:
-    return Gap(what=f"{what} {name}", why=why, cost=COST, remedy=remedy, who=Who(host=name))
+def _gap(
+    name: str, why: str, remedy: str, *, what: str = "looking at host", cost: str = COST
+) -> Gap:
+    return Gap(what=f"{what} {name}", why=why, cost=cost, remedy=remedy, who=Who(host=name))
 
 
 def silent(name: str, kind: str, seconds: float) -> Gap:
@@ -30,23 +32,23 @@ def late(name: str, why: str, seconds: float) -> Gap:
 
 def unfinished(name: str, seconds: float) -> Gap:
     """Return that a host was not done in time, and what it had sent before counts."""
-    return Gap(
-        what=f"a further look at host {name}",
-        why=f"it was not done within the {seconds:g} s for all hosts",
+    return _gap(
+        name,
+        f"it was not done within the {seconds:g} s for all hosts",
+        "Give it more with --timeout",
+        what="a further look at host",
         cost="what its ranks do is known from what it sent before",
-        remedy="Give it more with --timeout",
-        who=Who(host=name),
     )
 
 
 def clock_differs(name: str, ahead: float) -> Gap:
     """Return that the clock of a host is not that of the others."""
-    return Gap(
-        what=f"comparing times of host {name}",
-        why=f"its clock is {abs(ahead):.1f} s {'ahead of' if ahead > 0 else 'behind'} this host's",
+    return _gap(
+        name,
+        f"its clock is {abs(ahead):.1f} s {'ahead of' if ahead > 0 else 'behind'} this host's",
+        "Set the clocks (chronyc tracking there)",
+        what="comparing times of host",
         cost="what its logs say happened before or after events on other hosts is off by as much",
-        remedy="Set the clocks (chronyc tracking there)",
-        who=Who(host=name),
     )
 
 

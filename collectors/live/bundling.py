@@ -105,24 +105,16 @@ def _process_files(taken: Taken) -> Iterator[File]:
 def _dump_files(taken: Taken) -> Iterator[File]:
     members = {member.pid: member for member in taken.job.members}
     order = {pid: position for position, pid in enumerate(members)}
-    for dump in sorted(taken.dumps, key=lambda d: (d.look, d.native, order[d.pid])):
+    for dump in sorted(taken.dumps, key=lambda d: (d.look, "native" in d.tool, order[d.pid])):
         member = members[dump.pid]
         owner = members.get(member.owner or 0)
         ranks = [each.rank for each in (member, owner) if each and each.rank is not None]
         rank = f"rank{ranks[0]:0{taken.job.rank_width()}}." if ranks else ""
         role = "" if member.rank is not None else f"{_NAMES.get(member.role, 'process')}."
-        tool = (
-            "gdb"
-            if dump.gdb
-            else "pyspy-native"
-            if dump.native
-            else "pyspy-peers"
-            if dump.peers
-            else "pyspy"
-        )
+        name = f"{dump.tool.replace('py-spy', 'pyspy')}.{'txt' if dump.tool == 'gdb' else 'json'}"
         entry = Entry(
-            path=f"{rank}{role}{member.pid}.look{dump.look}.{tool}.{'txt' if dump.gdb else 'json'}",
-            kind="gdb" if dump.gdb else tool.replace("pyspy", "py-spy"),
+            path=f"{rank}{role}{member.pid}.look{dump.look}.{name}",
+            kind=dump.tool,
             host=taken.hostname,
             pid=member.pid,
             rank=member.rank,

@@ -145,7 +145,7 @@ class Capture:
                 look=self._snapshots[-1].number,
                 taken_at=outcome.began,
                 data=peers_only(outcome.output),
-                peers=True,
+                tool="py-spy-peers",
             )
             for outcome in self._ask_for_variables(wanted, kept)
         ]

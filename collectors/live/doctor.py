@@ -21,7 +21,7 @@ from whyhang.collectors.gpu import probe
 from whyhang.collectors.live.probes.kernel_log import DEVICE
 from whyhang.collectors.live.probes.ras import PORT
 from whyhang.collectors.live.proc import Proc
-from whyhang.collectors.live.programs import Command, Outcome, run_all
+from whyhang.collectors.live.programs import Outcome, run
 from whyhang.collectors.stacks import pyspy
 
 LIMIT = 10.0
@@ -70,7 +70,7 @@ def _platform() -> Check:
 
 
 def _py_spy() -> Check:
-    outcome = _run(pyspy.executable(), "--version")
+    outcome = run(pyspy.executable(), "--version", limit=LIMIT)
     return Check(
         what="py-spy",
         ok=outcome.code == 0,
@@ -108,7 +108,7 @@ def _stranger() -> Iterator[int | None]:
 def _stacks(pid: int | None, what: str, cost: str, *, native: bool = False) -> Check:
     if pid is None:
         return Check(what=what, ok=False, result="could not be tried out", cost=cost)
-    outcome = _run(*pyspy.command(pid, native=native))
+    outcome = run(*pyspy.command(pid, native=native), limit=LIMIT)
     if outcome.code == 0:
         return Check(what=what, ok=True, result="tried out, py-spy reads them")
     why, remedy = pyspy.explain_failure(_words(outcome))
@@ -175,7 +175,7 @@ def _kernel_log() -> Check:
         os.close(os.open(DEVICE, os.O_RDONLY | os.O_NONBLOCK))
         readable = True
     except OSError:
-        readable = _run("dmesg", "--level", "emerg").code == 0
+        readable = run("dmesg", "--level", "emerg", limit=LIMIT).code == 0
     return Check(
         what="kernel log",
         ok=readable,
@@ -201,7 +201,7 @@ def gpus() -> Check:
     for command in (("nvidia-smi", "-L"), ("rocm-smi", "--showid")):
         if shutil.which(command[0]) is None:
             continue
-        outcome = _run(*command)
+        outcome = run(*command, limit=LIMIT)
         lines = [line for line in _words(outcome).splitlines() if line.strip()]
         if outcome.code == 0:
             return Check(what="GPUs", ok=True, result=f"{command[0]} tells of {len(lines)}")
@@ -212,7 +212,7 @@ def gpus() -> Check:
             cost="the state of the GPUs is not known",
             remedy="look at dmesg: a GPU that fell off the bus makes it fail or hang",
         )
-    outcome = _run(sys.executable, "-I", probe.__file__)
+    outcome = run(sys.executable, "-I", probe.__file__, limit=LIMIT)
     count = outcome.output.count(b'{"index":')
     if outcome.code == 0 and count:
         return Check(what="GPUs", ok=True, result=f"NVML tells of {count}")
@@ -253,11 +253,6 @@ def _torch() -> Check:
         cost="whyhang demo cannot start jobs; everything else works without",
         remedy="pip install 'whyhang[torch]'",
     )
-
-
-def _run(*command: str) -> Outcome:
-    (outcome,) = run_all([Command(arguments=command, limit=LIMIT)])
-    return outcome
 
 
 def _words(outcome: Outcome) -> str:

@@ -10,12 +10,7 @@ evidence, and what shares its fate is not touched again.
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
 import re
-import select
-import subprocess
 import sys
 import weakref
 from collections.abc import Sequence
@@ -25,6 +20,7 @@ from typing import Any
 
 from whyhang.analyzer.facts import Gap, Record, Who
 from whyhang.analyzer.redact import redact
+from whyhang.collectors.live.children import Child
 from whyhang.collectors.live.proc import Proc
 
 PATIENCE = 1.0
@@ -71,7 +67,7 @@ class Files:
         self.hanging: dict[str, Gap] = {}
         self._proc = proc
         self._patience = patience
-        self._idle: list[_Child] = []
+        self._idle: list[Child] = []
         self._broken = ""
         weakref.finalize(self, _end, self._idle)
 
@@ -106,7 +102,8 @@ class Files:
             if not rest:
                 return contents
             try:
-                child = self._idle.pop() if self._idle else _Child()
+                command = [sys.executable, "-I", "-S", str(_CHILD)]
+                child = self._idle.pop() if self._idle else Child(command, START)
             except (OSError, EOFError):
                 self._broken = "no process could be started that reads files"
                 continue
@@ -115,13 +112,13 @@ class Files:
                 self._idle.append(child)
 
     def _all_answered(
-        self, child: _Child, paths: Sequence[str], contents: dict[str, Content]
+        self, child: Child, paths: Sequence[str], contents: dict[str, Content]
     ) -> bool:
         """Take the answers of a child, up to the first path at which it hangs or fails."""
         path = ""
         try:
             for path in paths:
-                contents[path] = child.answer(self._patience)
+                contents[path] = _content(*child.answer(self._patience))
         except TimeoutError:
             contents[path] = Content(trouble=self._give_up(path, child))
         except EOFError:
@@ -130,7 +127,7 @@ class Files:
             return True
         return False
 
-    def _give_up(self, path: str, child: _Child) -> str:
+    def _give_up(self, path: str, child: Child) -> str:
         thread = Proc().asleep_in_kernel(child.process.pid)
         child.end()
         where = f", asleep in {thread.wchan}" if thread is not None and thread.wchan else ""
@@ -177,67 +174,12 @@ class Files:
         return f"{mounts[point]} at {point}", None
 
 
-def _end(children: list[_Child]) -> None:
+def _content(fields: dict[str, Any], data: bytes) -> Content:
+    names, missing = tuple(fields.pop("names", ())), fields.pop("errno", None) in {ENOENT, ENOTDIR}
+    return Content(data=data, names=names, missing=missing, **fields)
+
+
+def _end(children: list[Child]) -> None:
     """Let children end that nobody will ask any more."""
     for child in children:
         child.end()
-
-
-class _Child:
-    """A process that reads files. Raises ``OSError`` or ``EOFError`` where none can be started."""
-
-    def __init__(self) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(_CHILD)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        self._read = bytearray()
-        self._poll = select.poll()
-        self._output = self.process.stdout.fileno() if self.process.stdout else -1
-        self._poll.register(self._output, select.POLLIN)
-        try:
-            self.answer(START)
-        except (OSError, EOFError):
-            self.end()
-            raise
-
-    def end(self) -> None:
-        """Kill it, and wait a moment; it may sleep past the signal."""
-        self.process.kill()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(0.1)
-
-    def send(self, task: dict[str, Any]) -> None:
-        """Tell what to do; the child takes all of it before it begins."""
-        if self.process.stdin is not None:
-            with contextlib.suppress(OSError):  # it has ended, which its answer will show
-                self.process.stdin.write(json.dumps(task).encode() + b"\n")
-                self.process.stdin.flush()
-
-    def answer(self, patience: float) -> Content:
-        """Take the next answer. Raises ``TimeoutError`` or, where it has ended, ``EOFError``."""
-        while (end := self._read.find(b"\n")) < 0:
-            self._wait(patience)
-        fields = json.loads(self._read[:end])
-        stop = end + 1 + fields.pop("size")
-        while len(self._read) < stop:
-            self._wait(patience)
-        data = bytes(self._read[end + 1 : stop])
-        del self._read[:stop]
-        return Content(
-            data=data,
-            names=tuple(fields.pop("names", ())),
-            missing=fields.pop("errno", None) in {ENOENT, ENOTDIR},
-            **fields,
-        )
-
-    def _wait(self, patience: float) -> None:
-        if not self._poll.poll(patience * 1000):
-            raise TimeoutError
-        data = os.read(self._output, 1 << 20)
-        if not data:
-            raise EOFError
-        self._read += data

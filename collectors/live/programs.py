@@ -90,6 +90,12 @@ def run_all(
     return [program.outcome for program in programs]
 
 
+def run(*arguments: str, limit: float) -> Outcome:
+    """Run one program."""
+    (outcome,) = run_all([Command(arguments=arguments, limit=limit)])
+    return outcome
+
+
 def _wind_up(programs: Sequence[_Program]) -> None:
     """Let what runs come to its end for a moment, then end it."""
     until = time.monotonic() + GRACE

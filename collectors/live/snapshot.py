@@ -46,18 +46,17 @@ _NO_RIGHT = ("Permission", "Operation not permitted", "EPERM", "EACCES")
 
 
 class Dump(Record):
-    """The stacks of one process as py-spy printed them, or gdb.
+    """The stacks of one process as a tool printed them.
 
-    ``peers``: cut down to its sends and receives, with the rank at the other end.
+    That is "py-spy", "py-spy-native", "py-spy-peers" (cut down to its sends and receives, with the
+    rank at the other end) or "gdb".
     """
 
     pid: int
     look: int
     taken_at: float
     data: bytes
-    native: bool = False
-    peers: bool = False
-    gdb: bool = False
+    tool: str = "py-spy"
 
 
 class Snapshot:
@@ -175,6 +174,7 @@ class Snapshot:
         )
         if process is None:
             self._gap(member, "it ended before this look", "its log says how it ended")
+            self._note_end(self._known[pid])
             return False
         pauses = 0
         if pid in self._at_rest_before:
@@ -188,6 +188,12 @@ class Snapshot:
                 f"look at its parent, process {member.ppid}, and at its log",
             )
         return process.state not in ENDED
+
+    def _note_end(self, process: Process) -> None:
+        """Record that a rank is gone, which others may wait for; helpers come and go."""
+        if process.role is Role.RANK and process.who.pid is not None:
+            gone = replace(process, look=self.number, taken_at=time.time(), state="X", threads=())
+            self.processes[process.who.pid] = gone
 
     def _must_not_pause(self, pid: int) -> bool:
         process = self.processes[pid]
@@ -260,27 +266,23 @@ class Snapshot:
     def _keep(self, outcome: Outcome) -> None:
         member = self._members[outcome.command.pid]
         if outcome.code == 0 and outcome.output.strip():
-            dump = Dump(
-                pid=member.pid,
-                look=self.number,
-                taken_at=outcome.began,
-                data=outcome.output,
-                native=_is_native(outcome),
-                gdb=_is_gdb(outcome),
-            )
+            data, began = outcome.output, outcome.began
+            tool = _tool(outcome)
+            dump = Dump(pid=member.pid, look=self.number, taken_at=began, data=data, tool=tool)
             self.dumps.append(dump)
-            if self.native and not (dump.native or dump.gdb) and member.pid not in self._unpaused:
+            if self.native and tool == "py-spy" and member.pid not in self._unpaused:
                 why = "py-spy could not read them, so those of Python were taken"
                 inside = self._proc.foreign(member.pid, "pid")
                 remedy = "run whyhang inside the container" if inside else "look with gdb -p"
                 self._gap(member, why, remedy, "what C and C++ code does is not known")
         elif outcome.timed_out:
-            tool = "gdb" if _is_gdb(outcome) else "py-spy"
+            tool = "gdb" if _tool(outcome) == "gdb" else "py-spy"
             why = f"{tool} did not come back within {outcome.command.limit:g} s"
             self._gap(member, why, "give it more with --timeout, or look with gdb -p")
         elif not self._is_alive(member.pid):
             self._gap(member, "it ended while py-spy looked at it", "its log says how it ended")
-        elif _is_gdb(outcome):
+            self._note_end(self.processes[member.pid])
+        elif _tool(outcome) == "gdb":
             last_line = (outcome.errors.strip().splitlines() or ["nothing"])[-1]
             why = f"gdb could not read them; it said: {redact(last_line)[:200]}"
             self._gap(member, why, f"try gdb -p {member.pid} as the user of the process, or root")
@@ -300,7 +302,7 @@ class Snapshot:
         ended = [o for o in outcomes if o.code == 0 and o.command.pid not in self._unpaused]
         python = "py-spy dump --native" if self.native else "py-spy dump"
         for how, by_gdb in ((python, False), ("gdb", True)):
-            paused = [o for o in ended if _is_gdb(o) is by_gdb]
+            paused = [o for o in ended if (_tool(o) == "gdb") is by_gdb]
             if not paused:
                 continue
             longest = max(outcome.seconds for outcome in paused)
@@ -310,12 +312,10 @@ class Snapshot:
             )
 
 
-def _is_native(outcome: Outcome) -> bool:
-    return "--native" in outcome.command.arguments
-
-
-def _is_gdb(outcome: Outcome) -> bool:
-    return "-batch" in outcome.command.arguments
+def _tool(outcome: Outcome) -> str:
+    if "-batch" in outcome.command.arguments:
+        return "gdb"
+    return "py-spy-native" if "--native" in outcome.command.arguments else "py-spy"
 
 
 def in_turn(pids: list[int], number: int) -> list[int]:

@@ -10,23 +10,21 @@ the readers of logs.
 import re
 from collections.abc import Iterator
 
-from whyhang.analyzer.facts import Account, Deed, Fact, Trust, Who
+from whyhang.analyzer.facts import Account, Deed, Trust, Who
 from whyhang.analyzer.reading import Document
 from whyhang.collectors import limits
-from whyhang.collectors.logs.text.line import Voice, take_apart
 from whyhang.collectors.stacks import heading
-from whyhang.collectors.stacks.sentences import NO_PROSE, SUPPOSED
+from whyhang.collectors.stacks.prose import RANKS, Prose, is_persons
+from whyhang.collectors.stacks.sentences import SUPPOSED
 
-LARGEST_BYTES = 64 << 10
 LONGEST_LINE = 1500
 MOST = 64  # accounts of one text
 
-_LIST = r"\d{1,5}(?:(?:\s*(?:,|&|and|-|,\s*and)\s*)\d{1,5}){0,64}"
 _RANKS = (
     r"(?:process(?:es)? with (?:the )?(?:global )?ranks?(?: of)? "
     r"|(?<![\w.-])(?:(?:global|local|world) )?(?:ranks?(?:=\[?|[-# ]?)"
     r"|(?:TP|gpus? #?|process #?)(?=\d{1,3}\b)))"
-    r"(?P<ranks>" + _LIST + r")\]?(?![\w.:=/-])(?: process(?:es)?)?(?:'s [a-z]+)?"
+    r"(?P<ranks>" + RANKS + r")\]?(?![\w.:=/-])(?: process(?:es)?)?(?:'s [a-z]+)?"
     r"(?: (?:on|of) \w+| \([^()]{1,40}\))?"
 )
 """Whom a sentence is about. GPUs and processes are counted as ranks are, where others are said to
@@ -36,13 +34,13 @@ _ALL_BUT = (
     r"\b(?:all|every) (?:of the )?(?:other )?(?:\d+ )?"
     r"(?:ranks?|gpus?|process(?:es)?|workers?|devices?)"
     r",? (?:except|but|other than|apart from)(?: for)?(?: the)?(?: ranks?)? ?#?"
-    r"(?P<but>" + _LIST + r")(?![\w.])"
+    r"(?P<but>" + RANKS + r")(?![\w.])"
 )
 _COME = (
     r"(?:join|enter|reach|arriv|call|print|post|start|submit|pass|participat|com(?:e|ing)\b|came"
     r"|show|beg[aiu]n|g[eo]t (?:to|past|there)|log\b|logged|launch|issu|hit\b|finish|complet|return"
     r"|respond|answer|report|reply|repli|appear|output|produc|ma[dk]e|exist|there\b|send|execut"
-    r"|run\b|broadcast|regist|take part)"
+    r"|run\b|broadcast|regist|take part|schedul|enqueu|creat)"
 )
 _NOT = (
     r"(?:(?:ha[sd]|have|did|do(?:es)?|is|are|was|were|could|can)(?:n.t| ?not| never)"
@@ -134,26 +132,6 @@ _NAMES_ONE = re.compile(r"(?i)rank|\b(?:gpus?|process|tp) ?#?\d")
 _MARKUP = str.maketrans("", "", "*`")
 
 
-class _Accounts:
-    """Reads what a person says of ranks."""
-
-    name = "what people say of ranks"
-
-    def sniff(self, document: Document) -> bool:
-        if document.size > LARGEST_BYTES or document.path.endswith(NO_PROSE):
-            return False
-        try:
-            return any(True for _ in _accounts(document))
-        except limits.TooSlowError:  # no text of a person
-            return False
-
-    def read(self, document: Document) -> Iterator[Fact]:
-        yield from _accounts(document)
-
-
-READER = _Accounts()
-
-
 def _accounts(document: Document) -> Iterator[Account]:
     count = 0
     for number, text, end in _lines(document):
@@ -195,15 +173,17 @@ def _sentence(text: str, begin: int) -> str:
 def _lines(document: Document) -> Iterator[tuple[int, str, int]]:
     """Yield the lines of a person: number, text with that of the next line, where the own ends.
 
-    A sentence goes on there. Lines with a header, a label or a time are a program's.
+    A sentence goes on there.
     """
     lines = document.head.decode("utf-8", "replace").split("\n")
     for at, line in enumerate(lines):
         if not 8 < len(line) <= LONGEST_LINE or not _NAMES_ONE.search(line):
             continue
-        own = take_apart(line, Voice())
-        if len(own) > 1 or own[0].who.rank is not None or own[0].time is not None:
+        if not is_persons(line):
             continue
         after = lines[at + 1] if at + 1 < len(lines) else ""
         goes_on = after[:LONGEST_LINE] if after.strip() else ""
         yield at + 1, f"{line} {goes_on.strip()}", len(line)
+
+
+READER = Prose(name="what people say of ranks", facts=_accounts)

@@ -26,12 +26,10 @@ import regex
 
 from whyhang.analyzer.facts import (
     MAX_RANKS,
-    NOBODY,
     Fact,
     Frame,
     Record,
     StackDump,
-    Thread,
     Trust,
     Who,
 )
@@ -39,7 +37,8 @@ from whyhang.analyzer.reading import Document
 from whyhang.collectors import limits
 from whyhang.collectors.files.marks import Marks
 from whyhang.collectors.stacks import heading
-from whyhang.collectors.stacks.frames import MAIN, frame, is_native_file, shared
+from whyhang.collectors.stacks.frames import frame, is_native_file, shared
+from whyhang.collectors.stacks.prose import standing
 
 LARGEST_BYTES = 256 * 1024
 LONGEST_LINE = 400
@@ -142,7 +141,7 @@ def _labelled(document: Document, lines: Sequence[str]) -> Iterator[StackDump]:
     for entry, label, own in zip(entries, labels, numbers, strict=True):
         copies = int(label["copies"] or 1) if label else 1
         for who in _whom(label, own, counts_ranks=counts_ranks) or [Who(label=entry.label)]:
-            yield _dump(document, who, entry.frames, entry.line, max(1, copies))
+            yield standing(document, who, entry.frames, entry.line, max(1, copies))
 
 
 def _entries(lines: Sequence[str]) -> Iterator[_Entry]:
@@ -223,25 +222,10 @@ def _tops(document: Document, lines: Sequence[str]) -> Iterator[StackDump]:
         first, last = last + 1, last + len(numbers)
         which = f"process {first}" if first == last else f"processes {first}-{last}"
         frames = shared((frame(function, ""),))
-        yield _dump(document, Who(host=host, label=which), frames, numbers[0], len(numbers))
+        yield standing(document, Who(host=host, label=which), frames, numbers[0], len(numbers))
 
 
 def _function(line: str) -> str | None:
     """Return the function that an indented line names, and nothing else."""
     word = _WORD.match(line)
     return word[1] if word else None
-
-
-def _dump(
-    document: Document, who: Who, frames: tuple[Frame, ...], line: int, copies: int
-) -> StackDump:
-    return StackDump(
-        who=who if who != NOBODY else document.who,
-        tool="summary",
-        threads=(Thread(frames=frames, name=MAIN, line=line),),
-        source=document.source(line),
-        look=document.look or 0,
-        taken_at=document.taken_at,
-        main_only=True,
-        copies=copies,
-    )

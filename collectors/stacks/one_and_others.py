@@ -9,14 +9,12 @@ with words that the others wait counts, and what all ranks ran into ("every rank
 import re
 from collections.abc import Iterator
 
-from whyhang.analyzer.facts import NOBODY, Account, Deed, Fact, Trust, Who
+from whyhang.analyzer.facts import NOBODY, Account, Deed, Trust, Who
 from whyhang.analyzer.reading import Document
 from whyhang.collectors import limits
-from whyhang.collectors.logs.text.line import Voice, take_apart
 from whyhang.collectors.stacks import heading
-from whyhang.collectors.stacks.sentences import NO_PROSE
+from whyhang.collectors.stacks.prose import Prose, is_persons
 
-LARGEST_BYTES = 64 << 10
 LONGEST_PARAGRAPH = 4000
 LONGEST_SENTENCE = 400
 
@@ -84,27 +82,6 @@ _SENTENCE = re.compile(r"(?<=[.!?;:])\s+")
 _WORDS = (b"other", b"remaining", b"rest", b"all but", b"rank", b"oom")
 
 
-class _OneAndOthers:
-    """Reads what a person says of one rank and of the others."""
-
-    name = "what people say of one rank and the others"
-
-    def sniff(self, document: Document) -> bool:
-        if document.size > LARGEST_BYTES or document.path.endswith(NO_PROSE):
-            return False
-        low = document.head.lower()
-        try:
-            return any(word in low for word in _WORDS) and any(True for _ in _accounts(document))
-        except limits.TooSlowError:  # no text of a person
-            return False
-
-    def read(self, document: Document) -> Iterator[Fact]:
-        yield from _accounts(document)
-
-
-READER = _OneAndOthers()
-
-
 def _accounts(document: Document) -> Iterator[Account]:
     whole = document.head.decode("utf-8", "replace").translate(_MARKS)
     if not (_OTHERS_WAIT.search(whole) or _OUT_OF_MEMORY.search(whole)):
@@ -136,7 +113,7 @@ def _paragraphs(document: Document) -> Iterator[tuple[int, str]]:
     first, own = 0, list[str]()
     lines = document.head.decode("utf-8", "replace").split("\n")
     for number, line in enumerate([*lines, ""], 1):
-        is_own = bool(line.strip()) and len(line) <= LONGEST_PARAGRAPH and _is_persons(line)
+        is_own = bool(line.strip()) and len(line) <= LONGEST_PARAGRAPH and is_persons(line)
         if is_own:
             first = first if own else number
             own.append(line.strip().lstrip(">#*-• ").translate(_MARKS))
@@ -148,7 +125,4 @@ def _paragraphs(document: Document) -> Iterator[tuple[int, str]]:
 _MARKS = str.maketrans("", "", '*`"“”')
 
 
-def _is_persons(line: str) -> bool:
-    parts = take_apart(line, Voice())
-    who, time = parts[0].who, parts[0].time
-    return len(parts) == 1 and who.rank is None and who.pid is None and time is None
+READER = Prose(name="what people say of one rank and the others", words=_WORDS, facts=_accounts)

@@ -10,24 +10,22 @@ import itertools
 import re
 from collections.abc import Iterator, Sequence
 
-from whyhang.analyzer.facts import Fact, Frame, Record, StackDump, Thread, Trust, Who
+from whyhang.analyzer.facts import Frame, Record, StackDump, Trust, Who
 from whyhang.analyzer.reading import Document
 from whyhang.collectors import limits
 from whyhang.collectors.ops import op_of
 from whyhang.collectors.stacks import handwritten, heading
-from whyhang.collectors.stacks.frames import MAIN, frame
+from whyhang.collectors.stacks.frames import frame
+from whyhang.collectors.stacks.prose import RANKS, Prose, standing
 
-LARGEST_BYTES = 64 << 10
 LONGEST_LINE = 400
 LARGEST_WORLD = 1 << 14
-NO_PROSE = (".py", ".sh", ".toml", ".json", ".yaml", ".yml", ".cfg", ".ini", ".cpp", ".cu", ".h")
 
-_LIST = r"\d{1,5}(?:(?:\s*(?:,|&|and|-|,\s*and)\s*)\d{1,5}){0,64}"
 _WHO = (
     r"(?:(?P<most>\d{1,5}) (?:of|out of|/) (?:the |all )?(?P<world>\d{1,5})"
     r" (?:ranks|processes|gpus)"
-    r"|all (?:other )?ranks (?:except|but)(?: for)?(?: rank| ranks)? ?(?P<except>" + _LIST + r")"
-    r"|(?:(?:all|the|other|global) ){0,3}ranks?[ #]?(?P<ranks>" + _LIST + r"))"
+    r"|all (?:other )?ranks (?:except|but)(?: for)?(?: rank| ranks)? ?(?P<except>" + RANKS + r")"
+    r"|(?:(?:all|the|other|global) ){0,3}ranks?[ #]?(?P<ranks>" + RANKS + r"))"
 )
 _IS = (
     r"(?:(?: \(\+ ?others\)|, …)?[ ,]*(?:(?:is|are|was calling|were calling) (?P<not>not\b)?"
@@ -71,41 +69,14 @@ class _Standing(Record):
     world: int | None = None
 
 
-class _Sentences:
-    """Reads what a person wrote down."""
-
-    name = "sentences about ranks"
-
-    def sniff(self, document: Document) -> bool:
-        if document.size > LARGEST_BYTES or document.path.endswith(NO_PROSE):
-            return False
-        low = document.head.lower()
-        try:
-            return (
-                b"rank" in low
-                and not handwritten.READER.sniff(document)
-                and bool(_standings(document))
-            )
-        except limits.TooSlowError:  # no text of a person
-            return False
-
-    def read(self, document: Document) -> Iterator[Fact]:
-        for standing in _standings(document):
-            whom = [Who(rank=rank, trust=Trust.CONTENT) for rank in standing.ranks]
-            for who in whom or [Who(label=standing.label)]:
-                yield StackDump(
-                    who=who,
-                    tool="summary",
-                    threads=(Thread(frames=standing.frames, name=MAIN, line=standing.line),),
-                    source=document.source(standing.line),
-                    look=document.look or 0,
-                    taken_at=document.taken_at,
-                    main_only=True,
-                    copies=standing.copies,
-                )
+def _facts(document: Document) -> Iterator[StackDump]:
+    for each in () if handwritten.READER.sniff(document) else _standings(document):
+        whom = [Who(rank=rank, trust=Trust.CONTENT) for rank in each.ranks]
+        for who in whom or [Who(label=each.label)]:
+            yield standing(document, who, each.frames, each.line, each.copies)
 
 
-READER = _Sentences()
+READER = Prose(name="sentences about ranks", words=(b"rank",), facts=_facts)
 
 
 def _standings(document: Document) -> list[_Standing]:

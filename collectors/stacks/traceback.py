@@ -20,7 +20,7 @@ from whyhang.collectors.stacks.reader import StackText
 from whyhang.collectors.stacks.sections import Sections
 
 _FRAME = re.compile(r'([ \t>|]*)File:? "([^"\n]*)", line (\d{1,9}), in (\S+)')
-_EXCEPTION = re.compile(r"[ \t>|]*Traceback \(most recent call last\):")
+_EXCEPTION = re.compile(r"Traceback \(most recent call last\):\s*$")  # maybe behind a progress bar
 _STACK = re.compile(r"[ \t>|]*Stack \(most recent call last\):")
 _HEAD_WORDS = ("(most recent call ", "Traceback for thread ")
 _OTHER_TOOL = re.compile(r"\(most recent call first\)|Traceback for thread \d")
@@ -123,7 +123,7 @@ def _is_source(line: str, indent: int) -> bool:
 
 def _is_main_thread(run: _Run, *, is_dump: bool) -> bool:
     """Tell the stack of a process that stands there from one of what went wrong, or in passing."""
-    if _EXCEPTION.match(run.head):
+    if _EXCEPTION.search(run.head):
         is_chained = any(_CHAINED in line for line in run.above)
         return not is_chained and _INTERRUPTED.match(run.behind) is not None
     is_asked_for = _STACK.match(run.head) or any(_TRIGGER.search(line) for line in run.above)

@@ -7,19 +7,14 @@ energy is counted by the GPU itself, so that two looks give the mean between the
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
-import os
-import selectors
-import subprocess
 import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
+from whyhang.collectors.live.children import Child
 from whyhang.collectors.watch.look import JOB
 
 PATIENCE = 2.0
@@ -42,7 +37,7 @@ class Gpus:
     """The GPUs of this host. Nothing is asked where there is no driver."""
 
     def __init__(self, driver: Path = _DRIVER) -> None:
-        self._child: subprocess.Popen[bytes] | None = None
+        self._child: Child | None = None
         self.there = driver.exists()
         self._before: list[dict[str, Any]] = []
         self._asked_at = 0.0
@@ -73,57 +68,24 @@ class Gpus:
         """Let the child end."""
         self.there = False
         if self._child is not None:
-            for stream in filter(None, (self._child.stdin, self._child.stdout)):
-                with contextlib.suppress(OSError):
-                    stream.close()
-            self._child.kill()  # no wait: it may sleep in the kernel
-            self._child.poll()
+            self._child.end()
 
     def _ask(self) -> list[dict[str, Any]]:
         try:
             if self._child is None:
-                self._child = _start()
-            answer = _answer(self._child)
-        except OSError:  # it has ended
-            answer = None
-        if answer is None:
+                self._child = Child(_command(), PATIENCE)
+            self._child.send({})
+            answer, _ = self._child.answer(PATIENCE)
+        except (OSError, EOFError, ValueError):  # it is late, has ended, or says what is no answer
             self.end()
             return []
-        return [each for each in answer if isinstance(each, dict)]
+        return [each for each in answer.get("gpus", ()) if isinstance(each, dict)]
 
 
-def _start() -> subprocess.Popen[bytes]:
+def _command() -> list[str]:
     spec = importlib.util.find_spec("pynvml")
     folders = [str(Path(spec.origin).parent)] if spec is not None and spec.origin else []
-    return subprocess.Popen(
-        [sys.executable, "-I", str(_CHILD), *folders],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-
-
-def _answer(child: subprocess.Popen[bytes]) -> list[Any] | None:
-    """Ask once; None where no answer comes in time."""
-    assert child.stdin is not None
-    assert child.stdout is not None
-    child.stdin.write(b"\n")
-    child.stdin.flush()
-    until, data = time.monotonic() + PATIENCE, b""
-    with selectors.DefaultSelector() as selector:
-        selector.register(child.stdout, selectors.EVENT_READ)
-        while not data.endswith(b"\n"):
-            if not selector.select(until - time.monotonic()):
-                return None
-            part = os.read(child.stdout.fileno(), 1 << 16)
-            if not part:
-                return None
-            data += part
-    try:
-        return msgspec.json.decode(data, type=list[Any])
-    except msgspec.MsgspecError:
-        return None
+    return [sys.executable, "-I", str(_CHILD), *folders]
 
 
 def _computes(before: Mapping[str, Any], now: Mapping[str, Any], passed: float) -> bool:

@@ -1,12 +1,12 @@
 """Looks at a Slurm job from its login node: its output, and what the controller says of it."""
 
 import re
-import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
 from whyhang.analyzer.errors import TargetError
+from whyhang.collectors.live.programs import run
 from whyhang.collectors.watch.folder import growth
 from whyhang.collectors.watch.look import JOB, Look
 
@@ -62,11 +62,6 @@ class SlurmJob:
         return end - time.time()
 
     def _ask(self) -> Mapping[str, str] | None:
-        command = ["scontrol", "show", "job", "-o", self._job]
-        try:
-            done = subprocess.run(
-                command, capture_output=True, text=True, timeout=PATIENCE, check=False
-            )
-        except (OSError, subprocess.TimeoutExpired):
-            return None
-        return dict(_FIELD.findall(done.stdout)) if done.returncode == 0 else None
+        asked = run("scontrol", "show", "job", "-o", self._job, limit=PATIENCE)
+        text = asked.output.decode("utf-8", "replace")
+        return dict(_FIELD.findall(text)) if asked.code == 0 else None

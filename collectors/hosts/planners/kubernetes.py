@@ -13,7 +13,7 @@ from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.facts import Gap, Record, counted
 from whyhang.collectors.cluster.pod_list import Pod, in_order, pods_in, without_specifications
 from whyhang.collectors.hosts.reach import Host, Reach
-from whyhang.collectors.live.programs import Command, Outcome, run_all
+from whyhang.collectors.live.programs import Outcome, run
 
 LIMIT = 15.0
 """Seconds that the API server has to answer."""
@@ -61,7 +61,7 @@ class Pods(Record):
 def reach(asked: Pods) -> Reach:
     """Ask the API for the pods. Raises ``TargetError`` where there are none, or no answer."""
     words = get_pods(asked)
-    (got,) = run_all([Command(arguments=words, limit=LIMIT + 5)])
+    got = run(*words, limit=LIMIT + 5)
     if got.code != 0:
         raise _no_answer(asked, got)
     try:

@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable
 
 from whyhang.collectors.hosts import select, troubles
 from whyhang.collectors.hosts.planners import mpi, ssh, torchrun
-from whyhang.collectors.hosts.planners.known import Known
-from whyhang.collectors.hosts.reach import Host, Reach, Selector
+from whyhang.collectors.hosts.reach import Host, Known, Reach, Selector
 from whyhang.collectors.live.job.host import Host as LiveHost
 from whyhang.collectors.live.job.members import Job
 from whyhang.collectors.live.sockets import own_addresses

@@ -10,9 +10,9 @@ import posixpath
 import re
 from collections.abc import Iterator
 
-from whyhang.collectors.hosts.planners.known import Known
 from whyhang.collectors.hosts.planners.ssh import hostfile
-from whyhang.collectors.hosts.planners.torchrun import options
+from whyhang.collectors.hosts.reach import Known
+from whyhang.collectors.live.job.environment import options
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import Job
 
@@ -41,7 +41,6 @@ def known(host: Host, job: Job) -> Known | None:
         return None
     head = heads[0] if heads else launchers[0]
     return Known(
-        kind="mpi",
         sentence=f"the job of {_program(host, head)} {head}",
         names=tuple(names),
         count=None,

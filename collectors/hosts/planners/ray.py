@@ -16,7 +16,7 @@ import msgspec
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.facts import Gap, Record, Who
 from whyhang.collectors.hosts.reach import Host, Reach
-from whyhang.collectors.live.programs import Command, run_all
+from whyhang.collectors.live.programs import run
 
 LIMIT = 40.0
 """Seconds that the cluster has to take us in as a driver, and to say what it runs."""
@@ -71,7 +71,7 @@ def reach(address: str | None) -> Reach:
     """Ask Ray for the nodes of its job. Raises ``TargetError`` where it cannot be asked."""
     where = () if address in {None, "auto"} else (f"--address={address}",)
     python = _python()
-    (asked,) = run_all([Command(arguments=(python, CHANNEL, "state", *where), limit=LIMIT)])
+    asked = run(python, CHANNEL, "state", *where, limit=LIMIT)
     if asked.code != 0:
         why = asked.errors.strip().splitlines()[-1:] or [f"no answer within {LIMIT:g} s"]
         raise TargetError(

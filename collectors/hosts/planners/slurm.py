@@ -14,7 +14,7 @@ from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.facts import Gap, Record, counted
 from whyhang.analyzer.job.slurm_hosts import expand
 from whyhang.collectors.hosts.reach import Host, Reach, Selector
-from whyhang.collectors.live.programs import Command, Outcome, run_all
+from whyhang.collectors.live.programs import Command, Outcome, run, run_all
 
 LIMIT = 10.0
 """Seconds that slurmctld has to answer."""
@@ -91,7 +91,7 @@ def of_srun(steps: str, host: str, pid: int) -> SlurmStep | None:
 
 def started_by(pid: int) -> SlurmStep | None:
     """Ask Slurm which step an srun on this host started."""
-    (asked,) = run_all([Command(arguments=("scontrol", "show", "step"), limit=LIMIT)])
+    asked = run("scontrol", "show", "step", limit=LIMIT)
     return of_srun(_text(asked), os.uname().nodename, pid)
 
 
@@ -119,14 +119,8 @@ def reach(step: SlurmStep) -> Reach:
     row = dict(zip(_JOB_NAMES, rows[0].split("|"), strict=False))
     printed = [("scontrol-show-job.txt", job.output)]
     if row["NODELIST"]:
-        (nodes,) = run_all(
-            [
-                Command(
-                    arguments=("sinfo", f"--nodes={row['NODELIST']}", f"--format={_NODE_FORMAT}"),
-                    limit=LIMIT,
-                )
-            ]
-        )
+        wanted = f"--nodes={row['NODELIST']}"
+        nodes = run("sinfo", wanted, f"--format={_NODE_FORMAT}", limit=LIMIT)
         printed.append(("sinfo.txt", nodes.output))
     return plan(step, row, _text(steps), printed)
 

@@ -5,16 +5,16 @@ The agents of torchrun are connected to the store at ``--rdzv-endpoint``, the ra
 store has a connection from each of the others.
 """
 
-import itertools
 from collections.abc import Iterator
 
-from whyhang.collectors.hosts.planners.known import Known
+from whyhang.collectors.hosts.reach import Known
+from whyhang.collectors.live.job.environment import options
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import Job
 from whyhang.collectors.live.sockets import connected
 
-_ENDPOINTS = ("--rdzv-endpoint", "--rdzv_endpoint", "--master-addr", "--master_addr")
-_PORTS = ("--master-port", "--master_port")
+_ENDPOINTS = ("--rdzv-endpoint", "--master-addr")
+_PORTS = ("--master-port",)
 _DEFAULT_PORT = 29400  # of torchrun's c10d store, and of its --master-port 29500
 _DEFAULT_MASTER_PORT = 29500
 
@@ -38,7 +38,6 @@ def known(host: Host, job: Job) -> Known | None:
     names |= dict.fromkeys(a for pid in members[:1] for a in connected(host.proc, pid, ports))
     master = next(iter(names), "an unknown address")
     return Known(
-        kind="torchrun" if agents else "env",
         sentence=f"the job that meets at {master}",
         names=tuple(names),
         count=nodes or None,
@@ -70,13 +69,3 @@ def _nodes(host: Host, pid: int) -> int:
     texts = options(host.arguments(pid), ("--nnodes",))
     numbers = [int(part) for text in texts for part in text.split(":") if part.isdecimal()]
     return max(numbers, default=1)
-
-
-def options(arguments: tuple[str, ...], names: tuple[str, ...]) -> list[str]:
-    """Return the values of these options on a command line: ``--name value``, ``--name=value``."""
-    values = [b for a, b in itertools.pairwise(arguments) if a in names]
-    for argument in arguments:
-        name, equals, value = argument.partition("=")
-        if equals and name in names:
-            values.append(value)
-    return values

@@ -8,11 +8,11 @@ part in torch.distributed. Their numbers come from variables of their frames
 (``frame_variables.py``), from an argument that says so, or from the order of their start.
 """
 
-import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from whyhang.analyzer.facts import Role, Trust, replace
 from whyhang.collectors.live.frame_variables import Numbers
+from whyhang.collectors.live.job.environment import options
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import (
     Alike,
@@ -28,7 +28,7 @@ from whyhang.collectors.live.job.unnamed import job_of_family
 
 _SPAWN = "torch/multiprocessing/spawn.py"
 _THREADS_OF_RANKS = ("gloo_tcp_loop", "pt_gloo", "pt_nccl", "pt_tcpstore", "pt_autograd")
-_RANK, _SIZES = "--rank", ("--world-size", "--nprocs", "--num-procs")
+_RANK, _SIZES = ("--rank", "-rank"), ("--world-size", "--nprocs", "--num-procs")
 _WORKER = Role.DATALOADER_WORKER
 
 
@@ -113,7 +113,7 @@ def _settle_alike(job: Job, programs: Alike, host: Host, stacks: Mapping[int, st
     own = next((one for one in (target, *host.ancestors(target)) if one in pids), None)
     ranks = {pid for pid in pids if _kind(host, pid, stacks.get(pid, "")) is Role.RANK}
     if ranks:
-        ranks |= {pid for pid in pids if _option(host.arguments(pid), _RANK) is not None}
+        ranks |= {pid for pid in pids if _option(host, pid, _RANK) is not None}
     if len(ranks) > 1 and (own in ranks or own is None):
         left = tuple(m for m in job.members if m.pid in ranks or m.owner in ranks)
         return replace(job, members=left)
@@ -201,8 +201,8 @@ def _number_alike(
 ) -> Job:
     """Return programs the number they join as, else of an argument, else of a variable."""
     ranks = [member.pid for member in job.ranks]
-    options = (_option(host.arguments(pid), name) for pid in ranks for name in _SIZES)
-    size = max((*sizes, *(option for option in options if option is not None)), default=None)
+    told = (_option(host, pid, _SIZES) for pid in ranks)
+    size = max((*sizes, *(size for size in told if size is not None)), default=None)
     given = [rank for pid in ranks if (rank := numbers.get(pid, Numbers()).rank) is not None]
     distinct = len(set(given)) == len(given) and max(given, default=0) < (size or len(ranks))
     members = [
@@ -228,7 +228,7 @@ def _number_ray(job: Job, host: Host, numbers: Mapping[int, Numbers]) -> Job:
 def _numbered(member: Member, host: Host, numbers: Numbers, *, distinct: bool) -> Member:
     if member.role is not Role.RANK:
         return member
-    option = _option(host.arguments(member.pid), _RANK)
+    option = _option(host, member.pid, _RANK)
     if numbers.joins or option is not None:
         rank = numbers.rank if numbers.joins else option
         return replace(member, rank=rank, trust=Trust.ENVIRONMENT)
@@ -237,18 +237,7 @@ def _numbered(member: Member, host: Host, numbers: Numbers, *, distinct: bool) -
     return member
 
 
-def _option(arguments: Iterable[str], name: str) -> int | None:
-    """Read a whole number behind an option, with dashes or underscores, with "=" or without."""
-    words = [
-        part
-        for word in arguments
-        for part in (word.split("=", 1) if word.startswith("-") else [word])
-    ]
-    values = (
-        int(value)
-        for option, value in itertools.pairwise(words)
-        if option.startswith("-")
-        and "--" + option.lstrip("-").replace("_", "-") == name
-        and value.isdecimal()
-    )
+def _option(host: Host, pid: int, names: Collection[str]) -> int | None:
+    """Read a whole number behind an option."""
+    values = (int(text) for text in options(host.arguments(pid), names) if text.isdecimal())
     return next(values, None)

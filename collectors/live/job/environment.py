@@ -5,7 +5,8 @@ later (``mp.spawn`` programs, Ray) is not in it, and a program that changes its 
 (setproctitle) overwrites it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
+from itertools import pairwise
 from typing import NamedTuple
 
 from whyhang.analyzer.facts import Record
@@ -16,6 +17,19 @@ def split_zeros(data: bytes | None) -> tuple[str, ...]:
     if not data:
         return ()
     return tuple(part.decode(errors="replace") for part in data.rstrip(b"\0").split(b"\0"))
+
+
+def options(arguments: Iterable[str], names: Collection[str]) -> list[str]:
+    """Return the values of options on a command line: ``--name value``, ``--name=value``.
+
+    ``names`` are written with dashes; underscores in their places are the same.
+    """
+    words = [
+        part
+        for word in arguments
+        for part in (word.split("=", 1) if word.startswith("-") else [word])
+    ]
+    return [value for name, value in pairwise(words) if name.replace("_", "-") in names]
 
 
 def environment(data: bytes | None) -> dict[str, str]:

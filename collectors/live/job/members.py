@@ -1,6 +1,7 @@
 """The processes of a job: what each is, and how they become one record."""
 
 from collections.abc import Iterable
+from typing import Any
 
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.facts import Gap, Process, Record, Role, Trust, Who, replace
@@ -75,43 +76,27 @@ def by_rank(member: Member) -> tuple[bool, int, int]:
     return (member.rank is None, member.rank or 0, member.pid)
 
 
+def _member(host: Host, pid: int, role: Role, **more: Any) -> Member:
+    return Member(pid=pid, ppid=host.stats[pid].ppid, role=role, python=host.is_python(pid), **more)
+
+
 def rank_by_environment(host: Host, pid: int) -> Member:
     """Describe a rank process by what its environment says."""
     place = host.place(pid)
-    rank = place.rank if place else None
-    return Member(
-        pid=pid,
-        ppid=host.stats[pid].ppid,
-        role=Role.RANK,
-        rank=rank,
-        trust=Trust.NONE if rank is None else Trust.ENVIRONMENT,
-        local_rank=place.local_rank if place else None,
-        python=host.is_python(pid),
-    )
+    rank, local = (place.rank, place.local_rank) if place else (None, None)
+    trust = Trust.NONE if rank is None else Trust.ENVIRONMENT
+    return _member(host, pid, Role.RANK, rank=rank, trust=trust, local_rank=local)
 
 
 def inferred_rank(host: Host, pid: int, rank: int | None, local_rank: int | None) -> Member:
     """Describe a rank process whose number was concluded."""
     trust = Trust.NONE if rank is None else Trust.INFERRED
-    return Member(
-        pid=pid,
-        ppid=host.stats[pid].ppid,
-        role=Role.RANK,
-        rank=rank,
-        trust=trust,
-        local_rank=local_rank,
-    )
+    return _member(host, pid, Role.RANK, rank=rank, trust=trust, local_rank=local_rank)
 
 
 def helper(host: Host, pid: int, role: Role | None, owner: int | None = None) -> Member:
     """Describe a process that is no rank."""
-    return Member(
-        pid=pid,
-        ppid=host.stats[pid].ppid,
-        role=role or Role.OTHER,
-        owner=owner,
-        python=host.is_python(pid),
-    )
+    return _member(host, pid, role or Role.OTHER, owner=owner)
 
 
 def helpers(host: Host, ranks: Iterable[int]) -> list[Member]:

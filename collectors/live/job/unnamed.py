@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from whyhang.analyzer.facts import Gap, Role, replace
+from whyhang.collectors.live.job.environment import options
 from whyhang.collectors.live.job.host import SCHEDULERS, Host
 from whyhang.collectors.live.job.members import (
     Job,
@@ -22,6 +23,8 @@ from whyhang.collectors.live.job.members import (
 _RAY_CLASS = re.compile(r"ray::_?([A-Za-z0-9]+)")
 _RAYS_OWN = {"IDLE", "DashboardAgent", "RuntimeEnvAgent"}
 """Titles of Ray's own processes: a worker without a task, and what serves a node."""
+_MEETING = ("--rdzv-endpoint", "--master-addr", "--master-port")
+"""Options of a launcher that say where the agents meet."""
 _LOCAL_SIZES = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
 """Variables that say how many ranks of the job were started on this host, or by this agent."""
 
@@ -98,7 +101,7 @@ def _fellows(host: Host, agent: int) -> list[int]:
     script, started from the same session or shell, or sent to the same meeting.
     """
     mine = host.arguments(agent)
-    meeting, session = _meeting_of(mine), host.stats[agent].session
+    meeting, session = options(mine, _MEETING), host.stats[agent].session
     excluded = {agent, *host.ancestors(agent)}
     return [
         pid
@@ -106,7 +109,10 @@ def _fellows(host: Host, agent: int) -> list[int]:
         if pid not in excluded
         and host.launcher(pid) == "torchrun"
         and _script_of(host.arguments(pid)) == _script_of(mine)
-        and (stat.session == session or (meeting and _meeting_of(host.arguments(pid)) == meeting))
+        and (
+            stat.session == session
+            or (meeting and options(host.arguments(pid), _MEETING) == meeting)
+        )
     ]
 
 
@@ -120,13 +126,6 @@ def agent_below(host: Host, pid: int) -> int | None:
 def _script_of(arguments: Sequence[str]) -> str:
     """Name the script that a launcher was given: its first argument that ends in ``.py``."""
     return next((word for word in arguments[1:] if word.endswith(".py")), "")
-
-
-def _meeting_of(arguments: Sequence[str]) -> tuple[str, ...]:
-    """Return the options of a launcher that say where the agents meet."""
-    words = [part for word in arguments for part in word.replace("_", "-").split("=", 1)]
-    names = {"--rdzv-endpoint", "--master-addr", "--master-port"}
-    return tuple(value for name, value in itertools.pairwise(words) if name in names)
 
 
 def _program_below(host: Host, agent: int, pid: int) -> int | None:

@@ -10,10 +10,9 @@ import sys
 from pathlib import Path
 
 from whyhang.analyzer.facts import DriverSilence, Gap, Source, Who
-from whyhang.collectors.files.bundle import Entry
 from whyhang.collectors.gpu.probe import NO_NVML
-from whyhang.collectors.live.probes.probe import Collected, File, Probe, Site
-from whyhang.collectors.live.programs import Command, Outcome, run_all
+from whyhang.collectors.live.probes.probe import Collected, Probe, Site
+from whyhang.collectors.live.programs import Command, Outcome, run, run_all
 
 LIMIT = 3.0
 """Seconds for one program; what sleeps in the kernel then is taken to hang."""
@@ -35,7 +34,7 @@ _COST = (
 
 def collect(site: Site, collected: Collected) -> None:
     """Ask at each look, as long as there are answers."""
-    asked = _Asked(site.hostname, collected)
+    asked = _Asked(site, collected)
     for number in range(site.options.looks):
         # where one look has come, nobody waits for another to begin
         if not site.wait_for(number) or (collected.files and site.over) or not asked.at(number):
@@ -47,8 +46,8 @@ def collect(site: Site, collected: Collected) -> None:
 class _Asked:
     """Asks, and keeps what comes back."""
 
-    def __init__(self, hostname: str, collected: Collected) -> None:
-        self._hostname = hostname
+    def __init__(self, site: Site, collected: Collected) -> None:
+        self._site = site
         self._collected = collected
         self._smi = shutil.which(_SMI)
         self._has_nvml = self._smi is not None or any(Path(sign).exists() for sign in _SIGNS)
@@ -56,7 +55,7 @@ class _Asked:
     def at(self, look: int) -> bool:
         """Ask once; return whether it is worth asking again."""
         if self._has_nvml:
-            (outcome,) = run_all([_command(sys.executable, "-I", str(_PROBE))])
+            outcome = run(sys.executable, "-I", str(_PROBE), limit=LIMIT)
             self._has_nvml = outcome.code == 0 and outcome.output.startswith(b'{"nvml"')
             if self._has_nvml:
                 self._keep(f"gpus.look{look}.nvml.json", outcome, look)
@@ -105,7 +104,7 @@ class _Asked:
                 DriverSilence(
                     says=f"{words} did not come back in {outcome.seconds:.1f} s and sleeps in the "
                     f"kernel (state D{held})",
-                    who=Who(host=self._hostname),
+                    who=Who(host=self._site.hostname),
                     source=Source(file="claims.json"),
                 )
             )
@@ -116,23 +115,18 @@ class _Asked:
             self._gap(outcome, f"it did not come back within {outcome.seconds:.1f} s and was ended")
 
     def _keep(self, name: str, outcome: Outcome, look: int) -> None:
-        entry = Entry(
-            path=name,
-            kind="gpu" if _is_good(outcome) else "gpu-failed",
-            host=self._hostname,
-            look=look,
-            taken_at=outcome.began,
-        )
-        self._collected.files.append(File(entry=entry, data=_printed(outcome)))
+        kind = "gpu" if _is_good(outcome) else "gpu-failed"
+        data, began = _printed(outcome), outcome.began
+        self._collected.files.append(self._site.file(name, kind, data, look=look, taken_at=began))
 
     def _gap(self, outcome: Outcome, why: str) -> None:
         self._collected.facts.append(
             Gap(
-                what=f"asking for the GPUs of {self._hostname} ({_words(outcome.command)})",
+                what=f"asking for the GPUs of {self._site.hostname} ({_words(outcome.command)})",
                 why=why,
                 cost=_COST,
                 remedy="Run nvidia-smi by hand: where it hangs too, look at dmesg for NVRM and Xid",
-                who=Who(host=self._hostname),
+                who=Who(host=self._site.hostname),
             )
         )
 

@@ -7,7 +7,6 @@ container. What it says of pid and host is put as they are called here.
 import time
 
 from whyhang._heartbeat import ENDING, SIZE, line
-from whyhang.collectors.files.bundle import Entry
 from whyhang.collectors.heartbeat import Beat, parse
 from whyhang.collectors.live.files import Files
 from whyhang.collectors.live.job.members import Member
@@ -57,13 +56,8 @@ def _file(site: Site, ranks: list[Member], paths: dict[int, str], look: int) -> 
                     site.hostname,
                 )
             )
-    entry = Entry(
-        path=f"heartbeats.look{look}.txt",
-        kind="heartbeats",
-        host=site.hostname,
-        taken_at=time.time(),
-    )
-    return File(entry=entry, data=b"".join(lines))
+    name, data = f"heartbeats.look{look}.txt", b"".join(lines)
+    return site.file(name, "heartbeats", data, taken_at=time.time())
 
 
 PROBE = Probe(

@@ -13,9 +13,8 @@ import time
 from collections.abc import Iterator
 
 from whyhang.analyzer.facts import Gap
-from whyhang.collectors.files.bundle import Entry
-from whyhang.collectors.live.probes.probe import Collected, File, Probe, Site
-from whyhang.collectors.live.programs import Command, run_all
+from whyhang.collectors.live.probes.probe import Collected, Probe, Site
+from whyhang.collectors.live.programs import run
 
 DEVICE = "/dev/kmsg"
 BEFORE = 120.0
@@ -72,9 +71,8 @@ def collect(site: Site, collected: Collected) -> None:
         and about.concerns(text, before=moment < since + BEFORE - SLACK)
     ][-MAX_LINES:]
     if kept:
-        entry = Entry(path="kernel.log", kind="kernel-log", host=site.hostname)
         data = "".join(f"{line}\n" for line in kept).encode()
-        collected.files.append(File(entry=entry, data=data))
+        collected.files.append(site.file("kernel.log", "kernel-log", data))
 
 
 class _About:
@@ -156,7 +154,7 @@ def _parsed(record: bytes, offset: float) -> tuple[float, str] | None:
 def _journal(since: float) -> tuple[Rows | None, str]:
     arguments = ("journalctl", "-k", "-b", "--no-pager", "-o", "short-unix")
     from_then = f"--since=@{max(0, int(since))}"
-    (outcome,) = run_all([Command(arguments=(*arguments, from_then), limit=LIMIT)])
+    outcome = run(*arguments, from_then, limit=LIMIT)
     if outcome.timed_out:
         return None, f"journalctl did not come back within {LIMIT:g} s"
     rows = list(_journal_rows(outcome.output.decode("utf-8", "replace")))

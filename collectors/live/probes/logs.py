@@ -14,7 +14,6 @@ from pathlib import PurePosixPath
 
 from whyhang.analyzer.facts import Gap, Trust, Who, replace
 from whyhang.analyzer.redact import redact
-from whyhang.collectors.files.bundle import Entry
 from whyhang.collectors.files.naming import from_path
 from whyhang.collectors.live.files import Content
 from whyhang.collectors.live.job.members import Member
@@ -237,17 +236,16 @@ def _free_name(shown: str, taken: Iterable[str]) -> str:
 
 
 def _file(site: Site, content: Content, name: str, who: Who) -> File:
-    entry = Entry(
-        path=name,
-        kind="log",
-        host=site.hostname,
+    return site.file(
+        name,
+        "log",
+        content.data,
         pid=who.pid,
         rank=who.rank,
         trust=who.trust if who.rank is not None else Trust.NONE,
         local_rank=who.local_rank,
         taken_at=content.modified_at,
     )
-    return File(entry=entry, data=content.data)
 
 
 def _cut_off(file: File, shown: str, who: Who) -> Gap:

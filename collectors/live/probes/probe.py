@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from whyhang.analyzer.facts import Fact, Gap, InitArguments, Process, Record, Who
 from whyhang.collectors.files.bundle import Entry
@@ -76,6 +77,10 @@ class Site:
         self.spots = spots
         self.over = False
         self._changed = threading.Condition()
+
+    def file(self, path: str, kind: str, data: bytes, **about: Any) -> File:
+        """Make a file of the bundle; ``about`` are further fields of its entry."""
+        return File(entry=Entry(path=path, kind=kind, host=self.hostname, **about), data=data)
 
     @property
     def ranks_seen(self) -> list[Process]:

@@ -11,11 +11,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from whyhang.analyzer.facts import Gap, Record
-from whyhang.collectors.files.bundle import Entry
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import Member
-from whyhang.collectors.live.probes.probe import Collected, File, Probe, Site
-from whyhang.collectors.live.programs import Command, run_all
+from whyhang.collectors.live.probes.probe import Collected, Probe, Site
+from whyhang.collectors.live.programs import run
 from whyhang.collectors.live.sockets import Sockets
 
 PORT = 28028  # NCCL_RAS_CLIENT_PORT of src/ras/ras_internal.h, NCCL 2.24 and newer
@@ -62,14 +61,9 @@ def collect(site: Site, collected: Collected) -> None:
         if answer is None:
             collected.facts += [] if collected.files else [_gap(place, why)]
             return
-        entry = Entry(
-            path=f"ras.look{number}.{'json' if answer.form == 'json' else 'txt'}",
-            kind="ras",
-            host=site.hostname,
-            look=number,
-            taken_at=answer.taken_at,
-        )
-        collected.files.append(File(entry=entry, data=answer.data))
+        name = f"ras.look{number}.{'json' if answer.form == 'json' else 'txt'}"
+        file = site.file(name, "ras", answer.data, look=number, taken_at=answer.taken_at)
+        collected.files.append(file)
 
 
 def ask(place: Endpoint, pids: Iterable[int], limit: float = LIMIT) -> tuple[Answer | None, str]:
@@ -83,7 +77,7 @@ def ask(place: Endpoint, pids: Iterable[int], limit: float = LIMIT) -> tuple[Ans
         "limit": limit,
     }
     arguments = (sys.executable, "-I", "-S", str(_CLIENT), json.dumps(task))
-    (outcome,) = run_all([Command(arguments=arguments, limit=limit + SPARE)])
+    outcome = run(*arguments, limit=limit + SPARE)
     answer, trouble = _read(outcome.output)
     if answer is None:
         late = f"no report came within {limit:g} s; a process may be silent"

@@ -67,7 +67,12 @@ def written(host: Host, job: Job, collected: Collected) -> list[File]:
         if dump is not None:
             dumps.append(dump)
         elif unfit:
-            collected.facts.append(_unfit(rank, unfit))
+            remedy = (
+                "whyhang --ask-recorders PID asks for one, if the job has set "
+                "TORCH_NCCL_DEBUG_INFO_PIPE_FILE"
+            )
+            cost = "the rank has written no dump of this run yet"
+            collected.facts.append(_gap(rank, unfit, remedy, what="the recorder", cost=cost))
     return dumps
 
 
@@ -80,11 +85,11 @@ def asked(host: Host, job: Job, collected: Collected, patience: float = PATIENCE
         if not stem:
             why = "TORCH_NCCL_DEBUG_INFO_PIPE_FILE was not set at its start"
             remedy = "set it for the next run, with TORCH_FR_BUFFER_SIZE"
-            collected.facts.append(_unasked(rank, why, remedy))
+            collected.facts.append(_gap(rank, why, remedy))
             continue
         pipe = host.proc.path_for(rank.pid, f"{stem}{rank.rank}.pipe")
         if trouble := host.files.knock(pipe).trouble:
-            collected.facts.append(_unasked(rank, trouble))
+            collected.facts.append(_gap(rank, trouble))
         else:
             waiting.append(rank)
             done = f"asked rank {rank.rank} for a recorder dump through its pipe"
@@ -92,7 +97,7 @@ def asked(host: Host, job: Job, collected: Collected, patience: float = PATIENCE
     dumps = list(_arrivals(host, waiting, job.world_size, since, patience))
     come = {dump.entry.pid for dump in dumps}
     why = f"it wrote none within {patience:g} s of being asked"
-    collected.facts += [_unasked(rank, why) for rank in waiting if rank.pid not in come]
+    collected.facts += [_gap(rank, why) for rank in waiting if rank.pid not in come]
     return dumps
 
 
@@ -192,25 +197,16 @@ def _arrivals(
             sizes[rank.pid] = len(dump.data)
 
 
-def _unfit(rank: Member, why: str) -> Gap:
-    return Gap(
-        what=f"the recorder of rank {rank.rank}",
-        why=why,
-        cost="the rank has written no dump of this run yet",
-        remedy="whyhang --ask-recorders PID asks for one, if the job has set "
-        "TORCH_NCCL_DEBUG_INFO_PIPE_FILE",
-        who=Who(rank=rank.rank, trust=Trust.ENVIRONMENT, pid=rank.pid),
-    )
-
-
-def _unasked(rank: Member, why: str, remedy: str = "") -> Gap:
-    return Gap(
-        what=f"a recorder dump of rank {rank.rank}",
-        why=why,
-        cost="how far it came is not known from its recorder",
-        remedy=remedy,
-        who=Who(rank=rank.rank, trust=Trust.ENVIRONMENT, pid=rank.pid),
-    )
+def _gap(
+    rank: Member,
+    why: str,
+    remedy: str = "",
+    *,
+    what: str = "a recorder dump",
+    cost: str = "how far it came is not known from its recorder",
+) -> Gap:
+    who = Who(rank=rank.rank, trust=Trust.ENVIRONMENT, pid=rank.pid)
+    return Gap(what=f"{what} of rank {rank.rank}", why=why, cost=cost, remedy=remedy, who=who)
 
 
 def _no_server(address: str, why: str) -> Gap:

@@ -3,13 +3,12 @@
 Told by what ranks were called with, their environment, torchrun's options, and open ports.
 """
 
-import itertools
-import re
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
 from whyhang.analyzer.facts import InitArguments, Process, Record, Role
 from whyhang.analyzer.job.sockets import tcp_sockets
+from whyhang.collectors.live.job.environment import options
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import Job
 
@@ -17,7 +16,12 @@ MAX_PLACES = 8
 DEFAULT_PORT = 29400  # of a rendezvous endpoint without one (torch.distributed.elastic)
 
 _WILDCARDS = {"0.0.0.0", "::"}  # noqa: S104 - compared, not bound to
-_OPTION = re.compile(r"--(rdzv|master)[-_](endpoint|addr|port)(?:=(.*))?$")
+_TOLD = {
+    "RDZV_ENDPOINT": "--rdzv-endpoint",
+    "MASTER_ADDR": "--master-addr",
+    "MASTER_PORT": "--master-port",
+}
+"""Options of torchrun, by what follows PET_ in the names of variables for them."""
 
 
 _Key: TypeAlias = tuple[str, int, str, str]
@@ -79,23 +83,18 @@ def _size(host: Host, job: Job, pids: Iterable[int]) -> int:
     return max([*sizes, job.world_size or 0])
 
 
-def _named_by(arguments: Iterable[str], environ: Mapping[str, str]) -> list[tuple[str, str]]:
+def _named_by(arguments: tuple[str, ...], environ: Mapping[str, str]) -> list[tuple[str, str]]:
     """Return the addresses that torchrun was given, as options or by PET_ variables."""
-    options = {
-        name: environ[f"PET_{name.upper()}"]
-        for name in ("rdzv_endpoint", "master_addr", "master_port")
-        if f"PET_{name.upper()}" in environ
-    }
-    for word, following in itertools.pairwise([*arguments, ""]):
-        option = _OPTION.match(word)
-        if option is not None:
-            options[f"{option[1]}_{option[2]}"] = following if option[3] is None else option[3]
-    name, colon, port = options.get("rdzv_endpoint", "").rpartition(":")
+    endpoint, address, master_port = (
+        [environ.get(f"PET_{name}", ""), *options(arguments, {option})][-1]
+        for name, option in _TOLD.items()
+    )
+    name, colon, port = endpoint.rpartition(":")
     if not colon:
         name, port = port, str(DEFAULT_PORT)
     return [
         (name.strip("[]"), port),
-        (options.get("master_addr", ""), options.get("master_port", "29500")),
+        (address, master_port or "29500"),
     ]
 
 

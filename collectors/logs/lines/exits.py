@@ -27,9 +27,8 @@ _WHAT = (
     ("Bus error", signal.SIGBUS),
     ("Terminated", signal.SIGTERM),
 )
-_EXIT_CODE = re.compile(r"[Ee]xit(?:ed with)? (?:code|status):? *(-?\d+)", re.IGNORECASE)
+_EXIT_CODE = re.compile(r"exit(?:ed with)? (?:code|status):? *(?P<code>-?\d+)", re.IGNORECASE)
 _ACTOR = re.compile(r"\s*name: \w*Worker\w*?_(?P<node>\d+):(?P<local>\d+)\s*$")
-_SIGNAL = re.compile(r"signal (\d+)\b")
 _EXITCODE_ROW = re.compile(r"\s*exitcode\s*: (?P<code>-?\d+) \(pid: (?P<pid>\d+)\)")
 _RANK_FIELD = r"(?<![a-z])(?P<local>local[ _-]?)?rank\W{0,4}(?P<rank>\d{1,6})\b"
 _ROW_RANK = re.compile(r"(?i)\W*" + _RANK_FIELD + r"\W*$")
@@ -40,7 +39,19 @@ _FIELD_RANK = re.compile(
     r"|process)(?:ed|ing)?\b){0,40}$"
 )
 _PID = re.compile(r"(?i)\bpid\W{1,3}(\d{1,7})\b")
-_KILLED_BY = re.compile(r"KILLED BY SIGNAL: (\d+)|EXIT (?:CODE|STATUS): (\d+)")
+_SIGNAL = re.compile(r"^(?:exited on )?signal (?P<signal>\d+)\b")
+_KILLED_BY = re.compile(r"KILLED BY SIGNAL: (?P<signal>\d+)|EXIT (?:CODE|STATUS): (?P<code>\d+)")
+_TOLD_BELOW: dict[str, tuple[int, re.Pattern[str], int | None]] = {
+    # Open MPI: killed by a signal, which newer versions tell on the next line; an exit code
+    r"noticed that process rank (?P<rank>\d+) "
+    r"(?:with PID (?P<pid>\d+) on node (?P<host>\S+)|\.\.\.) "
+    r"(?:exited on(?: signal (?P<signal>\d+)|\s*$)|\s*$)": (1, _SIGNAL, None),
+    r"Process name: \[(?:\[\d+,\d+\]|[^\],]*),\s*(?P<rank>\d+)\]": (2, _EXIT_CODE, 1),
+    r"^Process name: (?P<rank>\d+)$": (1, _EXIT_CODE, None),  # horovodrun: the first that ended
+    # the box that MPICH and Intel MPI print
+    r"=\s+(?:RANK (?P<rank>\d+) )?PID (?P<pid>\d+) RUNNING AT (?P<host>\S+)": (3, _KILLED_BY, 1),
+}
+"""Lines that name a process: how many below may say how it ended, in which words; else the code."""
 
 
 class ExitReader(LineReader):
@@ -51,6 +62,7 @@ class ExitReader(LineReader):
         self._rows: list[Exit] = []
         self._roots: list[Exit] = []
         self._tasks: set[Source] = set()  # where srun numbers tasks, which need not be ranks
+        self._killed: set[Source] = set()  # where MPICH and Intel MPI say so of a process
 
     def _add(self, line: FoundLine, who: Who, code: int, **more: object) -> Exit | None:
         """Note a process that ended; ``code`` is minus its signal's number, if one killed it."""
@@ -150,6 +162,14 @@ class ExitReader(LineReader):
         if code := _exit_code(match):
             self._add(line, _named_by(match), code, ends_all="failed (exitcode" in line.text)
 
+    @wants(
+        r"Sending process (?P<pid>\d+) closing signal (?P<signal>SIG[A-Z0-9]+)",
+        r"Terminating process (?P<pid>\d+) via signal (?P<signal>SIG[A-Z0-9]+)",
+    )
+    def on_ended_by_launcher(self, line: FoundLine, match: Match) -> None:
+        """Note a process that was alive when its launcher ended it."""
+        self._add(line, _named_by(match), _exit_code(match))
+
     @wants(r"Child process with PID (?P<pid>\d+) terminated with code (?P<code>-?\d+)")
     def on_child_of_rank(self, line: FoundLine, match: Match) -> None:
         """Note a process that Lightning saw fail."""
@@ -202,44 +222,19 @@ class ExitReader(LineReader):
         host = _named_host(match["host"])
         self._add(line, Who(host=host, label=host), -signal.SIGKILL)
 
-    @wants(
-        r"noticed that process rank (?P<rank>\d+) "
-        r"(?:with PID (?P<pid>\d+) on node (?P<host>\S+)|\.\.\.) "
-        r"(?:exited on(?: signal (?P<signal>\d+)|\s*$)|\s*$)"
-    )
-    def on_mpirun(self, line: FoundLine, match: Match) -> None:
-        """Note a process that Open MPI's launcher saw killed. Newer versions break the line."""
-        number = match["signal"]
-        for _, after in line.following(1) if number is None else ():
-            end = _SIGNAL.match(after.text.removeprefix("exited on "))
-            number = end[1] if end else None
-        if number is not None:
-            self._add(line, _named_by(match), -int(number))
-
-    @wants(r"Process name: \[(?:\[\d+,\d+\]|[^\],]*),\s*(?P<rank>\d+)\]")
-    def on_mpi_name(self, line: FoundLine, match: Match) -> None:
-        """Note a process that Open MPI's launcher saw end with an exit code."""
-        code = 1
-        for _, after in line.following(2):
-            if end := _EXIT_CODE.search(after.text):
-                code = int(end[1])
-        self._add(line, _named_by(match), code)
-
-    @wants(r"^Process name: (?P<rank>\d+)$")
-    def on_horovod_name(self, line: FoundLine, match: Match) -> None:
-        """Note the process that horovodrun says ended first."""
-        for _, after in line.following(1):
-            if code := _EXIT_CODE.search(after.text):
-                self._add(line, _named_by(match), int(code[1]))
-
-    @wants(r"=\s+(?:RANK (?P<rank>\d+) )?PID (?P<pid>\d+) RUNNING AT (?P<host>\S+)")
-    def on_hydra(self, line: FoundLine, match: Match) -> None:
-        """Note a process in the box that MPICH and Intel MPI print."""
-        code = 1
-        for _, after in line.following(3):
-            if end := _KILLED_BY.search(after.text):
-                code = -int(end[1]) if end[1] else int(end[2])
-        self._add(line, _named_by(match), code)
+    @wants(*_TOLD_BELOW)
+    def on_told_below(self, line: FoundLine, match: Match) -> None:
+        """Note a process of which the same line, or one of those below, says how it ended."""
+        most, ending, code = _TOLD_BELOW[match.re.pattern]
+        if number := match.groupdict().get("signal"):
+            most, code = 0, -int(number)
+        for _, after in line.following(most):
+            if end := ending.search(after.text):
+                code = _exit_code(end)
+        if code is not None:
+            self._add(line, _named_by(match), code)
+        if ending is _KILLED_BY and code == -signal.SIGKILL:
+            self._killed.add(line.source)  # Intel MPI kills all others, with a box for each
 
     @wants(r"\bKill(?:ed)? process (?P<pid>\d+) \(")
     def on_kernel(self, line: FoundLine, match: Match) -> None:
@@ -271,7 +266,8 @@ class ExitReader(LineReader):
         """Yield each process that ended once, and whom the launcher takes for the root cause."""
         for row in self._distinct():
             who = self._rank_of(row)
-            yield replace(row, who=who)
+            others = len(self._killed) > 1 and row.source in self._killed
+            yield replace(row, who=who, killed_with_others=others)
             if who.pid is not None and who.rank is not None and who.trust > Trust.INFERRED:
                 process = Who(pid=who.pid, host=who.host)
                 yield ProcessRank(rank=who.rank, who=process, source=row.source)
@@ -325,7 +321,7 @@ def _named_by(match: Match) -> Who:
     )
 
 
-def _exit_code(match: Match) -> int:
+def _exit_code(match: Match | re.Match[str]) -> int:
     """Return the exit code that the groups of a pattern give; minus a signal's number."""
     groups = match.groupdict()
     if sign := groups.get("signal"):
@@ -337,5 +333,5 @@ def _exit_code(match: Match) -> int:
 def _code(what: str) -> int:
     """Read "Killed", "Exited with exit code 1" as an exit code; minus a signal's number."""
     if end := _EXIT_CODE.search(what):
-        return int(end[1])
+        return int(end["code"])
     return next((-number for word, number in _WHAT if word in what), 1)

@@ -21,7 +21,7 @@ LAUNCHERS = {
     r"torch[./]distributed[./](?:run|launch|elastic)\b|torchrun\b": "torchrun",
     r"deepspeed[./]launcher|\[launch\.py:\d+": "deepspeed",
     r"accelerate[./]commands[./]launch|accelerate launch": "accelerate",
-    r"\bsrun: |slurmstepd: |\bsrun ": "slurm",
+    r"\bsrun: |slurmstepd: |(?:^|[$#+&;|>] ?)\s*srun [\w./-]": "slurm",
     r"\b(?:mpirun|mpiexec|prterun|orterun)\b": "mpirun",
     r"torch/multiprocessing/spawn\.py|mp\.spawn\(": "mp.spawn",
     r"\bRayTrainWorker\b|ray::|ray/train/": "ray",
@@ -34,6 +34,9 @@ SETTINGS: dict[str, tuple[SettingName, str]] = {
     r"gloo/transport/|ProcessGroupGloo\.cpp": ("backend", "gloo"),
     r"ProcessGroupNCCL\.cpp": ("backend", "nccl"),
 }
+_PER_NODE = frozenset({"torchrun", "accelerate", "deepspeed", "mp.spawn"})
+"""Launchers that start ranks themselves: one of them runs on each node."""
+
 _NODE_RANK = "--node_rank"
 MAX_MEETINGS = 16
 
@@ -46,6 +49,7 @@ class JobReader(LineReader):
         self._first: dict[tuple[str, str | int], Setting | WorldSize] = {}
         self._times: Counter[tuple[str, str | int]] = Counter()
         self._local_size: tuple[int, Source] | None = None
+        self._tasks: dict[int, Source] = {}
         self._launchers: dict[str, Source] = {}
         self._nodes: int | None = None
         self._node_counts: set[int] = set()  # as commands give them
@@ -56,8 +60,15 @@ class JobReader(LineReader):
         self._first.setdefault(_key(fact), fact)
 
     @wants(
-        r"(?i)(?:\b(?:dist_)?world[_ ]?size\b\W{1,3}|global_world_sizes=\[|ranks? \d+ of "
-        r"|\bnum_processes\W{1,3})(?P<size>\d{1,6})\b",
+        r"(?i)(?:(?<![a-z])(?<![a-z]_)(?:dist(?:ributed)?_)?world[_ ]?size\b\W{1,3}"
+        r"|global_world_sizes=\[|ranks? \d+ of |\brank \d+(?:/|[,:] world )"
+        r"|\b(?:num[_ ]processes|number of (?:mpi )?(?:ranks|processes)|horovod size)\W{1,3}"
+        r"|worker group of size )(?P<size>\d{1,6})\b(?!/)",
+        # Lightning, timm, torch's barrier in the store
+        r"(?i)initializing (?:ddp|distributed): GLOBAL_RANK: \d+, MEMBER: \d+/(?P<size>\d+)",
+        r"processes registered\. Starting(?: \w+)? with (?P<size>\d+) processes",
+        r"\bProcess \d+, total (?P<size>\d+)\b",
+        r"Completed store-based barrier for key:store_based_barrier_key:1 with (?P<size>\d+) nodes",
         r"\d+/(?P<size>\d+) (?:clients|workers) joined",
     )
     def on_size(self, line: FoundLine, match: Match) -> None:
@@ -104,6 +115,16 @@ class JobReader(LineReader):
         if self._local_size is None:
             self._local_size = (int(match["size"]), line.source)
 
+    @wants(
+        r"\b(?:mpirun|mpiexec|prterun|orterun|horovodrun|srun)(?:\.\w+)? (?:.{0,200}? )?"
+        r"(?:-np?|--n(?:tasks|p))[= ]?(?P<size>\d{1,6})\b",
+        r"\bSLURM_(?:NTASKS|NPROCS)\W{1,3}(?P<size>\d{1,6})\b",
+    )
+    def on_tasks(self, line: FoundLine, match: Match) -> None:
+        """Note how many processes a command starts: ranks, or the launchers of ranks."""
+        if int(match["size"]) > 0:
+            self._tasks.setdefault(int(match["size"]), line.source)
+
     @wants(r"--standalone\b")
     def on_standalone(self, line: FoundLine, match: Match) -> None:
         """Note that all runs on one host."""
@@ -146,6 +167,10 @@ class JobReader(LineReader):
             sized = any(isinstance(fact, WorldSize) for fact in self._first.values())
             if nodes and not sized:
                 self._note(WorldSize(size=nodes * size, who=NOBODY, source=source))
+        sized = any(isinstance(fact, WorldSize) for fact in self._first.values())
+        if len(self._tasks) == 1 and not sized and _PER_NODE.isdisjoint(self._launchers):
+            ((size, source),) = self._tasks.items()
+            self._note(WorldSize(size=size, who=NOBODY, source=source))
         for host, source in self._meetings.items():
             yield InitArguments(address=Address(host=host), who=NOBODY, source=source)
         best = {name: value for (name, value), _ in reversed(self._times.most_common())}

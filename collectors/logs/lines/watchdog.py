@@ -52,20 +52,6 @@ class _Work:
     call: Call
 
 
-@dataclass
-class _Status:
-    """The counters of one group on one rank, as last told; -1 where there is nothing to count."""
-
-    who: Who
-    group: Group
-    source: Source
-    number: int | None  # the rank within the group
-    seq: int | None
-    enqueued: int
-    started: int
-    completed: int
-
-
 _Key = tuple[Who, str, str | None]
 """A rank, and the name and description of a group."""
 
@@ -77,7 +63,8 @@ class WatchdogReader(LineReader):
         super().__init__(file)
         self._works: dict[tuple[Who, int | None, str], _Work] = {}
         self._latest: dict[Who, _Work] = {}
-        self._statuses: dict[_Key, _Status] = {}
+        # The number of the call that hangs, and how far the rank came, as last told.
+        self._statuses: dict[_Key, tuple[int | None, Track]] = {}
         self._stacks: dict[Who, tuple[tuple[Frame, ...], Source]] = {}
 
     @wants(
@@ -124,16 +111,18 @@ class WatchdogReader(LineReader):
         key = _key(line.who, group)
         if seq is None and key in self._statuses:
             return  # the line that names the call that hangs says more
-        self._statuses[key] = _Status(
-            line.who,
-            group,
-            line.source,
+        started = int(counts.get("started") or -1)
+        track = Track(
+            who=line.who,
+            group=group,
+            kind="watchdog",
+            source=line.source,
+            enqueued=max(int(counts["enqueued"]), 0),  # -1: none yet
+            started=started if started >= 0 else None,  # -1: timing is off
+            completed=max(int(counts["completed"]), 0),
             number=number,
-            seq=seq,
-            enqueued=int(counts["enqueued"]),
-            started=int(counts.get("started") or -1),
-            completed=int(counts["completed"]),
         )
+        self._statuses[key] = (seq, track)
 
     @wants(r"Stack trace of the failed collective: *$")
     def on_stack(self, line: FoundLine, match: Match) -> None:
@@ -164,7 +153,8 @@ class WatchdogReader(LineReader):
         for work in self._works.values():
             works.setdefault(_key(work.who, work.group or DEFAULT_GROUP), []).append(work)
         for key in {**self._statuses, **works}:
-            yield self._track(self._statuses.get(key), works.get(key, []))
+            _, status = self._statuses.get(key, (None, None))
+            yield self._track(status, works.get(key, []))
         yield from self._world_size()
 
     def _world_size(self) -> Iterator[Fact]:
@@ -185,8 +175,8 @@ class WatchdogReader(LineReader):
     def _place(self) -> None:
         """Find the group of each call: its own line, the status of that number, else the usual."""
         groups: dict[tuple[Who, int | None], Group] = {}
-        for status in self._statuses.values():
-            groups.setdefault((status.who, status.seq), status.group)
+        for seq, track in self._statuses.values():
+            groups.setdefault((track.who, seq), track.group)
         for work in self._works.values():
             work.group = work.group or groups.get((work.who, work.call.seq))
         nameless = [work for work in self._works.values() if work.group is None]
@@ -200,27 +190,17 @@ class WatchdogReader(LineReader):
             else:
                 work.group = Group(name=f"another group (call {work.call.seq})", inferred=True)
 
-    def _track(self, status: _Status | None, works: list[_Work]) -> Track:
+    def _track(self, status: Track | None, works: list[_Work]) -> Track:
         calls = sorted((work.call for work in works), key=lambda call: call.seq or 0)
         first = min((call.seq for call in calls if call.seq and not call.p2p), default=None)
-        some = status or works[0]
-        track = Track(
-            who=self._file.resolve(some.who),
-            group=some.group or DEFAULT_GROUP,
+        track = status or Track(
+            who=works[0].who,
+            group=works[0].group or DEFAULT_GROUP,
             kind="watchdog",
-            source=some.source,
+            source=works[0].source,
             completed=first - 1 if first else None,
-            calls=tuple(calls[:MAX_CALLS]),
         )
-        if status is None:
-            return track
-        return replace(
-            track,
-            enqueued=max(status.enqueued, 0),  # -1: none yet
-            started=status.started if status.started >= 0 else None,  # -1: timing is off
-            completed=max(status.completed, 0),
-            number=status.number,
-        )
+        return replace(track, who=self._file.resolve(track.who), calls=tuple(calls[:MAX_CALLS]))
 
 
 def _gathered_from(call: Call) -> int | None:

@@ -1,49 +1,21 @@
-"""A send has no receive that fits it, or a receive no send.
+"""Sends and receives that stacks show and that do not pair."""
 
-Both sides receive, the peer is the wrong one, or the order of a pipeline's sends and receives
-differs. Point-to-point operations pair by peer, group, tag and order; one too many or too few
-blocks both, and so does a send and a receive that face each other and do not fit.
-"""
+from collections.abc import Iterator
 
-from collections.abc import Iterable, Iterator
-
-from whyhang.analyzer import queries
+from whyhang.analyzer.case import Case
+from whyhang.analyzer.collectives import Verdict
 from whyhang.analyzer.facts import Setting
-from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE
-from whyhang.analyzer.queries import Case, Hit, Signature, Verdict, WaitKind
-from whyhang.analyzer.report import Collective
+from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE, Hit
+from whyhang.analyzer.queries.states import all_recorded, all_seen
+from whyhang.analyzer.report import Collective, cite
+from whyhang.analyzer.stacks import WaitKind
 from whyhang.analyzer.wait_graph import PendingOperation
+from whyhang.analyzer.wording.describe import location_of
+from whyhang.analyzer.wording.evidence import evidence_of
+from whyhang.analyzer.wording.title_fields import subject_fields
 
 
-def when(case: Case) -> Iterable[Hit]:
-    return queries.merged(
-        _by_stacks(case, beside=False),
-        _face_to_face(case),
-        queries.recorded(case, Verdict.P2P_UNPAIRED, Verdict.COALESCED_OPEN),
-        _by_stacks(case, beside=True),
-    )
-
-
-SIGNATURE = Signature(
-    id="p2p-mismatch",
-    category="p2p-mismatch",
-    level="program",
-    title="{says}",
-    when=when,
-    means="{says}. A send and a receive that do not pair wait for ever.",
-    confidence="strong",
-    remedies=(
-        (
-            "Check the peers and the order of send and recv on both sides; use batch_isend_irecv "
-            "where they cross."
-        ),
-    ),
-    next_steps=("TORCH_FR_BUFFER_SIZE=2000 on the next run records every send and receive.",),
-    links=("https://pytorch.org/docs/stable/distributed.html#point-to-point-communication",),
-)
-
-
-def _by_stacks(case: Case, *, beside: bool) -> Iterator[Hit]:
+def unpaired_by_stacks(case: Case, *, beside: bool) -> Iterator[Hit]:
     """Yield one hit if ranks wait to receive and none to send, or the other way round.
 
     All others wait so as well or, with ``beside``, stand in collectives, the partner among them.
@@ -61,7 +33,7 @@ def _by_stacks(case: Case, *, beside: bool) -> Iterator[Hit]:
     if len(members) + len(rest) < 2:
         return
     shown = [*states[:4], *(case.states[m.members[0]] for m in rest[:2])]
-    fields = queries.subject_fields(case, states, ())
+    fields = subject_fields(case, states, ())
     receive = ways == {"recv"}
     does = ("receive", "sends") if receive else ("send", "receives")
     waits = f"to {does[0]}, and no rank {does[1]}"
@@ -78,16 +50,16 @@ def _by_stacks(case: Case, *, beside: bool) -> Iterator[Hit]:
     )
     yield Hit(
         affected=tuple(sorted((*members, *(n for m in rest for n in m.members)))),
-        evidence=tuple(piece for s in shown for piece in queries.evidence_of(case, s)[:1]),
+        evidence=tuple(piece for s in shown for piece in evidence_of(case, s)[:1]),
         names_culprit=False,
         strength=INCOMPLETE if rest else CLEAR,
         collective=Collective(op=paired[0].op if unknown else "recv" if receive else "send"),
-        location=queries.location_of(case, states[0]),
+        location=location_of(case, states[0]),
         fields={**fields, "says": says},
     )
 
 
-def _face_to_face(case: Case) -> Iterator[Hit]:
+def face_to_face(case: Case) -> Iterator[Hit]:
     """Yield a hit for ranks of which one sends, the other receives, and neither call ends.
 
     Over NCCL the path between the two may be what is broken, of which other signatures speak.
@@ -112,14 +84,14 @@ def _face_to_face(case: Case) -> Iterator[Hit]:
         yield Hit(
             affected=tuple(sorted((member, facing, *(n for m in rest for n in m.members)))),
             evidence=(
-                queries.cite(position.source, position.quote, rank),
-                *queries.evidence_of(case, case.states[facing])[:1],
+                cite(position.source, position.quote, rank),
+                *evidence_of(case, case.states[facing])[:1],
             ),
             names_culprit=False,
             strength=CLEAR,
             collective=Collective(op=way or "recv"),
-            location=queries.location_of(case, case.states[member]),
-            fields=queries.subject_fields(case, [case.states[member]], ())
+            location=location_of(case, case.states[member]),
+            fields=subject_fields(case, [case.states[member]], ())
             | {
                 "says": f"{names[0]} waits to {verbs[0]} and {names[1]} to {verbs[1]} it, and "
                 "neither ends: tag, size or group of the two calls differ"
@@ -136,9 +108,9 @@ def _operations(case: Case) -> tuple[list[PendingOperation], list[PendingOperati
     graph, job = case.graph, case.job
     paired = [m for m in graph.operations if m.kind is WaitKind.P2P]
     rest = [m for m in graph.operations if m.kind is not WaitKind.P2P]
-    if graph.lagging or graph.progress or not queries.all_seen(case) or job.missing or job.absent:
+    if graph.lagging or graph.progress or not all_seen(case) or job.missing or job.absent:
         return [], []
-    if queries.all_recorded(case) or any(m.kind is not WaitKind.COLLECTIVE for m in rest):
+    if all_recorded(case) or any(m.kind is not WaitKind.COLLECTIVE for m in rest):
         return [], []
     return paired, rest
 

@@ -26,14 +26,14 @@ from whyhang.analyzer.findings.verdict import headline_of, still_tried, verdict_
 from whyhang.analyzer.queries.cluster import slurm_job
 from whyhang.analyzer.queries.failures import has_no_ranks_to_blame
 from whyhang.analyzer.rank_state.log_ends import in_the_middle
+from whyhang.analyzer.rank_state.recent import all_ended_meanwhile
 from whyhang.analyzer.report import Finding, Report, cite
-from whyhang.analyzer.reports.gpus import device_rows, gpu_rows
 from whyhang.analyzer.reports.stacks import divergence, stack_groups
 from whyhang.analyzer.reports.story import story
-from whyhang.analyzer.reports.summary import gap_lines, job_facts, rank_rows
+from whyhang.analyzer.reports.summary import device_rows, gap_lines, gpu_rows, job_facts, rank_rows
 from whyhang.analyzer.reports.timeline import process_groups, timeline
 from whyhang.analyzer.reports.waits import waits
-from whyhang.analyzer.wording.branches import branch_in_words
+from whyhang.analyzer.wording.describe import branch_in_words
 from whyhang.analyzer.wording.sentences import fill, sentence
 from whyhang.analyzer.wording.subjects import (
     file_of,
@@ -226,7 +226,8 @@ def _pauses(case: Case) -> Iterator[str]:
 def _what_would_tell(case: Case, *, any_finding: bool) -> tuple[str, ...]:
     """Say once what is missing where nothing was found, or nothing that a job wrote."""
     job = case.job
-    if not any_finding and any(member.processes for member in job.members):
+    living = any(member.processes for member in job.members) and not all_ended_meanwhile(job)
+    if not any_finding and living:
         return (LOOK_AGAIN if any(member.dumps for member in job.members) else TRACE,)
     if not any_finding and (job.members or in_the_middle(job)):
         return (COLLECT,)

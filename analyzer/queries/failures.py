@@ -22,11 +22,20 @@ from whyhang.analyzer.facts import (
     replace,
 )
 from whyhang.analyzer.facts.exceptions import Raised
+from whyhang.analyzer.facts.times import latest
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.job.records import GROUP_RANK, unnumbered
+from whyhang.analyzer.queries.failed_calls import (
+    FAILED,
+    NAMES,
+    OF_PEER,
+    Failing,
+    failed_lines,
+    strength_of,
+)
 from whyhang.analyzer.queries.hits import cite_line, members_of
 from whyhang.analyzer.rank_state.ends import LOST_PEER, WAITED
-from whyhang.analyzer.wording.calls import site_location
+from whyhang.analyzer.wording.describe import site_location
 
 _OF_COLLECTIVES = re.compile(r"nccl\w+Error\b|NCCL [Ee]rror|\bDist(?:Backend|Network|Store)Error\b")
 _OF_A_GROUP = re.compile(r"Process group watchdog|\[PG (?:ID )?\d|\bDistBackendError\b")
@@ -217,8 +226,9 @@ def _first_raised(case: Case, *, in_thread: bool = False) -> list[LogLine]:
     Not one that a collective raised because of another rank, nor one of whose lines a signature of
     its own says more. Exceptions that say the same but for numbers are one.
     """
+    known = (line for line in case.job.lines if not {*NAMES}.issuperset(line.matched))
     explained = {
-        (line.source.file, line.source.line or 0) for line in case.job.lines if line.matched
+        (line.source.file, line.source.line or 0) for line in (*known, *failed_lines(case, *NAMES))
     }
     groups: dict[tuple[str, str], list[LogLine]] = defaultdict(list)
     for line in case.job.lines:
@@ -287,3 +297,35 @@ def _raised_hit(case: Case, lines: list[LogLine], ranks: tuple[int, ...]) -> Hit
         },
         at=_when(lines) if _when(lines) != float("inf") else None,
     )
+
+
+def failed(case: Case, what: Failing, *, of_speaker: bool = False) -> Iterator[Hit]:
+    """Yield one hit for the lines that say that something failed about this object.
+
+    ``of_speaker``: it is the fault of who says so, or of its host, as long as others do not. Whom
+    an exception of these words ended is named as with any other exception.
+    """
+    lines = failed_lines(case, FAILED + what)
+    if not lines:
+        return
+    ends = {line.source for line in case.job.lines if line.raised is not None}
+    last = [line for line in lines if line.source in ends]
+    ranks = raised_by(case, last or lines) if last or of_speaker else ()
+    if has_no_ranks_to_blame(case, ranks):
+        ranks = ()
+    quotes = {line.text: line for line in sorted(lines, key=_first)}
+    first = next(iter(quotes.values()))
+    members, unseen = members_of(case, ranks)
+    yield Hit(
+        members=members,
+        ranks=unseen,
+        evidence=tuple(map(cite_line, [*quotes.values()][:MAX_QUOTES])),
+        names_culprit=bool(ranks) or not any(OF_PEER.search(line.text) for line in lines),
+        strength=max(strength_of(line.text) for line in lines),
+        fields={"what": first.fields["what"]},
+        at=first.time,
+    )
+
+
+def _first(line: LogLine) -> tuple[float, str, int]:
+    return (latest(line.time), line.source.file, line.source.line or 0)

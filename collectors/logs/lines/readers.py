@@ -3,6 +3,7 @@
 from whyhang.collectors.logs.lines.desync import DesyncReader
 from whyhang.collectors.logs.lines.elastic import ElasticReader
 from whyhang.collectors.logs.lines.exits import ExitReader
+from whyhang.collectors.logs.lines.failed_calls import FailedCallReader
 from whyhang.collectors.logs.lines.fingerprints import FingerprintReader, MismatchReader
 from whyhang.collectors.logs.lines.job import JobReader
 from whyhang.collectors.logs.lines.line_reader import LineReader
@@ -27,6 +28,7 @@ READERS: tuple[type[LineReader], ...] = (
     MismatchReader,
     TracebackReader,
     CollReader,
+    FailedCallReader,
     FingerprintReader,
 )
 

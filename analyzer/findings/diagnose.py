@@ -27,13 +27,12 @@ from whyhang.analyzer.queries.failures import has_no_ranks_to_blame
 from whyhang.analyzer.rank_state.log_ends import in_the_middle
 from whyhang.analyzer.rank_state.recent import all_ended_meanwhile
 from whyhang.analyzer.report import Finding, Report, cite
-from whyhang.analyzer.reports.gpus import device_rows, gpu_rows
 from whyhang.analyzer.reports.stacks import divergence, stack_groups
 from whyhang.analyzer.reports.story import story
-from whyhang.analyzer.reports.summary import gap_lines, job_facts, rank_rows
+from whyhang.analyzer.reports.summary import device_rows, gap_lines, gpu_rows, job_facts, rank_rows
 from whyhang.analyzer.reports.timeline import process_groups, timeline
 from whyhang.analyzer.reports.waits import waits
-from whyhang.analyzer.wording.branches import branch_in_words
+from whyhang.analyzer.wording.describe import branch_in_words
 from whyhang.analyzer.wording.sentences import fill, sentence
 from whyhang.analyzer.wording.subjects import (
     file_of,

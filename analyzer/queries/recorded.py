@@ -15,8 +15,7 @@ from whyhang.analyzer.rank_state.state import Status
 from whyhang.analyzer.report import Collective, Evidence, cite
 from whyhang.analyzer.stacks import WaitKind
 from whyhang.analyzer.stacks.usercode import in_words
-from whyhang.analyzer.wording.calls import site_location
-from whyhang.analyzer.wording.describe import pid_in_words
+from whyhang.analyzer.wording.describe import pid_in_words, site_location
 
 MAX_SOURCES = 6
 

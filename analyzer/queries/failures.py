@@ -110,13 +110,23 @@ def first_failures(case: Case) -> tuple[int, ...]:
     return tuple(sorted(roots))
 
 
+def brought_down(case: Case) -> frozenset[int | None]:
+    """Return the ranks that say that they lost a peer or waited in vain; None of unknown ones."""
+    speaker: dict[tuple[str, int | None], int | None] = {}
+    for line in case.job.lines:  # one line may stand there twice, of which one knows its rank
+        if LOST_PEER.search(line.text) or WAITED.search(line.text):
+            place = (line.source.file, line.source.line)
+            if speaker.get(place) is None:
+                speaker[place] = line.who.rank
+    return frozenset(speaker.values())
+
+
 def left_others(case: Case) -> tuple[int, ...]:
     """Return the one rank that failed, where others lost a peer and it says nothing of one."""
-    ended = failures(case)
-    lost = {line.who.rank for line in case.job.lines if LOST_PEER.search(line.text)}
-    waited = {line.who.rank for line in case.job.lines if WAITED.search(line.text)}
-    own = len(ended) == 1 and lost and not {None, *ended} & (lost | waited)
-    return tuple(ended) if own else ()
+    echoes = brought_down(case)
+    own = tuple(rank for rank in failures(case) if rank not in echoes)
+    lost = any(LOST_PEER.search(line.text) for line in case.job.lines)
+    return own if lost and len(own) == 1 and None not in echoes else ()
 
 
 def _alike(case: Case, spoken: set[int], ended: dict[int, Exit]) -> set[int]:

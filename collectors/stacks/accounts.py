@@ -80,6 +80,8 @@ _WORKS = (
     _IS + r"(?:[a-z]+-)?(?:issuing|writing|computing|loading|running|mapping|processing|reading"
     r"|download|saving|compiling|compiled|generating|evaluating|tokenizing|building|converting"
     r"|preprocessing|gathering|validating|uploading|initiali[sz]ing|compressing|scanning)"
+    r"|(?:[a-z]+-)?(?:compiled|loaded|wrote|saved|processed|downloaded|built|tokenized|evaluated)"
+    r"\b[^.;]{0,80}? while\b|took (?:\w+ ){0,2}longer\b"
 )
 _ODD = (
     r"(?:is|was|seems?(?: to be)?|appears? to be) (?:clearly |always |indeed |probably )?the "

@@ -38,6 +38,7 @@ def first(text: str, name: str = "issue.md") -> Finding | None:
         ("After an hour rank 3 went silent and the job stalled.\n", (3,)),
         ("Rank 2 is the straggler here.\n", (2,)),
         ("GPU 2 never reaches the barrier.\n", (2,)),
+        ("Ranks 6/7 fell behind, and the 62 others were blocked.\n", (6, 7)),
     ],
     ids=[
         "never",
@@ -56,6 +57,7 @@ def first(text: str, name: str = "issue.md") -> Finding | None:
         "silent",
         "straggler",
         "gpu",
+        "behind",
     ],
 )
 def test_who_is_elsewhere(text: str, ranks: tuple[int, ...]) -> None:

@@ -169,12 +169,18 @@ def test_child_that_is_a_zombie_is_a_gap() -> None:
 
 
 def test_process_that_ends_between_looks_is_a_gap() -> None:
-    """The second look says that it is gone; the first is kept."""
-    with program(SLEEP) as child:
+    """The second look says that it is gone, also as a state of the rank; the first is kept."""
+
+    def end() -> None:
+        child.kill()
+        child.wait()
+
+    with program(SLEEP, env={"RANK": "0", "WORLD_SIZE": "1"}) as child:
         taking = Capture(child.pid, Options(looks=2, interval=0.3), quiet, Proc())
-        threading.Timer(0.2, child.kill).start()
+        threading.Timer(0.2, end).start()
         taking.take()
         bundle = taking.bundle()
+    assert [(fact.look, fact.dead) for fact in only(bundle, Process)] == [(0, False), (1, True)]
     gaps = [str(gap) for gap in only(bundle, Gap)]
     assert len(gaps) == 1
     assert "ended" in gaps[0]

@@ -53,8 +53,8 @@ def find_mismatch(
     """Compare the calls of ranks under one number; None if they agree.
 
     ``members`` is the group in its own order, for outputs that list each member's share.
-    ``absent`` many left no record or have not come: a variant that they could make the largest
-    is no minority, unless it is a small one.
+    ``absent`` many left no record or have not come: a variant that they could make larger than
+    the largest is no minority, unless it is a small one.
     """
     for field, key, says in (
         ("op", lambda call: family(call.op) or None, lambda call: call.op),
@@ -64,7 +64,7 @@ def find_mismatch(
         variants = _variants(calls, key, says)
         if len(variants) > 1 and not (field == "size" and _uneven_by_design(calls, members)):
             most, next_most = len(variants[0].ranks), len(variants[1].ranks)
-            clear = most > next_most + absent or (absent and most >= CLEAR * next_most)
+            clear = most >= next_most + max(absent, 1) or (absent and most >= CLEAR * next_most)
             return Mismatch(field=field, variants=variants, tie=not clear)
     return None
 

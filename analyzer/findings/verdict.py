@@ -16,6 +16,7 @@ from whyhang.analyzer.facts.exceptions import EXCEPTION_STACK
 from whyhang.analyzer.findings.levels import ENOUGH, Candidate
 from whyhang.analyzer.findings.signature import Kind
 from whyhang.analyzer.rank_state.log_ends import in_the_middle
+from whyhang.analyzer.rank_state.recent import all_ended_meanwhile, ended_meanwhile
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.report import Finding, Report, Verdict
 from whyhang.analyzer.wording.title_fields import subject_fields
@@ -163,6 +164,9 @@ def tells_of_no_job(report: Report) -> bool:
     )
 
 
+ENDED_MEANWHILE = "The job ended while it was looked at"
+
+
 def headline_of(case: Case, findings: tuple[Finding, ...], verdict: Verdict) -> str:
     """Return in one sentence what is wrong, or which evidence is missing."""
     devices = len(case.job.gpus.devices)
@@ -180,6 +184,8 @@ def headline_of(case: Case, findings: tuple[Finding, ...], verdict: Verdict) -> 
         return _without_finding(case)
     first = findings[0]
     text = first.title if first.title.endswith(".") else f"{first.title}."
+    if all_ended_meanwhile(case.job):
+        text += f" {ENDED_MEANWHILE}."
     guess = _no_job(case) or first.category != "unknown"
     unsure = {"hung", "failed", "inconclusive"} if guess else {"hung", "failed"}
     if verdict in unsure and first.confidence < 0.5:
@@ -189,6 +195,9 @@ def headline_of(case: Case, findings: tuple[Finding, ...], verdict: Verdict) -> 
 
 def _without_finding(case: Case) -> str:
     """Say where the evidence ends."""
+    if all_ended_meanwhile(case.job):
+        ranks = case.names(state.member for state in case.states)
+        return f"{ENDED_MEANWHILE}: {ranks} had a process before and none later."
     looked_at = any(member.dumps or member.processes for member in case.job.members)
     tail = None if looked_at or case.graph.waiting else in_the_middle(case.job)
     if tail is None:
@@ -223,8 +232,9 @@ def _unread(case: Case) -> str:
 def _state_words(case: Case) -> str:
     """Return where all ranks are, if few words do, and which have no process."""
     places: dict[str, list[RankState]] = {}
+    over = ended_meanwhile(case.job)
     for state in case.states:
-        if state.place is not None:
+        if state.place is not None and state.member not in over:
             fields = subject_fields(case, [state], ())
             places.setdefault(fields["does"] + fields["at"], []).append(state)
     if not 0 < len(places) <= MAX_PLACES:
@@ -233,7 +243,9 @@ def _state_words(case: Case) -> str:
     unseen = [s.member for s in case.states if s.status is Status.UNSEEN]
     if unseen:
         words.append(f"{case.names(unseen)} could not be looked at")
-    lost = [missing.rank for missing in case.job.missing]
+    if over:
+        words.append(f"{case.names(over)} ended while it was looked at")
+    lost = [missing.rank for missing in case.job.missing if missing.rank not in case.ranks(over)]
     if lost:
         words.append(f"{ranks_in_words(lost)} {'have' if len(lost) > 1 else 'has'} no process")
     return ": " + "; ".join(words)

@@ -27,7 +27,9 @@ from whyhang.analyzer.facts import (
 )
 from whyhang.analyzer.job.device import Devices
 
-GROUP_RANK = re.compile(r"((?:(?:ATTN|MOE)_)?(?:DP|TP|PP|EP|CP)|process |worker |task )(\d{1,4})")
+GROUP_RANK = re.compile(
+    r"((?:(?:ATTN|MOE)_)?(?:DP|TP|PP|EP|CP)|process |worker |task |PG rank )(\d{1,4})"
+)
 """A label that counts within a group of ranks, or among processes."""
 
 

@@ -35,7 +35,7 @@ from whyhang.analyzer.queries.failed_calls import (
 )
 from whyhang.analyzer.queries.hits import cite_line, members_of
 from whyhang.analyzer.rank_state.ends import LOST_PEER, WAITED
-from whyhang.analyzer.wording.calls import site_location
+from whyhang.analyzer.wording.describe import site_location
 
 _OF_COLLECTIVES = re.compile(r"nccl\w+Error\b|NCCL [Ee]rror|\bDist(?:Backend|Network|Store)Error\b")
 _OF_A_GROUP = re.compile(r"Process group watchdog|\[PG (?:ID )?\d|\bDistBackendError\b")

@@ -15,12 +15,11 @@ from whyhang.analyzer.queries.states import (
     waiters_for,
 )
 from whyhang.analyzer.rank_state.motion import Moved
+from whyhang.analyzer.rank_state.recent import ended_meanwhile
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.report import Evidence
 from whyhang.analyzer.stacks import Scope, WaitKind
-from whyhang.analyzer.wording.calls import call_of
-from whyhang.analyzer.wording.describe import location_of
-from whyhang.analyzer.wording.evidence import evidence_of
+from whyhang.analyzer.wording.describe import call_of, evidence_of, location_of
 from whyhang.analyzer.wording.title_fields import subject_fields
 
 HELD = (Status.BLOCKED, Status.RUNNING)
@@ -89,13 +88,14 @@ def lagging(
 def _not_waiting(case: Case, waiters: tuple[int, ...]) -> list[RankState]:
     """List the ranks that wait for no other, as far as stacks know better than the ledger."""
     recorded = all(case.states[number].position is not None for number in waiters)
+    over = ended_meanwhile(case.job)
     return [
         state
         for state in (case.states[number] for number in case.graph.not_waiting)
         # Of ranks whose calls are all recorded the ledger knows better who waits for whom.
         if not (state.position is not None and recorded)
-        # How it ended is a line's to say; here, that others wait for it.
-        and not (state.status is Status.GONE and state.end is not None and not waiters)
+        # How it ended is a line's to say, and jobs come to an end; here, that others wait for it.
+        and (waiters or not (state.status is Status.GONE and (state.end or state.member in over)))
     ]
 
 
@@ -195,6 +195,11 @@ def absent(case: Case, *, starting: bool) -> tuple[Hit, ...]:
     waiters = tuple(sorted({*waiters_for(case), *stores}))
     if not waiters and case.states and all(map(_on_its_own, case.states)):
         return ()  # who is gone has ended, and nobody waits for it
+    if not waiters:
+        over = {case.member(number).rank for number in ended_meanwhile(case.job)}
+        gone = [lost for lost in gone if lost.rank not in over]
+        if not gone:
+            return ()
     ranks = [lost.rank for lost in gone]
     evidence = [Evidence(source=lost.source.file, quote=lost.quote, rank=None) for lost in gone[:4]]
     for number in waiters[:2]:

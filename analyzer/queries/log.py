@@ -22,6 +22,7 @@ from whyhang.analyzer.queries.log_ranks import (
     all_came,
     is_number,
     names_root,
+    on_device,
     peers_of,
     ranks_in,
     ranks_of_others,
@@ -62,7 +63,7 @@ class Log(Record):
     whose line it is, and who failed alike. A field ``among`` is the number of ranks among which a
     line counts: its ranks are named where these are all of the job; one in a field ``waiter`` is
     not to blame. ``adds`` explains values: of the field "xid" with value "79" the fields to add.
-    A field ``pci`` names a GPU by its address, and so its ranks.
+    A field ``pci`` names a GPU by its address, and so its ranks; ``device`` numbers it.
     A line with one of ``vetoes`` takes the hit back, if ``veto_same_rank`` only on its own rank.
     ``unless_goes_on``: lines do not count after which their log goes on with steps or results.
     """
@@ -144,7 +145,7 @@ class Log(Record):
         elif self.blames is Blames.SPEAKER or (
             self.blames is Blames.NAMED and not {"rank", "ranks", "pid"} & line.fields.keys()
         ):
-            yield line.who
+            yield on_device(case, line) or line.who
         elif self.blames is Blames.NAMED and _counts_all(case, line):
             for rank in ranks_in(line.fields.get("rank", "") + "," + line.fields.get("ranks", "")):
                 yield Who(rank=rank)

@@ -10,6 +10,7 @@ from whyhang.analyzer.facts import MAX_RANKS, GpuAddress, LogLine, OwnAddress, T
 from whyhang.analyzer.queries.failures import CRASHES
 
 MAX_DIGITS = 9
+MOST_GPUS = 16  # of a host
 _ADDRESS = re.compile(r"([0-9a-f]{4}):([0-9a-f]{2}):([0-9a-f]{2})(?:\.\d)?$", re.IGNORECASE)
 
 
@@ -46,6 +47,21 @@ def using_gpu(case: Case, line: LogLine) -> tuple[Who, ...]:
     )
 
 
+def on_device(case: Case, line: LogLine) -> Who | None:
+    """Return the rank on the GPU that a line numbers, where nothing else tells who speaks.
+
+    Launchers give local rank n the n-th GPU. The first may be the only one that a process sees;
+    the number of any other is a rank where the job fits one host.
+    """
+    device = line.fields.get("device", "0")
+    who, hosts = line.who, {member.host for member in case.job.members}
+    known = (who.rank, who.local_rank, who.pid, who.label) != (None,) * 4
+    if known or not is_number(device) or not int(device) or len(hosts) > 1:
+        return None
+    fits = int(device) < (case.job.world_size or MOST_GPUS) <= MOST_GPUS
+    return Who(rank=int(device), trust=Trust.INFERRED) if fits else None
+
+
 def whose_end(case: Case, lines: Iterable[LogLine]) -> list[Who]:
     """Return the ranks whose end these lines report: one, those that crashed, or some killed ones.
 
@@ -76,7 +92,10 @@ def whose_end(case: Case, lines: Iterable[LogLine]) -> list[Who]:
 
 
 def peers_of(case: Case, lines: Sequence[LogLine]) -> list[Who]:
-    """Return the rank with which the calls were in which these lines were raised, if it is one."""
+    """Return the rank with which the calls were in which these lines were raised, if it is one.
+
+    Of two ranks it is the other one.
+    """
     speakers = {(line.source.file, line.who.rank) for line in lines}
     peers = {
         call.peer
@@ -84,6 +103,9 @@ def peers_of(case: Case, lines: Sequence[LogLine]) -> list[Who]:
         if track.kind == "stack" and (track.source.file, track.who.rank) in speakers
         for call in track.calls
     }
+    own = {rank for _, rank in speakers}
+    if case.job.world_size == 2 and len(own) == 1 and None not in own:
+        peers = {rank for rank in (0, 1) if rank not in own}
     peers = peers - {None} or _at_addresses(case, lines)
     return [Who(rank=peer) for peer in peers if peer is not None and len(peers) == 1]
 
@@ -141,8 +163,17 @@ def all_came(lines: Iterable[LogLine]) -> bool:
 
 
 def names_root(lines: Iterable[LogLine]) -> bool:
-    """Return whether several ranks failed at one target, and none of them was rank 0 itself."""
+    """Return whether several ranks failed at one target, and none of them was rank 0 itself.
+
+    Where lines tell the number of the speaker within its group (``member``), one is enough: unless
+    it is not its rank, or two have the same, the group is that of all ranks, or begins with rank 0.
+    """
     lines = tuple(lines)
+    numbers = [line.fields["member"] for line in lines if "member" in line.fields]
+    if numbers:
+        own = all(line.who.rank is None or str(line.who.rank) in numbers for line in lines)
+        alone = len(set(numbers)) == sum(line.count for line in lines)
+        return own and alone and "0" not in numbers
     targets = {(line.fields.get("peer"), line.fields.get("port")) for line in lines}
     speakers = {(line.who.rank, line.who.host, line.who.pid) for line in lines}
     is_root = any(line.who.rank == 0 for line in lines)

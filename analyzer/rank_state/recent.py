@@ -63,6 +63,17 @@ def _died_at(member: Member) -> int | None:
     return dead[0] if dead and dead[0] > member.processes[0].look else None
 
 
+def ended_meanwhile(job: Job) -> frozenset[int]:
+    """Return the members that were seen alive and have ended since."""
+    seen = (member for member in job.members if member.processes)
+    return frozenset(member.id for member in seen if _died_at(member) is not None)
+
+
+def all_ended_meanwhile(job: Job) -> bool:
+    """Return whether the job ended between the snapshots."""
+    return bool(job.members) and len(ended_meanwhile(job)) == len(job.members)
+
+
 def _since(snapshot: int, member: Member) -> Member:
     if _died_at(member) is not None:
         return member

@@ -174,6 +174,7 @@ class Snapshot:
         )
         if process is None:
             self._gap(member, "it ended before this look", "its log says how it ended")
+            self._note_end(self._known[pid])
             return False
         pauses = 0
         if pid in self._at_rest_before:
@@ -187,6 +188,12 @@ class Snapshot:
                 f"look at its parent, process {member.ppid}, and at its log",
             )
         return process.state not in ENDED
+
+    def _note_end(self, process: Process) -> None:
+        """Record that a rank is gone, which others may wait for; helpers come and go."""
+        if process.role is Role.RANK and process.who.pid is not None:
+            gone = replace(process, look=self.number, taken_at=time.time(), state="X", threads=())
+            self.processes[process.who.pid] = gone
 
     def _must_not_pause(self, pid: int) -> bool:
         process = self.processes[pid]
@@ -274,6 +281,7 @@ class Snapshot:
             self._gap(member, why, "give it more with --timeout, or look with gdb -p")
         elif not self._is_alive(member.pid):
             self._gap(member, "it ended while py-spy looked at it", "its log says how it ended")
+            self._note_end(self.processes[member.pid])
         elif _tool(outcome) == "gdb":
             last_line = (outcome.errors.strip().splitlines() or ["nothing"])[-1]
             why = f"gdb could not read them; it said: {redact(last_line)[:200]}"

@@ -42,7 +42,7 @@ _COME = (
     r"(?:join|enter|reach|arriv|call|print|post|start|submit|pass|participat|com(?:e|ing)\b|came"
     r"|show|beg[aiu]n|g[eo]t (?:to|past|there)|log\b|logged|launch|issu|hit\b|finish|complet|return"
     r"|respond|answer|report|reply|repli|appear|output|produc|ma[dk]e|exist|there\b|send|execut"
-    r"|run\b|broadcast|regist|take part)"
+    r"|run\b|broadcast|regist|take part|schedul|enqueu|creat)"
 )
 _NOT = (
     r"(?:(?:ha[sd]|have|did|do(?:es)?|is|are|was|were|could|can)(?:n.t| ?not| never)"

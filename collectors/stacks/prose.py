@@ -10,7 +10,7 @@ from whyhang.collectors.stacks.frames import MAIN
 
 LARGEST_BYTES = 64 << 10
 NO_PROSE = (".py", ".sh", ".toml", ".json", ".yaml", ".yml", ".cfg", ".ini", ".cpp", ".cu", ".h")
-RANKS = r"\d{1,5}(?:(?:\s*(?:,|&|and|-|,\s*and)\s*)\d{1,5}){0,64}"
+RANKS = r"\d{1,5}(?:(?:\s*(?:,|/|&|and|-|,\s*and)\s*)\d{1,5}){0,64}"
 """The pattern of a list of ranks: "0-4, 6 and 7"."""
 
 

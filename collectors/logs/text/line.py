@@ -65,6 +65,10 @@ _DEFAULT_GROUP_RANK = re.compile(
     r"\[PG (?:ID \d+ PG GUID )?0 ?(?:\(default_pg\))? ?Rank (?P<rank>\d+)\]"
     r"|^\[(?P<rank2>\d+)\](?: is setting up NCCL communicator|: params\[)"
 )
+# Of another group it is a label.
+_IN_GROUP = re.compile(
+    r"\[PG (?:ID )?\d+ (?:PG GUID \d+ ?(?:\([\w:. -]*\))? ?)?Rank (?P<rank>\d+)\]"
+)
 MESH_LABEL = re.compile(
     r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? (?P<label>(?:(?:ATTN_|MOE_)?[DTPEC]P\d+ ?)+)\]"
 )
@@ -270,6 +274,8 @@ def _line(prefix: Who, text: str, time: float | None, around: Who, voice: Voice)
         own = Who(pid=int(match["pid"]))
     elif match := MESH_LABEL.match(text):
         own = Who(label=match["label"].strip())
+    elif prefix is NOBODY and (match := _IN_GROUP.search(text)):
+        own = Who(label=f"PG rank {match['rank']}")
     who = join(prefix, own, around, voice.who)
     if who.rank is None:
         who = join(who, rank_in_content(text, own_words=voice.own_words))

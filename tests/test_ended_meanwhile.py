@@ -1,0 +1,44 @@
+"""Jobs and ranks that come to their end while they are looked at."""
+
+from __future__ import annotations
+
+import pytest
+from small_jobs import ALL_REDUCE, ELSEWHERE, dump, process, report_of, still
+
+from whyhang.analyzer.facts import Fact
+
+
+def ended(rank: int, world: int) -> list[Fact]:
+    """Make a rank that is at work in the first snapshot and gone in the second."""
+    environ = {"WORLD_SIZE": str(world), "MASTER_ADDR": "127.0.0.1"}
+    alive, gone = process(rank, environ=environ), process(rank, state="X", look=1, environ=environ)
+    return [alive, dump(rank, ELSEWHERE), gone]
+
+
+def test_a_job_that_ended_is_said_first() -> None:
+    """It does not hang any more, and may well have come to its planned end."""
+    report = report_of([*ended(0, 2), *ended(1, 2)])
+
+    assert report.verdict == "inconclusive"
+    assert report.headline == (
+        "The job ended while it was looked at: ranks 0-1 had a process before and none later."
+    )
+    assert {row.state for row in report.ranks} == {"exited"}
+
+
+def test_a_rank_that_ended_and_for_which_nobody_waits_is_no_cause() -> None:
+    """At the end of a job ranks end one after the other."""
+    report = report_of([*ended(0, 2), *still({1: ELSEWHERE}, world=2)])
+
+    assert not [each for each in report.findings if each.category == "rank-died"]
+
+
+@pytest.mark.parametrize("waiting", [1, 3])
+def test_a_rank_that_ended_and_for_which_others_wait_is_the_cause(waiting: int) -> None:
+    """They will not notice before their timeout."""
+    stacks = dict.fromkeys(range(1, waiting + 1), ALL_REDUCE)
+    report = report_of([*ended(0, waiting + 1), *still(stacks, world=waiting + 1)])
+
+    assert report.findings[0].category == "rank-died"
+    assert report.findings[0].culprit_ranks == (0,)
+    assert report.verdict == "hung"

@@ -29,7 +29,16 @@ Queries that answer with hits:
 - ``quiet_logs``, ``ends_at_work``: logs that tell of nothing wrong, or of work that begins;
   ``at_work``: their last lines
 - ``file_locks``: ranks that wait for a lock on a file, by its holder
-- ``connections_not_made``: NCCL's connections that lack an end
+- ``nccl_start``, ``connections_not_made``: ranks that NCCL's set-up lacks, connections that lack
+  an end; ``nccl_set_up``: whether a set-up was completed
+- ``agents``, ``launch_plans``, ``scheduler_shows``: what starts the job, and what it lacks
+- ``meeting_file``, ``port_held``, ``world_sizes``: the place where ranks meet, and how many
+- ``gpus_show``, ``nvlinks``: what the load of all GPUs shows, and their links
+- ``loop_left``: few ranks in a loop that others have left, or the other way round
+- ``waits_for_absent``: calls that wait for ranks of which there is no record
+- ``unpaired_by_stacks``: sends without receives, as stacks show them; ``face_to_face``: a send and
+  a receive of the same two ranks that do not fit
+- ``instead_of_waiting``: ranks that worked while others waited, or had left them
 - ``gpus_with``, ``broken_gpus``: GPUs that show a symptom; ``faulty_gpus``: a fault of their own
 - ``stuck_in_setup``: all ranks in one phase of NCCL's set-up
 - ``nccl_warned``, ``nccl_failed_in``: warnings in unknown words, and the reason of a failed call
@@ -86,6 +95,7 @@ from whyhang.analyzer.collectives import Verdict
 from whyhang.analyzer.facts import ranks_in_words, same_host
 from whyhang.analyzer.findings.signature import Hit, Kind, Signature
 from whyhang.analyzer.queries.accounts import listed, reported
+from whyhang.analyzer.queries.agents import agents
 from whyhang.analyzer.queries.cluster import (
     VIRTUAL,
     hosts_of_job,
@@ -120,6 +130,7 @@ from whyhang.analyzer.queries.gpu_load import (
     trust_in_load,
     waits_seen,
 )
+from whyhang.analyzer.queries.gpu_sides import gpus_show
 from whyhang.analyzer.queries.gpus import (
     Symptom,
     broken_gpus,
@@ -130,14 +141,18 @@ from whyhang.analyzer.queries.gpus import (
     hit_on,
 )
 from whyhang.analyzer.queries.hits import cite_environ, cite_line, members_of, merge, merged
+from whyhang.analyzer.queries.instead_of_waiting import instead_of_waiting
 from whyhang.analyzer.queries.lagging import KNOWN_LOCAL_CAUSES, RESTING, absent, lagging
+from whyhang.analyzer.queries.launch_plans import launch_plans
 from whyhang.analyzer.queries.log import Blames, Log, log_ends, logged
 from whyhang.analyzer.queries.log_ranks import is_number, ranks_in
+from whyhang.analyzer.queries.loop_left import loop_left
+from whyhang.analyzer.queries.meeting_file import meeting_file
 from whyhang.analyzer.queries.moving import left_behind, stragglers
 from whyhang.analyzer.queries.nccl import (
     cite_setups,
-    connections_not_made,
     nccl_failed_in,
+    nccl_set_up,
     nccl_warned,
     open_setups,
     setup_in_words,
@@ -145,7 +160,10 @@ from whyhang.analyzer.queries.nccl import (
     setups_all_in,
     stuck_in_setup,
 )
+from whyhang.analyzer.queries.nccl_start import connections_not_made, nccl_start
+from whyhang.analyzer.queries.nvlink import nvlinks
 from whyhang.analyzer.queries.operations import (
+    ONE_SIDED,
     all_in_one_call,
     different_operations,
     groups_crossed,
@@ -153,6 +171,7 @@ from whyhang.analyzer.queries.operations import (
 )
 from whyhang.analyzer.queries.quiet import at_work, ends_at_work, quiet_logs
 from whyhang.analyzer.queries.recorded import others_elsewhere, ras_reported, recorded, recorded_hit
+from whyhang.analyzer.queries.scheduler import scheduler_shows
 from whyhang.analyzer.queries.settings import printed_values_differ, settings_differ
 from whyhang.analyzer.queries.states import (
     OWN,
@@ -183,12 +202,14 @@ from whyhang.analyzer.queries.store_place import (
     states_of,
     view_fields,
 )
+from whyhang.analyzer.queries.store_port import port_held
+from whyhang.analyzer.queries.unpaired import face_to_face, unpaired_by_stacks
+from whyhang.analyzer.queries.waits_for_absent import waits_for_absent
+from whyhang.analyzer.queries.world_sizes import world_sizes
 from whyhang.analyzer.rank_state.listed import odd_processes, odd_programs
 from whyhang.analyzer.rank_state.motion import Moved
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.report import cite
 from whyhang.analyzer.stacks import WaitKind
-from whyhang.analyzer.wording.calls import call_of
-from whyhang.analyzer.wording.describe import duration, location_of
-from whyhang.analyzer.wording.evidence import beat_of, evidence_of
+from whyhang.analyzer.wording.describe import beat_of, call_of, duration, evidence_of, location_of
 from whyhang.analyzer.wording.title_fields import subject_fields

@@ -16,26 +16,26 @@ from whyhang.analyzer.facts import (
     LogLine,
     NcclPhase,
     NcclSetup,
-    NetChannel,
     SignOfLife,
     ranks_in_words,
 )
 from whyhang.analyzer.facts.times import latest
-from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INDIRECT, Hit
+from whyhang.analyzer.findings.signature import CLEAR, GUESSED, Hit
 from whyhang.analyzer.queries.hits import cite_line
 from whyhang.analyzer.rank_state.log_ends import have_ended
 from whyhang.analyzer.report import Collective, Evidence, cite
 
 MEANS = {
-    NcclPhase.ABSENT: "has not come to NCCL's set-up: its log ends before",
-    NcclPhase.INTERFACE: "has chosen its interface and not begun the set-up",
-    NcclPhase.NETWORK: "has chosen its network and not begun the set-up",
-    NcclPhase.BOOTSTRAP: "stands in the bootstrap, where all ranks find each other",
-    NcclPhase.TOPOLOGY: "has seen all ranks and stands in finding the topology",
-    NcclPhase.CHANNELS: "has planned its channels and not connected any",
-    NcclPhase.CONNECTING: "stands in connecting its channels",
-    NcclPhase.CONNECTED: "has connected its channels and stands in the last barrier of the set-up",
-    NcclPhase.COMPLETE: "has completed the set-up",
+    NcclPhase.ABSENT: "{has} not come to NCCL's set-up: {its} log ends before",
+    NcclPhase.INTERFACE: "{has} chosen {its} interface and not begun the set-up",
+    NcclPhase.NETWORK: "{has} chosen {its} network and not begun the set-up",
+    NcclPhase.BOOTSTRAP: "{stands} in the bootstrap, where all ranks find each other",
+    NcclPhase.TOPOLOGY: "{has} seen all ranks and {stands} in finding the topology",
+    NcclPhase.CHANNELS: "{has} planned {its} channels and not connected any",
+    NcclPhase.CONNECTING: "{stands} in connecting {its} channels",
+    NcclPhase.CONNECTED: "{has} connected {its} channels and {stands} in the last barrier"
+    " of the set-up",
+    NcclPhase.COMPLETE: "{has} completed the set-up",
 }
 
 NOT_BEGUN = {NcclPhase.ABSENT, NcclPhase.INTERFACE, NcclPhase.NETWORK}
@@ -111,10 +111,8 @@ def stuck_in_setup(case: Case, phase: NcclPhase, via: str = "") -> tuple[Hit, ..
 
 def setup_in_words(phase: NcclPhase, *, many: bool) -> str:
     """Return what a rank does in a phase, or what several do."""
-    words = MEANS[phase]
-    for one, all_ in (("has ", "have "), ("stands ", "stand "), ("its ", "their ")):
-        words = words.replace(one, all_) if many else words
-    return words
+    forms = ("have", "stand", "their") if many else ("has", "stands", "its")
+    return MEANS[phase].format_map(dict(zip(("has", "stands", "its"), forms, strict=True)))
 
 
 def cite_setups(stages: Mapping[int, NcclSetup], ranks: Sequence[int]) -> tuple[Evidence, ...]:
@@ -156,82 +154,10 @@ _LAYERS: dict[Layer, re.Pattern[str]] = {
 }
 
 
-Edge = tuple[int, int]
-"""Who sends, who receives."""
-
-MAX_EDGES = 4
-
-
-def connections_not_made(case: Case, *, sockets: bool) -> Iterator[Hit]:
-    """Yield one hit for connections between ranks that were never made, though everybody came.
-
-    Both ends of a connection over the network print it, and each rank "Connected all rings" once
-    its own are made. ``sockets``: those over sockets, or those over InfiniBand and plugins.
-    """
-    stages = open_setups(case)
-    connecting = {r for r, stage in stages.items() if stage.phase is NcclPhase.CONNECTING}
-    done = {r for r, stage in stages.items() if stage.phase > NcclPhase.CONNECTING}
-    ends = _ends(case)
-    if not connecting:
-        return
-    half = _half_made(ends, set(stages))  # else both ends are there, and did not meet
-    between = {e: [end for end in both if end] for e, both in ends.items()}
-    open_ = [e for e in between if connecting.issuperset(e) and done]
-    edges = half or open_
-    ways = {end.via for edge in edges for end in between[edge]}
-    if not edges or any(way.startswith("NET/Socket") is not sockets for way in ways):
-        return
-    hosts = {rank: case.job.members[case.job.by_rank[rank]].host for rank in stages}
-    yield Hit(
-        affected=tuple(m.id for m in case.job.members if m.rank in stages),
-        names_culprit=False,
-        strength=CLEAR if half else INDIRECT,
-        evidence=(
-            *(
-                cite(end.source, end.text, rank)
-                for edge in edges
-                for rank, end in zip(edge, ends[edge], strict=True)
-                if end is not None
-            ),
-            *cite_setups(stages, sorted(done)[:2]),
-        )[:MAX_SETUPS],
-        collective=Collective(op="comm_init"),
-        fields={
-            "edges": ", ".join(_named(edge, hosts) for edge in edges[:MAX_EDGES])
-            + (f" and {len(edges) - MAX_EDGES} more" if len(edges) > MAX_EDGES else ""),
-            "via": ", ".join(sorted(ways)),
-            "done": f"; {ranks_in_words(done)} connected theirs" if done else "",
-            "how": "only one of the two ends has set it up"
-            if half
-            else "both ends have not connected, while others have",
-        },
-    )
-
-
-def _ends(case: Case) -> dict[Edge, tuple[NetChannel | None, NetChannel | None]]:
-    """Return the two ends of each connection, as far as each is printed by its own rank."""
-    ends: dict[Edge, tuple[NetChannel | None, NetChannel | None]] = {}
-    for channel in case.job.of(NetChannel):
-        member = case.job.member_of(channel.who)
-        edge = (channel.sender, channel.receiver)
-        # In another communicator than that of all ranks the numbers are not the ranks.
-        if member is None or member.rank != edge[not channel.sends]:
-            continue
-        sender, receiver = ends.get(edge, (None, None))
-        ends[edge] = (channel, receiver) if channel.sends else (sender, channel)
-    return ends
-
-
-def _half_made(
-    ends: dict[Edge, tuple[NetChannel | None, NetChannel | None]], seen: set[int]
-) -> list[Edge]:
-    """Return the connections of which one end is missing, though both ranks' lines were read."""
-    return [edge for edge, both in ends.items() if None in both and seen.issuperset(edge)]
-
-
-def _named(edge: Edge, hosts: dict[int, str | None]) -> str:
-    places = [f" ({hosts[rank]})" if hosts.get(rank) else "" for rank in edge]
-    return f"rank {edge[0]}{places[0]} to rank {edge[1]}{places[1]}"
+def nccl_set_up(case: Case, *, complete: bool) -> tuple[Hit, ...]:
+    """Answer if some communicator was set up to its end, or if none was; it is about nobody."""
+    done = any(track.kind == "nccl-init" and track.completed for track in case.job.tracks)
+    return (Hit(names_culprit=False),) if done is complete else ()
 
 
 def nccl_warned(case: Case) -> Iterable[Hit]:

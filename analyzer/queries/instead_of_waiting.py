@@ -1,11 +1,13 @@
 """Ranks wait in vain for a collective; others say what they did instead: long work, their end."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Literal
 
-from whyhang.analyzer import queries
-from whyhang.analyzer.facts import LogTail, OwnLine
-from whyhang.analyzer.queries import Case, Hit, Signature
+from whyhang.analyzer.case import Case
+from whyhang.analyzer.facts import LogTail, OwnLine, ranks_in_words
+from whyhang.analyzer.findings.signature import Hit
+from whyhang.analyzer.queries.hits import members_of
 from whyhang.analyzer.queries.log import ORDERLY_END
 from whyhang.analyzer.rank_state.gave_up import (
     few_beside,
@@ -14,6 +16,7 @@ from whyhang.analyzer.rank_state.gave_up import (
     lost_peer,
 )
 from whyhang.analyzer.rank_state.log_ends import tails_of_ranks
+from whyhang.analyzer.report import cite
 from whyhang.analyzer.wording.describe import duration
 
 LONGEST = 80  # characters of a line in a title
@@ -23,7 +26,7 @@ _BAR = re.compile(r"\[(?:(?P<h>\d+):)?(?P<m>\d\d):(?P<s>\d\d)<")
 _LEAVES = re.compile(r"(?i)destroy(?:ing|_process_group|ed)|tear(?:ing)? ?down|shutting down")
 
 
-def worked(case: Case) -> Iterator[Hit]:
+def _worked(case: Case) -> Iterator[Hit]:
     """Yield one hit for ranks whose work took longer than the limit of those who waited."""
     limits = [
         call.limit
@@ -46,7 +49,7 @@ def worked(case: Case) -> Iterator[Hit]:
         yield _hit(case, lines, took=duration(longest), limit=duration(min(limits)))
 
 
-def left(case: Case) -> Iterator[Hit]:
+def _left(case: Case) -> Iterator[Hit]:
     """Yield one hit for the few ranks whose last words are of an end, while all others waited.
 
     What those print as well is no end of the work.
@@ -78,63 +81,34 @@ def _took(text: str) -> float:
 
 def _hit(case: Case, lines: dict[int, OwnLine], **fields: str) -> Hit:
     tails = tails_of_ranks(case.job)
-    members, unseen = queries.members_of(case, sorted(lines))
-    waiters, _ = queries.members_of(case, sorted(gave_up(case.job)))
+    members, unseen = members_of(case, sorted(lines))
+    waiters, _ = members_of(case, sorted(gave_up(case.job)))
     first = min(lines)
     return Hit(
         members=members,
         ranks=unseen,
         affected=waiters,
         evidence=tuple(
-            queries.cite(tails[rank].source, line.text, rank)
+            cite(tails[rank].source, line.text, rank)
             for rank, line in sorted(lines.items())[:4]
             if rank in tails
         ),
         fields={
-            "who": queries.ranks_in_words(lines),
+            "who": ranks_in_words(lines),
             "line": lines[first].text[:LONGEST],
             **fields,
         },
     )
 
 
-WORKED = Signature(
-    id="work-outlasts-limit",
-    story="""\
-A rank worked for longer than the others' limit, and says how long.
+Which = Literal["worked", "left"]
 
-Moving a model to the host, saving, evaluating, compiling: what one rank does alone while the others
-stand in the next collective must be shorter than their limit. The time that it prints tells.
-""",
-    category="missing-rank-in-collective",
-    level="wait",
-    title="{who} worked for {took}, the others wait {limit} at most: '{line}'",
-    when=worked,
-    means="The others came to the next collective meanwhile and gave it up. Nothing else is wrong.",
-    confidence="likely",
-    remedies=(
-        "Give the group a longer timeout, or let all ranks wait on the CPU while {who} works.",
-        "Find out why it takes so long: storage, memory that swaps, a copy over a slow path.",
-    ),
-    next_steps=("py-spy dump --pid PID  # of {who}, while it works",),
-)
+_SIDES: dict[Which, Callable[[Case], Iterable[Hit]]] = {
+    "worked": _worked,
+    "left": _left,
+}
 
-LEFT = Signature(
-    id="rank-left-others-wait",
-    story="""\
-The last words of a rank are of its end, while all others wait in a collective.
 
-It came to the end of its program, or destroys its process groups after an error, and makes no more
-calls. The others have one more to make: their loops are longer, or it skipped some.
-""",
-    category="missing-rank-in-collective",
-    level="wait",
-    title="{who} was at its end where the others waited: '{line}'",
-    when=left,
-    means="{who} makes no more calls, so the others wait in vain until their limit.",
-    confidence="possible",
-    remedies=("Find out why {who} ended first: an error before, fewer batches, an early return.",),
-    next_steps=("Read the log of {who} from that line upwards.",),
-)
-
-SIGNATURES = (WORKED, LEFT)
+def instead_of_waiting(case: Case, ranks: Which) -> Iterable[Hit]:
+    """Yield one hit for ranks that worked for longer than others waited, or had left them."""
+    return _SIDES[ranks](case)

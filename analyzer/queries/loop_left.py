@@ -1,17 +1,21 @@
 """Ranks with different numbers of batches: some have left a loop that others are still in."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from typing import Literal
 
-from whyhang.analyzer import queries
+from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Frame, replace
-from whyhang.analyzer.findings.signature import INCOMPLETE
+from whyhang.analyzer.findings.signature import INCOMPLETE, Hit
 from whyhang.analyzer.job.roles import main_thread
-from whyhang.analyzer.queries import Case, Hit, RankState, Signature, Status, Verdict, WaitKind
-from whyhang.analyzer.stacks import LineText
+from whyhang.analyzer.queries.states import await_messages
+from whyhang.analyzer.rank_state.state import RankState, Status
+from whyhang.analyzer.stacks import LineText, WaitKind
 from whyhang.analyzer.stacks.blocks import heads, indent, rank_branch
 from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.stacks.usercode import user_path
+from whyhang.analyzer.wording.describe import call_of, evidence_of, location_of
+from whyhang.analyzer.wording.title_fields import subject_fields
 
 _LOOP = re.compile(r"\s*(?:async\s+)?(?:for|while)\b")
 
@@ -23,50 +27,14 @@ _SHARE = re.compile(r"\b(?!(?:range|len|enumerate|zip|reversed|sorted|list)\()\w
 """A call that is looped over: what it is given may be the rank, for its share of the data."""
 
 
-def when(case: Case) -> Iterable[Hit]:
-    return queries.merged(_by_stacks(case), queries.recorded(case, Verdict.LEFT_LOOP))
-
-
-FEWER = Signature(
-    id="uneven-inputs",
-    story="""\
-A rank has run out of data and left the loop that the others are still in.
-
-Shards of different length, a sampler without drop_last, an iterable dataset that is not
-split evenly: one rank has fewer steps, and goes on to the barrier or the end while the others
-wait for it in the gradient all_reduce.
-""",
-    category="uneven-inputs",
-    level="program",
-    title="{who} {has} left the training loop early while {others} {wait} for it in {call}",
-    when=when,
-    means=(
-        "{who} {is} past the loop ({does}{at}); {others}, still in a step, {wait} for it. "
-        "Most often the ranks have different numbers of batches."
-    ),
-    confidence="likely",
-    remedies=(
-        (
-            "Give every rank the same number of batches: DistributedSampler, drop_last=True, or "
-            "split iterable datasets evenly."
-        ),
-        "Where that cannot be, wrap the loop in torch.distributed.algorithms.join.Join.",
-    ),
-    next_steps=("Print len(loader) on every rank.",),
-    links=("https://pytorch.org/docs/stable/distributed.algorithms.join.html",),
-    # says why the calls differ
-    explains=("collective-mismatch",),
-)
-
-
-def still_inside(case: Case) -> Iterator[Hit]:
+def _still_inside(case: Case) -> Iterator[Hit]:
     """Yield one hit for few ranks in a loop over data that the many others have left."""
     sides = _sides(case, smallest=True)
     if sides is None:
         return
     inside, outside, sure = sides
     create = any(s.place is not None and s.place.kind is WaitKind.GROUP for s in outside)
-    if create or queries.await_messages(inside):
+    if create or await_messages(inside):
         return  # who should have come along, or whose partner has gone on
     text = source_lines(case.job.excerpts)
     path = _user_path(case, inside[0])
@@ -80,41 +48,12 @@ def still_inside(case: Case) -> Iterator[Hit]:
     yield Hit(
         members=members,
         affected=others,
-        evidence=tuple(
-            p for s in (inside[0], outside[0]) for p in queries.evidence_of(case, s)[:1]
-        ),
+        evidence=tuple(p for s in (inside[0], outside[0]) for p in evidence_of(case, s)[:1]),
         strength=sure,
-        collective=queries.call_of(case, members),
-        location=queries.location_of(case, inside[0]),
-        fields=queries.subject_fields(case, inside, others),
+        collective=call_of(case, members),
+        location=location_of(case, inside[0]),
+        fields=subject_fields(case, inside, others),
     )
-
-
-MORE = Signature(
-    id="uneven-inputs-more",
-    story="""\
-A rank is still in a loop that all others have left.
-
-It has more batches than the others: a shard or a part of the validation set that is larger by one.
-Its next step waits for ranks that are past the loop.
-""",
-    category="uneven-inputs",
-    level="program",
-    title=(
-        "{who} {is} still in a loop that {others} have left: {does}{at}; {others} {wait} in {call}"
-    ),
-    when=still_inside,
-    means=(
-        "{others} {wait} behind the loop, in {call}; {who} {is} still in it ({does}{at}). Most "
-        "often the ranks have different numbers of batches."
-    ),
-    confidence="likely",
-    remedies=FEWER.remedies,
-    next_steps=FEWER.next_steps,
-    links=FEWER.links,
-)
-
-SIGNATURES = (FEWER, MORE)
 
 
 def _left(text: LineText, past: Frame, inside: Frame) -> Iterator[Frame]:
@@ -131,7 +70,7 @@ def _is_over_data(text: LineText, head: Frame) -> bool:
     return _LOOP.match(line) is not None and _OF_A_MODEL.search(over) is None
 
 
-def _by_stacks(case: Case) -> Iterator[Hit]:
+def _have_left(case: Case) -> Iterator[Hit]:
     """Yield one hit for few ranks further down in the function whose loop the others are in.
 
     Seen in the source: further down, and no deeper than the head of a loop that the others are
@@ -146,11 +85,11 @@ def _by_stacks(case: Case) -> Iterator[Hit]:
     yield Hit(
         members=members,
         affected=waiting,
-        evidence=tuple(p for s in (*outside, inside[0]) for p in queries.evidence_of(case, s)),
+        evidence=tuple(p for s in (*outside, inside[0]) for p in evidence_of(case, s)),
         strength=sure,
-        collective=queries.call_of(case, waiting),
-        location=queries.location_of(case, outside[0]),
-        fields=queries.subject_fields(case, outside, waiting),
+        collective=call_of(case, waiting),
+        location=location_of(case, outside[0]),
+        fields=subject_fields(case, outside, waiting),
     )
 
 
@@ -269,3 +208,8 @@ def _in_loop_below(text: LineText, caller: Frame, path: list[Frame]) -> bool:
         if above.lstrip().startswith(("def ", "async def ")):
             return False
     return False
+
+
+def loop_left(case: Case, by: Literal["few", "many"]) -> Iterator[Hit]:
+    """Yield one hit if few ranks have left a loop that the others are in, or all but few have."""
+    return _have_left(case) if by == "few" else _still_inside(case)

@@ -1,23 +1,23 @@
 """torchrun's agents meet before any rank exists: some wait for others, or were sent elsewhere."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Literal
 
-from whyhang.analyzer import queries
-from whyhang.analyzer.facts import Agent, counted, replace
-from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INDIRECT
+from whyhang.analyzer.case import Case
+from whyhang.analyzer.facts import Agent, counted, ranks_in_words, replace
+from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INDIRECT, Hit
 from whyhang.analyzer.job.roles import main_thread
 from whyhang.analyzer.job.slurm_hosts import other_hosts
 from whyhang.analyzer.job.store_keys import Round, round_of
-from whyhang.analyzer.queries import Case, Hit, Signature
-from whyhang.analyzer.report import Evidence
+from whyhang.analyzer.report import Evidence, cite
 from whyhang.analyzer.stacks.usercode import short
 
 MAX_QUOTES = 4
 OPENS_STORE = "_create_tcp_store_server"  # of torch/distributed/elastic/rendezvous
 
 
-def differ(case: Case) -> Iterator[Hit]:
+def _differ(case: Case) -> Iterator[Hit]:
     """Yield one hit for agents that were given different places, names or sizes of their meeting.
 
     The ones that differ from the most are named, a tie names nobody.
@@ -51,7 +51,7 @@ def differ(case: Case) -> Iterator[Hit]:
     )
 
 
-def at_own_store(case: Case) -> Iterator[Hit]:
+def _at_own_store(case: Case) -> Iterator[Hit]:
     """Yield one hit per agent that opens the store of its ranks, where no rank was started."""
     if not any(member.processes for member in case.job.members):
         for agent in filter(lambda agent: _opens_store(case, agent), case.agents):
@@ -65,128 +65,6 @@ def _opens_store(case: Case, agent: Agent) -> bool:
     return bool(stacks) and all(
         any(frame.function.endswith(OPENS_STORE) for frame in frames) for frames in stacks
     )
-
-
-WAIT_FOR_NODES = Signature(
-    id="agent-waits-for-nodes",
-    story="""\
-torchrun waits in its own rendezvous for the agents of other nodes; no rank was started.
-
-Each node runs one agent. The ranks are started when as many agents have met as --nnodes asks
-for: with "2:4" when two are there (and nobody more has come for a while), with "2" when both
-are. An agent that was never started, that was sent to another endpoint or another --rdzv-id,
-or that ended, keeps the others waiting. There is no stack of any rank to look at.
-""",
-    category="init-missing-rank",
-    level="wait",
-    title=(
-        "{who} {waits} in the rendezvous{at}{id}: {wanted} are needed and {come}, "
-        "so no rank was started{missing}"
-    ),
-    when=lambda case: _waiting(case, reached=True),
-    means=(
-        "The agents meet ({kind} rendezvous{at}{id}) before they start any rank. --nnodes asks for "
-        "{wanted}; {come}{missing}.{restarts}"
-    ),
-    confidence="strong",
-    remedies=(
-        (
-            "Start torchrun on the missing nodes, with the same --rdzv-endpoint, --rdzv-id and "
-            "--nnodes (static: the same --master-addr and --master-port, each its own "
-            "--node-rank)."
-        ),
-        "If there are no more nodes, start with a smaller --nnodes.",
-    ),
-    next_steps=(
-        "pgrep -af 'torchrun|torch.distributed.run'  # on every node: does it run, with what?",
-        "LOGLEVEL=INFO torchrun …  # each agent says what it was told and when the nodes have met",
-    ),
-    links=("https://docs.pytorch.org/docs/stable/elastic/run.html",),
-)
-
-NOT_CONNECTED = Signature(
-    id="agent-not-connected",
-    story="""\
-torchrun of a later node knocks at the first node's door, and nobody opens.
-
-The agent of node 0 (static rendezvous) or of the host that --rdzv-endpoint names (c10d) holds the
-store where all meet. The others try to connect to it, again and again: it was not started, listens
-on another port or address, or a firewall stands between them.
-""",
-    category="init-master-unreachable",
-    level="wait",
-    title="{who} {reaches} not reach the meeting place of the nodes{at}; no rank was started",
-    when=lambda case: _waiting(case, reached=False),
-    means=(
-        "The agent of node 0 should hold the store{at}; {who} has no connection to it.{restarts}"
-    ),
-    confidence="strong",
-    remedies=(
-        (
-            "Start torchrun on the host that --master-addr (static, --node-rank 0) or "
-            "--rdzv-endpoint (c10d) names."
-        ),
-        "If it runs there, compare address and port of all nodes, then host names and firewall.",
-    ),
-    next_steps=("nc -vz $(echo {endpoint} | tr : ' ')  # from this host: does anyone listen?",),
-)
-
-OWN_STORE = Signature(
-    id="agent-not-at-its-own-store",
-    story="""\
-The nodes have met, and torchrun of node 0 does not reach the store that it holds itself.
-
-After a c10d rendezvous (--standalone, too) the first agent opens a store for the ranks and connects
-to it by the name of its own host, or by what --local-addr says. Where that name cannot be resolved,
-or leads to another host or through a firewall, it tries until its time is over. No node is missing.
-""",
-    category="init-hostname-resolution",
-    level="wait",
-    title="{who} {reaches} not reach the store on its own host; no rank was started",
-    when=at_own_store,
-    means=(
-        "All nodes have met; {who} opens the store of the ranks and connects to it by the name "
-        "of this host, which does not lead there.{restarts}"
-    ),
-    confidence="strong",
-    remedies=(
-        "Give torchrun an address that works: --local-addr 127.0.0.1 where one node is all.",
-        "Have the name of the host resolve to an address of it: DNS, or a line in /etc/hosts.",
-    ),
-    next_steps=(
-        "getent hosts $(hostname -f)  # on that host: is it an address of this host?",
-        "ip -br addr",
-    ),
-)
-
-DIFFER = Signature(
-    id="agents-differ",
-    story="""\
-Agents of one job were sent to different meetings: each waits for the others where they are not.
-
-Another --rdzv-endpoint, another --rdzv-id (a date or a job number made on each node), another
---nnodes: nothing fails, every agent waits until its rendezvous times out.
-""",
-    category="init-missing-rank",
-    level="setup",
-    title="{who} {waits} at another meeting ({theirs}) than {others} ({usual})",
-    when=differ,
-    means=(
-        "torchrun's agents find each other by endpoint and --rdzv-id, and need one --nnodes. {who} "
-        "was told {theirs}, {others} {usual}; they wait for each other and no rank is started."
-        "{tie}"
-    ),
-    confidence="certain",
-    remedies=(
-        (
-            "Give every node the same --rdzv-endpoint, --rdzv-id and --nnodes; make an id once, "
-            "not on each node."
-        ),
-    ),
-    next_steps=("tr '\\0' ' ' < /proc/PID/cmdline  # of each torchrun",),
-)
-
-SIGNATURES = (WAIT_FOR_NODES, NOT_CONNECTED, OWN_STORE, DIFFER)
 
 
 def _waiting(case: Case, *, reached: bool) -> Iterator[Hit]:
@@ -286,7 +164,7 @@ def _round_quote(case: Case, agent: Agent) -> list[Evidence]:
         return []
     words = f"round {state.round}, complete: {state.complete}, nodes: {', '.join(state.nodes)}"
     source = next(view.source for view in case.job.stores)
-    return [queries.cite(source, f"torch.rendezvous.{agent.run_id or 'none'}: {words}")]
+    return [cite(source, f"torch.rendezvous.{agent.run_id or 'none'}: {words}")]
 
 
 def _missing_nodes(agents: list[Agent]) -> tuple[int, ...]:
@@ -309,7 +187,7 @@ def _missing_words(nodes: tuple[int, ...], ranks: tuple[int, ...], hosts: tuple[
     words = ""
     if nodes:
         words = f"node{'s' if len(nodes) > 1 else ''} {', '.join(map(str, nodes))}"
-        words += f" ({queries.ranks_in_words(ranks)})" if ranks else ""
+        words += f" ({ranks_in_words(ranks)})" if ranks else ""
         words = f"; {words} {'have' if len(nodes) > 1 else 'has'} not come"
     if hosts:
         words += f"; the job also has {', '.join(hosts)}, which was not looked at"
@@ -344,7 +222,7 @@ def _on(agent: Agent) -> str:
 
 
 def _quotes(agents: list[Agent]) -> list[Evidence]:
-    return [queries.cite(agent.source, agent.quote) for agent in agents[:MAX_QUOTES]]
+    return [cite(agent.source, agent.quote) for agent in agents[:MAX_QUOTES]]
 
 
 def _stacks(case: Case, agents: Iterable[Agent]) -> list[Evidence]:
@@ -362,3 +240,18 @@ def _stacks(case: Case, agents: Iterable[Agent]) -> list[Evidence]:
             quote = str(replace(frame, file=short(frame.file)))
             evidence.append(Evidence(source=dump.source.file, line=None, rank=None, quote=quote))
     return evidence[:MAX_QUOTES]
+
+
+How = Literal["wait", "not-connected", "at-own-store", "differ"]
+
+_SIDES: dict[How, Callable[[Case], Iterable[Hit]]] = {
+    "wait": lambda case: _waiting(case, reached=True),
+    "not-connected": lambda case: _waiting(case, reached=False),
+    "at-own-store": _at_own_store,
+    "differ": _differ,
+}
+
+
+def agents(case: Case, how: How) -> Iterable[Hit]:
+    """Yield hits for torchrun's agents that wait for nodes, or were sent to different ones."""
+    return _SIDES[how](case)

@@ -1,21 +1,28 @@
 """Ranks join worlds of different sizes, or one of more ranks than were started."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Literal
 
-from whyhang.analyzer import queries
-from whyhang.analyzer.facts import InitArguments, Source, counted
+from whyhang.analyzer.case import Case
+from whyhang.analyzer.facts import InitArguments, Source, counted, ranks_in_words
+from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.job.store_keys import clients
-from whyhang.analyzer.queries import Case, Hit, Signature, WaitKind
-from whyhang.analyzer.report import Evidence
+from whyhang.analyzer.queries.hits import cite_environ
+from whyhang.analyzer.queries.states import is_starting, waiters_for
+from whyhang.analyzer.queries.store_place import is_loopback
+from whyhang.analyzer.report import Evidence, cite
+from whyhang.analyzer.stacks import WaitKind
+from whyhang.analyzer.wording.describe import evidence_of, location_of
+from whyhang.analyzer.wording.title_fields import subject_fields
 
 
-def environ_differs(case: Case) -> Iterator[Hit]:
+def _environ_differs(case: Case) -> Iterator[Hit]:
     """Yield one hit for ranks that were started with another WORLD_SIZE, while the job starts.
 
     The fewest are blamed, a tie names nobody.
     """
-    if not queries.is_starting(case):
+    if not is_starting(case):
         return
     values = {
         member.id: member.processes[-1].environ["WORLD_SIZE"]
@@ -30,23 +37,23 @@ def environ_differs(case: Case) -> Iterator[Hit]:
     odd = tuple(number for number, value in values.items() if value != usual)
     shown = [case.member(number) for number in odd[:3]]
     shown.append(next(case.member(n) for n, value in values.items() if value == usual))
-    fields = queries.subject_fields(case, [case.states[n] for n in odd], queries.waiters_for(case))
+    fields = subject_fields(case, [case.states[n] for n in odd], waiters_for(case))
     fields |= {
         "theirs": f"WORLD_SIZE={values[odd[0]]}",
         "usual": f"WORLD_SIZE={usual}",
     }
-    evidence = [queries.cite_environ(member.processes[-1], ("WORLD_SIZE",)) for member in shown]
+    evidence = [cite_environ(member.processes[-1], ("WORLD_SIZE",)) for member in shown]
     yield Hit(
         members=odd,
-        affected=tuple(n for n in queries.waiters_for(case) if n not in odd),
-        evidence=(*evidence, *queries.evidence_of(case, case.states[odd[0]])[:1]),
+        affected=tuple(n for n in waiters_for(case) if n not in odd),
+        evidence=(*evidence, *evidence_of(case, case.states[odd[0]])[:1]),
         names_culprit=not tie,
-        location=queries.location_of(case, case.states[odd[0]]),
+        location=location_of(case, case.states[odd[0]]),
         fields=fields,
     )
 
 
-def joins_differ(case: Case) -> Iterator[Hit]:
+def _joins_differ(case: Case) -> Iterator[Hit]:
     """Yield one hit for members whose call was given another world size than most.
 
     A tie names nobody.
@@ -63,8 +70,8 @@ def joins_differ(case: Case) -> Iterator[Hit]:
         return
     usual, most = counts[0]
     odd = tuple(number for number, size in sizes.items() if size != usual)
-    others = tuple(number for number in queries.waiters_for(case) if number not in odd)
-    fields = queries.subject_fields(case, [case.states[number] for number in odd], others)
+    others = tuple(number for number in waiters_for(case) if number not in odd)
+    fields = subject_fields(case, [case.states[number] for number in odd], others)
     fields |= {"theirs": str(sizes[odd[0]]), "usual": str(usual)}
     shown = (*odd[:3], *(number for number in sizes if number not in odd))
     yield Hit(
@@ -73,14 +80,14 @@ def joins_differ(case: Case) -> Iterator[Hit]:
         names_culprit=counts[1][1] != most,
         evidence=(
             *(_cite_size(case, number, sizes[number]) for number in shown[:5]),
-            *queries.evidence_of(case, case.states[odd[0]])[:1],
+            *evidence_of(case, case.states[odd[0]])[:1],
         ),
-        location=queries.location_of(case, case.states[odd[0]]),
+        location=location_of(case, case.states[odd[0]]),
         fields=fields,
     )
 
 
-def joins_too_many(case: Case) -> Iterator[Hit]:
+def _joins_too_many(case: Case) -> Iterator[Hit]:
     """Yield one hit for the ranks that nobody is, where all who came join a world of more.
 
     Said only where nobody else can have come: the store has counted no more clients, or the
@@ -98,87 +105,20 @@ def joins_too_many(case: Case) -> Iterator[Hit]:
     if not missing or None in here or not _all_came(case):
         return
     states = [case.states[number] for number in given]
-    fields = queries.subject_fields(case, states[:1], queries.waiters_for(case))
+    fields = subject_fields(case, states[:1], waiters_for(case))
     fields |= {
-        "who": queries.ranks_in_words(missing),
+        "who": ranks_in_words(missing),
         "has": "have" if len(missing) > 1 else "has",
         "size": str(size),
         "count": str(len(here)),
     }
     yield Hit(
         ranks=missing,
-        affected=tuple(queries.waiters_for(case)),
+        affected=tuple(waiters_for(case)),
         evidence=tuple(_cite_size(case, number, size) for number in list(given)[:4]),
-        location=queries.location_of(case, states[0]),
+        location=location_of(case, states[0]),
         fields=fields,
     )
-
-
-ENVIRON_DIFFERS = Signature(
-    id="init-world-size-differs",
-    story="""\
-The ranks were started with different world sizes.
-
-The store's owner waits for as many ranks as its own WORLD_SIZE says; a rank with a larger one
-waits for ranks that do not exist, one with a smaller one goes on too early.
-""",
-    category="init-world-size-mismatch",
-    level="setup",
-    title="{who} {has} another world size ({theirs}) than the other ranks ({usual})",
-    when=environ_differs,
-    means="{who} {has} {theirs}, the others {usual}; they wait for different numbers of ranks.",
-    confidence="certain",
-    remedies=("Start every rank with the same WORLD_SIZE.",),
-    next_steps=("tr '\\0' '\\n' < /proc/{pid}/environ | grep WORLD_SIZE  # of each rank",),
-)
-
-JOINS_DIFFER = Signature(
-    id="init-joins-differ",
-    story="""\
-The ranks' calls of init_process_group were given different world sizes.
-
-The size may come from a configuration, a count of devices or a sum over hosts, and then no
-environment variable shows it. The calls themselves do: a rank with a larger size waits for ranks
-that do not exist, one with a smaller one goes on too early.
-""",
-    category="init-world-size-mismatch",
-    level="setup",
-    title="{who} {has} joined a world of {theirs} ranks, the other ranks one of {usual}",
-    when=joins_differ,
-    means=(
-        "init_process_group was called with world_size={theirs} by {who} and with {usual} by the "
-        "others; they wait for different numbers of ranks."
-    ),
-    confidence="strong",
-    remedies=("Look at {where}: where does the world size come from, and why does it differ?",),
-    next_steps=("grep -rn 'world_size' .  # in the training code and its configuration",),
-)
-
-JOINS_TOO_MANY = Signature(
-    id="init-joins-too-many",
-    story="""\
-All processes that were started wait in init_process_group for a rank that nobody is.
-
-Their calls were given a world size larger than the number of processes: a count of devices, a
-setting of the last run, nodes that were not started.
-""",
-    category="init-missing-rank",
-    level="setup",
-    title="{who} {has} not come: the {count} ranks that have join a world of {size}",
-    when=joins_too_many,
-    means=(
-        "init_process_group was called with world_size={size}, and {count} ranks have come. Nobody "
-        "is {who}: not started, or counted in by mistake."
-    ),
-    confidence="strong",
-    remedies=(
-        "Look at {where}: where does the world size come from?",
-        "If the size is right, start {who}.",
-    ),
-    next_steps=("pgrep -af python  # on every host: how many ranks were started?",),
-)
-
-SIGNATURES = (ENVIRON_DIFFERS, JOINS_DIFFER, JOINS_TOO_MANY)
 
 
 def _given(case: Case) -> dict[int, tuple[int, Source]]:
@@ -201,11 +141,25 @@ def _all_came(case: Case) -> bool:
     here = len(case.job.members)
     by_place = any(clients(view) == here for view in views)
     by_place |= any(view.processes == here and not view.repeated for view in case.job.files)
-    return by_place or (bool(places) and all(queries.is_loopback(place.host) for place in places))
+    return by_place or (bool(places) and all(is_loopback(place.host) for place in places))
 
 
 def _cite_size(case: Case, number: int, size: int) -> Evidence:
     member = case.member(number)
     _, source = _given(case).get(number) or (size, member.processes[-1].source)
     words = f"{member.name} (pid {member.pid}) joins a world of {counted(size, 'rank')}"
-    return queries.cite(source, words, member.rank)
+    return cite(source, words, member.rank)
+
+
+Side = Literal["environments-differ", "calls-differ", "too-many"]
+
+_SIDES: dict[Side, Callable[[Case], Iterable[Hit]]] = {
+    "environments-differ": _environ_differs,
+    "calls-differ": _joins_differ,
+    "too-many": _joins_too_many,
+}
+
+
+def world_sizes(case: Case, side: Side) -> Iterable[Hit]:
+    """Yield one hit for ranks whose world sizes differ, or are of more ranks than were started."""
+    return _SIDES[side](case)

@@ -1,82 +1,27 @@
 """NVLinks of a GPU are down, or count new errors."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal
 
-from whyhang.analyzer import queries
+from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Gpu, grouped
-from whyhang.analyzer.findings.signature import INDIRECT
+from whyhang.analyzer.findings.signature import INDIRECT, Hit
 from whyhang.analyzer.job.device import Device
-from whyhang.analyzer.queries import Case, Hit, Signature, Symptom
+from whyhang.analyzer.queries.gpus import Symptom, broken_gpus, gpus_with
 
 
-def links_down(case: Case) -> Iterable[Hit]:
+def _links_down(case: Case) -> Iterable[Hit]:
     """Return one hit for GPUs with fewer active NVLinks than those beside them.
 
     A link that no GPU of its kind on the host has is no fault: boards leave some unused.
     """
     kinds = grouped(case.job.gpus.devices, lambda device: (device.place, device.now("name")))
-    return queries.broken_gpus(
-        case, [each for devices in kinds.values() for each in _fewer_links(devices)]
-    )
+    return broken_gpus(case, [each for devices in kinds.values() for each in _fewer_links(devices)])
 
 
-def errors_grow(case: Case) -> Iterable[Hit]:
-    return queries.gpus_with(case, _link_errors)
-
-
-DOWN = Signature(
-    id="gpu-nvlink-down",
-    story="""\
-A GPU has fewer NVLinks up than the GPUs beside it.
-
-Of equal GPUs on one host one has inactive links, or the topology joins it to the others by fewer
-of them. Collectives over the missing links hang, fail or crawl (Xid 74). Links that no GPU of the
-host has are no fault.
-""",
-    category="nvlink-error",
-    level="machine",
-    title="{gpus} has NVLinks that are down{used}",
-    when=links_down,
-    means="{gpus}: {says}. Collectives over these links hang or crawl.",
-    confidence="likely",
-    remedies=(
-        "Take {hosts} out of the job and restart from the last checkpoint.",
-        "Reset the GPUs of {hosts} together; have the board looked at.",
-    ),
-    next_steps=(
-        "nvidia-smi nvlink -s; nvidia-smi nvlink -e  # on {hosts}",
-        "dmesg -T | grep -E 'Xid.*: (74|14[4-9]|150),|SXid'  # on {hosts}",
-    ),
-    links=("https://docs.nvidia.com/deploy/xid-errors/index.html",),
-)
-
-ERRORS = Signature(
-    id="gpu-nvlink-errors",
-    story="""\
-The NVLinks of a GPU count new errors.
-
-Counters of replays, recoveries or CRC errors grew between two looks: the link is bad now. What a
-counter held before the first look may be years old and does not count.
-""",
-    category="nvlink-error",
-    level="machine",
-    title="NVLink errors grow on {gpus}{used}",
-    when=errors_grow,
-    means="{gpus}: {says}. Collectives over a bad link hang, fail or crawl.",
-    confidence="likely",
-    remedies=(
-        "Take {hosts} out of the job and restart from the last checkpoint.",
-        "Reset the GPUs of {hosts} together; have the board looked at.",
-    ),
-    next_steps=(
-        "nvidia-smi nvlink -e  # on {hosts}, twice",
-        "dmesg -T | grep -E 'Xid.*: (74|14[4-9]|150),|SXid'  # on {hosts}",
-    ),
-    links=("https://docs.nvidia.com/deploy/xid-errors/index.html",),
-)
-
-SIGNATURES = (DOWN, ERRORS)
+def _errors_grow(case: Case) -> Iterable[Hit]:
+    return gpus_with(case, _link_errors)
 
 
 def _link_errors(device: Device) -> Symptom | None:
@@ -137,3 +82,16 @@ def _odd_rows(devices: Sequence[Device]) -> list[tuple[Device, Symptom]]:
         return []
     words = f"all its connections have fewer links than {usual}"
     return [(odd[0], (INDIRECT, odd[0].state_with("peers"), words))]
+
+
+Fault = Literal["down", "errors"]
+
+_SIDES: dict[Fault, Callable[[Case], Iterable[Hit]]] = {
+    "down": _links_down,
+    "errors": _errors_grow,
+}
+
+
+def nvlinks(case: Case, fault: Fault) -> Iterable[Hit]:
+    """Return one hit for GPUs whose NVLinks are down, or count new errors, if any."""
+    return _SIDES[fault](case)

@@ -1,15 +1,18 @@
 """Ranks meet through a file (``file://``) that is missing, not shared or left over."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Literal
 
-from whyhang.analyzer import queries
+from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import FileView, counted, replace
-from whyhang.analyzer.findings.signature import INDIRECT
-from whyhang.analyzer.queries import Case, Hit, Signature
-from whyhang.analyzer.report import Evidence
+from whyhang.analyzer.findings.signature import INDIRECT, Hit
+from whyhang.analyzer.queries.states import is_starting, waiters_for
+from whyhang.analyzer.report import Evidence, cite
+from whyhang.analyzer.wording.describe import evidence_of, location_of
+from whyhang.analyzer.wording.title_fields import subject_fields
 
 
-def missing(case: Case) -> Iterator[Hit]:
+def _missing(case: Case) -> Iterator[Hit]:
     """Yield one hit for ranks whose file or folder is missing; nobody is blamed if all lack it."""
     absent = [view for view in case.job.files if not view.exists]
     others = [view for view in case.job.files if view.exists]
@@ -20,7 +23,7 @@ def missing(case: Case) -> Iterator[Hit]:
     yield _hit(case, absent, others, {"what": what}, blame=bool(others))
 
 
-def not_shared(case: Case) -> Iterator[Hit]:
+def _not_shared(case: Case) -> Iterator[Hit]:
     """Yield one hit where one path leads to different files.
 
     The fewest are shown, and blamed if they are fewer than the rest.
@@ -45,7 +48,7 @@ def not_shared(case: Case) -> Iterator[Hit]:
     return
 
 
-def stale(case: Case) -> Iterator[Hit]:
+def _stale(case: Case) -> Iterator[Hit]:
     """Yield one hit that blames nobody, if the file is left over from an earlier run.
 
     It holds more processes than ranks, or keys twice.
@@ -55,7 +58,7 @@ def stale(case: Case) -> Iterator[Hit]:
     that it counts then only where nobody else holds the ranks up.
     """
     size = case.job.world_size
-    starting = queries.is_starting(case)
+    starting = is_starting(case)
     if not starting and (case.graph.lagging or not case.graph.operations):
         return  # past the start-up, with somebody whom the others wait for
     for view in case.job.files:
@@ -71,86 +74,10 @@ def stale(case: Case) -> Iterator[Hit]:
         )
         twice = f"{addresses[0]} set more than once" if addresses else ""
         fields = {"counted": " and ".join(text for text in (many, twice) if text)}
-        if waiting := queries.waiters_for(case):
+        if waiting := waiters_for(case):
             hit = _hit(case, [view], [], fields, blame=False, members=waiting)
             yield hit if starting else replace(hit, strength=INDIRECT)
             return
-
-
-MISSING = Signature(
-    id="init-file-missing",
-    story="""\
-The ranks are to meet through a file in a folder that does not exist.
-
-torch tries to open it again and again, for as long as its timeout, and says nothing: it takes a
-missing folder for a file that another rank has yet to make.
-""",
-    category="init-file-store",
-    level="setup",
-    title="{path}, where the ranks are to meet: {what} does not exist for {who}{instead}",
-    when=missing,
-    means=(
-        "In init_process_group torch opens {path} again and again until its timeout; {what} does "
-        "not exist for {who}{instead}."
-    ),
-    confidence="certain",
-    remedies=(
-        (
-            "Make the folder on a file system that every host shares, before the start; or use "
-            "tcp:// or env://."
-        ),
-    ),
-    next_steps=("ls -la $(dirname {path})  # on every host, inside the container",),
-)
-
-NOT_SHARED = Signature(
-    id="init-file-not-shared",
-    story="""\
-One path leads to different files on different hosts, so that the ranks never meet.
-
-A local disk, /tmp, a container's own file system: each host makes a file of its own there, and
-its ranks wait in it for the others.
-""",
-    category="init-file-store",
-    level="setup",
-    title="{path}, where the ranks are to meet, is another file for {who} than for {others}",
-    when=not_shared,
-    means=(
-        "{who} and {others} open {path} and find different files (device and inode differ): the "
-        "path is not on a file system that both share. Each side waits alone."
-    ),
-    confidence="certain",
-    remedies=(
-        "Use a path on a file system that every host and container mounts, or tcp:// or env://.",
-    ),
-    next_steps=("stat -c '%d %i' {path}; df {path}  # on every host, inside the container",),
-)
-
-STALE = Signature(
-    id="init-file-stale",
-    story="""\
-The file that the ranks meet through still holds what an earlier run put there.
-
-A run that is killed does not remove it. New ranks read the addresses of processes that are gone,
-or that still live; some fail at once, others wait for ever.
-""",
-    category="init-file-store",
-    level="setup",
-    title="{path}, where the ranks meet, is left over from an earlier run ({counted})",
-    when=stale,
-    means=(
-        "The file holds the entries of an earlier start ({counted}). The ranks of this one find "
-        "addresses of processes that are gone or not theirs, and wait for them."
-    ),
-    confidence="certain",
-    remedies=(
-        "Remove {path} and start again, after every process of the earlier run has ended.",
-        "Give each run a file of its own: a new name, or a fresh folder.",
-    ),
-    next_steps=("ls -la {path}; fuser -v {path}; ps -eo pid,lstart,args | grep python",),
-)
-
-SIGNATURES = (MISSING, NOT_SHARED, STALE)
 
 
 def _members(case: Case, views: Sequence[FileView]) -> tuple[int, ...]:
@@ -169,7 +96,7 @@ def _hit(
 ) -> Hit:
     members = members or _members(case, views)
     rest = _members(case, others)
-    words = queries.subject_fields(case, [case.states[number] for number in members], rest)
+    words = subject_fields(case, [case.states[number] for number in members], rest)
     words |= {"path": views[0].path, "others": words["others"] or "the others", **fields}
     have = "has" if len(rest) == 1 else "have"
     words["instead"] = f", where {case.names(rest)} {have} it" if rest else ""
@@ -178,10 +105,10 @@ def _hit(
         affected=rest if blame else tuple(sorted({*members, *rest})),
         evidence=(
             *(_cite_file(view) for view in (*views[:3], *others[:2])),
-            *queries.evidence_of(case, case.states[members[0]])[:1],
+            *evidence_of(case, case.states[members[0]])[:1],
         ),
         names_culprit=blame,
-        location=queries.location_of(case, case.states[members[0]]),
+        location=location_of(case, case.states[members[0]]),
         fields=words,
     )
 
@@ -198,4 +125,18 @@ def _cite_file(view: FileView) -> Evidence:
             says += f", {counted(view.processes, 'process')} counted"
         if view.repeated:
             says += f", set more than once: {', '.join(view.repeated[:3])}"
-    return queries.cite(view.source, f"{view.path} for pid {asked}: {says}")
+    return cite(view.source, f"{view.path} for pid {asked}: {says}")
+
+
+Fault = Literal["missing", "not-shared", "stale"]
+
+_SIDES: dict[Fault, Callable[[Case], Iterable[Hit]]] = {
+    "missing": _missing,
+    "not-shared": _not_shared,
+    "stale": _stale,
+}
+
+
+def meeting_file(case: Case, fault: Fault) -> Iterable[Hit]:
+    """Yield one hit for what is wrong with the file that ranks meet through, if that is."""
+    return _SIDES[fault](case)

@@ -2,13 +2,15 @@
 
 from collections import defaultdict
 from collections.abc import Iterator
+from typing import Literal
 
-from whyhang.analyzer import queries
-from whyhang.analyzer.collectives import CallFinding
+from whyhang.analyzer.case import Case
+from whyhang.analyzer.collectives import CallFinding, Verdict
 from whyhang.analyzer.collectives.groups import OVERTAKEN, RECORDER
-from whyhang.analyzer.facts import LastLine, replace
-from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INDIRECT
-from whyhang.analyzer.queries import Case, Hit, Signature, Verdict
+from whyhang.analyzer.facts import LastLine, ranks_in_words, replace
+from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INDIRECT, Hit
+from whyhang.analyzer.queries.nccl import setups
+from whyhang.analyzer.queries.recorded import recorded_hit
 from whyhang.analyzer.rank_state.gave_up import (
     BROKEN,
     few_beside,
@@ -23,7 +25,7 @@ FEWEST = 3
 """With fewer dumps than these, one that is missing tells nothing."""
 
 
-def silent_in_log(case: Case) -> Iterator[Hit]:
+def _silent_in_log(case: Case) -> Iterator[Hit]:
     """Yield one hit per call that waits for few silent ranks whose words would be in these logs.
 
     Where ranks write to a shared log and all but few of them speak in it, the silent ones are the
@@ -43,7 +45,7 @@ def silent_in_log(case: Case) -> Iterator[Hit]:
         if end.source.file in ranks_in and end.who.rank is not None:
             ranks_in[end.source.file].add(end.who.rank)
     are_shared = all(len(ranks) > 1 for ranks in ranks_in.values())
-    read, set_up = last_lines(job), {rank for rank, _ in queries.setups(case)}
+    read, set_up = last_lines(job), {rank for rank, _ in setups(case)}
     gave = gave_up(job)
     breaks_off = any(end.cut and len(end.text.strip()) < BROKEN for end in job.of(LastLine))
     for finding in case.graph.calls.of(Verdict.WAITS_FOR_ABSENT):
@@ -55,13 +57,13 @@ def silent_in_log(case: Case) -> Iterator[Hit]:
         few = few_beside(absent, finding.waiting)
         # who has begun NCCL's set-up is known of all whose output this is
         if (few or starting) and absent and (are_shared or silent):
-            hit = queries.recorded_hit(case, replace(finding, culprits=tuple(absent)))
+            hit = recorded_hit(case, replace(finding, culprits=tuple(absent)))
             strength = hit.strength * (CLEAR if job.world_size else INDIRECT)
             strength *= CLEAR if few else GUESSED
             yield replace(_with_absent(hit, finding), strength=strength)
 
 
-def unrecorded(case: Case) -> Iterator[Hit]:
+def _unrecorded(case: Case) -> Iterator[Hit]:
     """Yield one hit per call in which ranks wait for such as left no dump, or an old one.
 
     Where all but very few ranks left a dump, those few are a possibility: a rank that died or
@@ -73,51 +75,7 @@ def unrecorded(case: Case) -> Iterator[Hit]:
     for finding in findings:
         if any(source.file in recorders for source in finding.sources):
             blamed = replace(finding, culprits=finding.absent) if few else finding
-            yield _with_absent(queries.recorded_hit(case, blamed), finding)
-
-
-SILENT = Signature(
-    id="waits-for-silent-rank",
-    story="""\
-Ranks wait in a collective for others of which there is no record and no word.
-
-All that spoke have reached the call. Whoever is left has not, is dead, or simply was not
-collected. Only where all ranks share one log, and all but few of them speak in it, is the
-silence itself a hint.
-""",
-    category="missing-rank-in-collective",
-    level="wait",
-    title="{others} {wait} in {call} for {absent}, of which there is no word of that call",
-    when=silent_in_log,
-    means=(
-        "Every rank that left a record has reached {call}. {absent} did not say anything: not "
-        "there yet, dead, or not collected."
-    ),
-    confidence="possible",
-    remedies=("Look at {absent} first: its stack if it lives, the end of its log if not.",),
-    next_steps=("whyhang PID  # on the host of {absent}",),
-)
-
-UNRECORDED = Signature(
-    id="waits-for-unrecorded",
-    story="""\
-Ranks wait in a collective for members of its group whose recorder dumps are not at hand.
-
-All dumps there are show ranks that have reached a call; who is missing in it left no dump, or
-one from before. Nothing can be said of those: they may be late, dead, or in that call as well.
-Where all but very few ranks left a dump, those few are the possibility to look at first.
-""",
-    category="unknown",
-    level="fallback",
-    title="{says}",
-    when=unrecorded,
-    means="{says}. Whether {absent} came to {call} is what decides.",
-    confidence="hint",
-    remedies=("Add the dumps of {absent}, all taken at one time, or look at their stacks.",),
-    next_steps=("whyhang PID  # on the hosts of {absent}",),
-)
-
-SIGNATURES = (SILENT, UNRECORDED)
+            yield _with_absent(recorded_hit(case, blamed), finding)
 
 
 def _very_few(case: Case, absent: set[int]) -> bool:
@@ -129,9 +87,10 @@ def _very_few(case: Case, absent: set[int]) -> bool:
 
 
 def _with_absent(hit: Hit, finding: CallFinding) -> Hit:
-    words = (
-        queries.ranks_in_words(finding.absent)
-        if finding.absent
-        else "the other members of the group"
-    )
+    words = ranks_in_words(finding.absent) if finding.absent else "the other members of the group"
     return replace(hit, fields={**hit.fields, "absent": words})
+
+
+def waits_for_absent(case: Case, record: Literal["silent", "no-dump"]) -> Iterator[Hit]:
+    """Yield one hit per call that waits for ranks of which logs say nothing, or no dump exists."""
+    return _silent_in_log(case) if record == "silent" else _unrecorded(case)

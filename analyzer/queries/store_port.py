@@ -1,24 +1,33 @@
 """Another process holds the port of the store: a stranger, or the last run of the job."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Literal
 
-from whyhang.analyzer import queries
+from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Listener, StoreView, program
+from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.job.records import Member
 from whyhang.analyzer.job.store_keys import clients
-from whyhang.analyzer.queries import Case, Hit, Signature
-from whyhang.analyzer.report import Evidence
+from whyhang.analyzer.queries.store_place import (
+    cite_view,
+    distinct_views,
+    starting_ranks,
+    view_fields,
+)
+from whyhang.analyzer.report import Evidence, cite
+from whyhang.analyzer.wording.describe import evidence_of
+from whyhang.analyzer.wording.title_fields import subject_fields
 
 LATER = 2.0
 """Seconds between the start of an old process and of the first new one."""
 
 
-def by_stranger(case: Case) -> Iterator[Hit]:
+def _by_stranger(case: Case) -> Iterator[Hit]:
     """Yield one hit if a process that is no rank of this start listens where ranks are to meet."""
-    here = queries.starting_ranks(case)
+    here = starting_ranks(case)
     if case.graph.progress or not here:
         return
-    for view in queries.distinct_views(at.view for at in here):
+    for view in distinct_views(at.view for at in here):
         strangers = [one for one in view.listeners if not one.ours and not one.same_script]
         if not strangers or view.own_address is False:
             continue
@@ -28,7 +37,7 @@ def by_stranger(case: Case) -> Iterator[Hit]:
     return
 
 
-def by_leftover(case: Case) -> Iterator[Hit]:
+def _by_leftover(case: Case) -> Iterator[Hit]:
     """Yield one hit for a rank of an earlier run of the script that holds the new ranks' store.
 
     It began before all of them, and either it is past the start-up that they are in, or the store
@@ -36,7 +45,7 @@ def by_leftover(case: Case) -> Iterator[Hit]:
     """
     if case.graph.progress:
         return
-    inside = {at.member for at in queries.starting_ranks(case)}
+    inside = {at.member for at in starting_ranks(case)}
     for view in case.job.stores:
         for one in view.listeners:
             if not one.same_script or one.started_at is None or view.own_address is False:
@@ -52,61 +61,6 @@ def by_leftover(case: Case) -> Iterator[Hit]:
                 yield _held(case, view, one, own, young)
                 return
     return
-
-
-BY_STRANGER = Signature(
-    id="init-port-held",
-    story="""\
-Another program listens on the port of the store.
-
-Rank 0 cannot open it and ends or tries again; the other ranks connect to a stranger and wait for
-an answer that it never gives.
-""",
-    category="init-port-in-use",
-    level="setup",
-    title="Port {port} of the store is held by {holder}{command}, which is no rank of this job",
-    when=by_stranger,
-    means=(
-        "The ranks are to meet at {address}, and {holder}{command}{age} listens there: {says}. "
-        "Rank 0 cannot open its store, and the others wait for a stranger."
-    ),
-    confidence="certain",
-    remedies=(
-        (
-            "Give the job another MASTER_PORT (--master-port), or end {holder} if it should not be "
-            "there."
-        ),
-    ),
-    next_steps=("ss -ltnp | grep :{port}",),
-)
-
-BY_LEFTOVER = Signature(
-    id="init-port-held-by-leftover",
-    story="""\
-A process of an earlier run of the same script still holds the port of the store.
-
-It hung, or its launcher was killed and it was not. The new rank 0 cannot open the port; the other
-new ranks join the old store and find what the old ranks left in it.
-""",
-    category="init-port-in-use",
-    level="setup",
-    title="Port {port} of the store is held by {holder}, left over from an earlier run{of_rank}",
-    when=by_leftover,
-    means=(
-        "{holder}{command} runs the same script{age} and listens at {address}. It is not of this "
-        "start; the new rank 0 cannot open its store, and the others talk to the old one."
-    ),
-    confidence="certain",
-    remedies=(
-        "End the leftover and whatever belongs to it: kill {holder_pid}. Then start again.",
-        "Let launch scripts kill the whole process group, and give each run a port of its own.",
-    ),
-    next_steps=("ss -ltnp | grep :{port}; ps -o pid,lstart,args -p {holder_pid}",),
-    # says who holds it
-    explains=("init-port-held",),
-)
-
-SIGNATURES = (BY_STRANGER, BY_LEFTOVER)
 
 
 def _began(member: Member) -> float | None:
@@ -125,16 +79,16 @@ def _overfull(case: Case, view: StoreView, young: Sequence[int]) -> bool:
 def _held(
     case: Case, view: StoreView, holder: Listener, own: Member | None, waiting: tuple[int, ...]
 ) -> Hit:
-    fields = queries.subject_fields(case, [case.states[n] for n in waiting], ())
-    fields |= {**queries.view_fields(view), **_holder_fields(case, view, holder, waiting)}
+    fields = subject_fields(case, [case.states[n] for n in waiting], ())
+    fields |= {**view_fields(view), **_holder_fields(case, view, holder, waiting)}
     return Hit(
         members=() if own is None else (own.id,),
         affected=waiting,
         evidence=(
             _cite_holder(view, holder),
-            queries.cite_view(view),
-            *(queries.evidence_of(case, case.states[own.id])[:1] if own is not None else ()),
-            *queries.evidence_of(case, case.states[waiting[0]])[:1],
+            cite_view(view),
+            *(evidence_of(case, case.states[own.id])[:1] if own is not None else ()),
+            *evidence_of(case, case.states[waiting[0]])[:1],
         ),
         names_culprit=own is not None,
         fields=fields,
@@ -177,4 +131,17 @@ def _holder_fields(
 def _cite_holder(view: StoreView, holder: Listener) -> Evidence:
     owner = f"pid {holder.pid}" if holder.pid is not None else "a process of another user"
     words = f"{holder.address} listen: {owner} {holder.command}".rstrip()
-    return queries.cite(view.source, words)
+    return cite(view.source, words)
+
+
+By = Literal["stranger", "leftover"]
+
+_SIDES: dict[By, Callable[[Case], Iterable[Hit]]] = {
+    "stranger": _by_stranger,
+    "leftover": _by_leftover,
+}
+
+
+def port_held(case: Case, by: By) -> Iterable[Hit]:
+    """Yield one hit if a stranger, or a rank of an earlier run, holds the port of the store."""
+    return _SIDES[by](case)

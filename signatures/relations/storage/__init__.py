@@ -1,1 +1,0 @@
-"""Data loading, storage and network peers outside the job."""

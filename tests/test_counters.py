@@ -85,6 +85,15 @@ def test_two_operations_and_two_steps_are_one_story() -> None:
     assert causes == [("in-another-step", (1,))]
 
 
+def test_who_left_a_gather_early_is_ahead_by_right() -> None:
+    """Whoever is not its root is through once it has handed over its part."""
+    gather = ALL_REDUCE.replace("all_reduce", "gather")
+    stacks = {0: gather, 1: gather, 2: BARRIER}
+    findings = _job({0: "i=9", 1: "i=9", 2: "i=10"}, stacks).findings
+
+    assert all(f.signature != "in-another-step" for f in findings)
+
+
 RECV = """
 recv (torch/distributed/distributed_c10d.py:2400)
 wrapper (torch/distributed/c10d_logger.py:83)

@@ -17,7 +17,21 @@ from small_jobs import (
     still,
 )
 
-from whyhang.analyzer.facts import Excerpt, Fact, Frame, Process, Role, Source, Who, replace
+from whyhang.analyzer.facts import (
+    Call,
+    CallState,
+    Excerpt,
+    Fact,
+    Frame,
+    Group,
+    Process,
+    Role,
+    Setting,
+    Source,
+    Track,
+    Who,
+    replace,
+)
 from whyhang.analyzer.report import Finding
 
 
@@ -502,6 +516,29 @@ def test_sends_and_receives_at_once_may_be_on_their_way() -> None:
     findings = report_of(still({0: BARRIER, 1: send, 2: RECV, 3: BARRIER})).findings
 
     assert all(f.category != "p2p-mismatch" for f in findings)
+
+
+def _receives_from(peer: int) -> Track:
+    call = Call(op="recv", state=CallState.INSIDE, p2p=True, peer=peer, tag=7)
+    source = Source(file="rank2.peers.json")
+    group = Group(name="")
+    return Track(who=Who(rank=2), group=group, kind="stack", source=source, calls=(call,))
+
+
+def test_a_send_and_a_receive_that_face_each_other_and_do_not_end_do_not_fit() -> None:
+    """The arguments of one of them name the other; over NCCL the path may be broken instead."""
+    facts = still({0: BARRIER, 1: RECV.replace("recv", "send"), 2: RECV, 3: BARRIER})
+    nccl = Setting(name="backend", value="nccl", who=Who(), source=Source(file="rank2.log"))
+
+    finding = report_of([*facts, _receives_from(1)]).findings[0]
+    others = [
+        report_of([*facts, _receives_from(0)]).findings,
+        report_of([*facts, _receives_from(1), nccl]).findings,
+    ]
+
+    assert (finding.category, finding.culprit_ranks) == ("p2p-mismatch", None)
+    assert finding.title.startswith("Rank 2 waits to receive and rank 1 to send to it")
+    assert all(f.category != "p2p-mismatch" for each in others for f in each)
 
 
 POOL = """

@@ -13,7 +13,7 @@ import pytest
 from junitparser import Failure, JUnitXml, Skipped
 from small_jobs import ALL_REDUCE, ELSEWHERE, report_of, still
 
-from whyhang.analyzer.exports.frames import place
+from whyhang.analyzer.exports.stacks import place
 from whyhang.analyzer.facts import unfold
 from whyhang.analyzer.report import (
     Event,

@@ -81,8 +81,12 @@ def watched(folder: Path, target: str, *options: str) -> Iterator[subprocess.Pop
         process.wait()
 
 
-def until(folder: Path, text: str, *, count: int = 1, limit: float = 60.0) -> str:
-    """Wait until it has said something so often; return all that it said."""
+def until(folder: Path, text: str, *, count: int = 1, limit: float = 180.0) -> str:
+    """Wait until it has said something so often; return all that it said.
+
+    The limit is long, for the output of the tests is the launcher's, too: what other tests print
+    counts as a sign of life, and each such doubles the patience.
+    """
     end = time.monotonic() + limit
     while (said := (folder / "said.txt").read_text()).count(text) < count:
         assert time.monotonic() < end, said

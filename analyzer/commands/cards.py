@@ -15,8 +15,7 @@ from pathlib import Path
 
 from whyhang import signatures
 from whyhang.analyzer.cards.card import Card, read_cards
-from whyhang.analyzer.cards.clash import settled
-from whyhang.analyzer.cards.load import Known, cards_in, content, known
+from whyhang.analyzer.cards.load import Known, cards_in, content, known, settled
 from whyhang.analyzer.cards.template import template
 from whyhang.analyzer.commands.output import with_tilde
 from whyhang.analyzer.configuration.files import home

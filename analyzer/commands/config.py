@@ -18,9 +18,8 @@ from typing import Any
 from whyhang.analyzer.cards.load import known
 from whyhang.analyzer.commands.all_options import AllOptions
 from whyhang.analyzer.commands.output import with_tilde
-from whyhang.analyzer.configuration import check
 from whyhang.analyzer.configuration.files import NAME, File, Mistake, files, home, read
-from whyhang.analyzer.configuration.settings import TABLES, settings
+from whyhang.analyzer.configuration.settings import TABLES, mistakes, settings
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.reports.outgoing import plain
 
@@ -51,8 +50,8 @@ def _check(names: list[str]) -> int:
         sys.stdout.write(_nowhere())
         return 0
     mistakes_by_file = _mistakes(configured)
-    for file, mistakes in zip(configured, mistakes_by_file, strict=True):
-        lines = [plain(str(mistake)) for mistake in mistakes] or [f"{plain(file.path)}: good"]
+    for file, own in zip(configured, mistakes_by_file, strict=True):
+        lines = [plain(str(mistake)) for mistake in own] or [f"{plain(file.path)}: good"]
         sys.stdout.write("".join(f"{line}\n" for line in lines))
     return 1 if any(mistakes_by_file) else 0
 
@@ -60,7 +59,7 @@ def _check(names: list[str]) -> int:
 def _mistakes(configured: Sequence[File]) -> list[tuple[Mistake, ...]]:
     """Return what is wrong with each file."""
     names, options = known().names, dict(AllOptions())
-    return [check.mistakes(file, names, options) for file in configured]
+    return [mistakes(file, names, options) for file in configured]
 
 
 def _nowhere() -> str:

@@ -36,7 +36,8 @@ Queries that answer with hits:
 - ``gpus_show``, ``nvlinks``: what the load of all GPUs shows, and their links
 - ``loop_left``: few ranks in a loop that others have left, or the other way round
 - ``waits_for_absent``: calls that wait for ranks of which there is no record
-- ``unpaired_by_stacks``: sends without receives, as stacks show them
+- ``unpaired_by_stacks``: sends without receives, as stacks show them; ``face_to_face``: a send and
+  a receive of the same two ranks that do not fit
 - ``instead_of_waiting``: ranks that worked while others waited, or had left them
 - ``gpus_with``, ``broken_gpus``: GPUs that show a symptom; ``faulty_gpus``: a fault of their own
 - ``stuck_in_setup``: all ranks in one phase of NCCL's set-up
@@ -162,6 +163,7 @@ from whyhang.analyzer.queries.nccl import (
 from whyhang.analyzer.queries.nccl_start import connections_not_made, nccl_start
 from whyhang.analyzer.queries.nvlink import nvlinks
 from whyhang.analyzer.queries.operations import (
+    ONE_SIDED,
     all_in_one_call,
     different_operations,
     groups_crossed,
@@ -201,7 +203,7 @@ from whyhang.analyzer.queries.store_place import (
     view_fields,
 )
 from whyhang.analyzer.queries.store_port import port_held
-from whyhang.analyzer.queries.unpaired import unpaired_by_stacks
+from whyhang.analyzer.queries.unpaired import face_to_face, unpaired_by_stacks
 from whyhang.analyzer.queries.waits_for_absent import waits_for_absent
 from whyhang.analyzer.queries.world_sizes import world_sizes
 from whyhang.analyzer.rank_state.listed import odd_processes, odd_programs
@@ -209,7 +211,5 @@ from whyhang.analyzer.rank_state.motion import Moved
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.report import cite
 from whyhang.analyzer.stacks import WaitKind
-from whyhang.analyzer.wording.calls import call_of
-from whyhang.analyzer.wording.describe import duration, location_of
-from whyhang.analyzer.wording.evidence import beat_of, evidence_of
+from whyhang.analyzer.wording.describe import beat_of, call_of, duration, evidence_of, location_of
 from whyhang.analyzer.wording.title_fields import subject_fields

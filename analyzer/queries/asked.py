@@ -23,11 +23,11 @@ from whyhang.analyzer.queries.log import Log
 
 NAMES = (
     "absent agents all_in_one_call connections_not_made cut_off different_operations "
-    "ends_at_work failed faulty_gpus file_locks gpus_show groups_crossed instead_of_waiting "
-    "lagging launch_plans listed log_ends loop_left meeting_file nccl_failed_in nccl_set_up "
-    "nccl_start nvlinks port_held ports_down printed_values_differ raised ras_reported recorded "
-    "reported resolves_differently scheduled scheduler_shows settings_differ step_times_differ "
-    "stragglers stuck_in_setup unpaired_by_stacks waits_for_absent world_sizes"
+    "ends_at_work face_to_face failed faulty_gpus file_locks gpus_show groups_crossed "
+    "instead_of_waiting lagging launch_plans listed log_ends loop_left meeting_file nccl_failed_in "
+    "nccl_set_up nccl_start nvlinks port_held ports_down printed_values_differ raised ras_reported "
+    "recorded reported resolves_differently scheduled scheduler_shows settings_differ "
+    "step_times_differ stragglers stuck_in_setup unpaired_by_stacks waits_for_absent world_sizes"
 )
 QUERIES: dict[str, Callable[..., Iterable[Hit]]] = {
     name: getattr(queries, name) for name in NAMES.split()

@@ -36,7 +36,7 @@ from whyhang.analyzer.queries.failed_calls import (
 )
 from whyhang.analyzer.queries.hits import cite_line, members_of
 from whyhang.analyzer.rank_state.ends import LOST_PEER, WAITED
-from whyhang.analyzer.wording.calls import site_location
+from whyhang.analyzer.wording.describe import site_location
 
 _OF_COLLECTIVES = re.compile(r"nccl\w+Error\b|NCCL [Ee]rror|\bDist(?:Backend|Network|Store)Error\b")
 _OF_A_GROUP = re.compile(r"Process group watchdog|\[PG (?:ID )?\d|\bDistBackendError\b")
@@ -332,6 +332,7 @@ def failed(case: Case, what: Failing, *, of_speaker: bool = False) -> Iterator[H
     ranks = raised_by(case, last or lines) if last or of_speaker else ()
     if has_no_ranks_to_blame(case, ranks):
         ranks = ()
+    ranks = ranks or _named_by_others(lines)
     quotes = {line.text: line for line in sorted(lines, key=_first)}
     first = next(iter(quotes.values()))
     members, unseen = members_of(case, ranks)
@@ -344,6 +345,13 @@ def failed(case: Case, what: Failing, *, of_speaker: bool = False) -> Iterator[H
         fields={"what": first.fields["what"]},
         at=first.time,
     )
+
+
+def _named_by_others(lines: list[LogLine]) -> tuple[int, ...]:
+    """Return the ranks that lines name, unless these say such things themselves."""
+    words = (line.fields.get("ranks") or line.fields.get("rank", "") for line in lines)
+    named = {int(word) for word in words if word}
+    return () if named & {line.who.rank for line in lines} else tuple(sorted(named))
 
 
 def _first(line: LogLine) -> tuple[float, str, int]:

@@ -9,8 +9,7 @@ from whyhang.analyzer.job.records import lock_holder
 from whyhang.analyzer.queries.states import waiters_for
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.report import Evidence, cite
-from whyhang.analyzer.wording.describe import location_of
-from whyhang.analyzer.wording.evidence import evidence_of
+from whyhang.analyzer.wording.describe import evidence_of, location_of
 from whyhang.analyzer.wording.title_fields import subject_fields
 
 

@@ -19,9 +19,7 @@ from whyhang.analyzer.queries.gpus import SHOWN, cite_gpu, gpu_names, hit_on
 from whyhang.analyzer.queries.states import waiters_for
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.stacks import WaitKind
-from whyhang.analyzer.wording.calls import call_of
-from whyhang.analyzer.wording.describe import activity, location_of
-from whyhang.analyzer.wording.evidence import evidence_of
+from whyhang.analyzer.wording.describe import activity, call_of, evidence_of, location_of
 
 _LAUNCHING = {WaitKind.COLLECTIVE, WaitKind.P2P, WaitKind.BACKWARD, WaitKind.CUDA_SYNC}
 

@@ -19,9 +19,7 @@ from whyhang.analyzer.rank_state.recent import ended_meanwhile
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.report import Evidence
 from whyhang.analyzer.stacks import Scope, WaitKind
-from whyhang.analyzer.wording.calls import call_of
-from whyhang.analyzer.wording.describe import location_of
-from whyhang.analyzer.wording.evidence import evidence_of
+from whyhang.analyzer.wording.describe import call_of, evidence_of, location_of
 from whyhang.analyzer.wording.title_fields import subject_fields
 
 HELD = (Status.BLOCKED, Status.RUNNING)

@@ -14,9 +14,7 @@ from whyhang.analyzer.stacks import LineText, WaitKind
 from whyhang.analyzer.stacks.blocks import heads, indent, rank_branch
 from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.stacks.usercode import user_path
-from whyhang.analyzer.wording.calls import call_of
-from whyhang.analyzer.wording.describe import location_of
-from whyhang.analyzer.wording.evidence import evidence_of
+from whyhang.analyzer.wording.describe import call_of, evidence_of, location_of
 from whyhang.analyzer.wording.title_fields import subject_fields
 
 _LOOP = re.compile(r"\s*(?:async\s+)?(?:for|while)\b")

@@ -8,8 +8,7 @@ from whyhang.analyzer.facts import FileView, counted, replace
 from whyhang.analyzer.findings.signature import INDIRECT, Hit
 from whyhang.analyzer.queries.states import is_starting, waiters_for
 from whyhang.analyzer.report import Evidence, cite
-from whyhang.analyzer.wording.describe import location_of
-from whyhang.analyzer.wording.evidence import evidence_of
+from whyhang.analyzer.wording.describe import evidence_of, location_of
 from whyhang.analyzer.wording.title_fields import subject_fields
 
 

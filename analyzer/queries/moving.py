@@ -7,8 +7,7 @@ from whyhang.analyzer.queries.states import OWN, WAITERS, count
 from whyhang.analyzer.rank_state.motion import Moved
 from whyhang.analyzer.rank_state.progress import IN_STEP, Counter, in_lockstep, step_counters
 from whyhang.analyzer.rank_state.state import RankState, Status
-from whyhang.analyzer.wording.describe import location_of
-from whyhang.analyzer.wording.evidence import evidence_of
+from whyhang.analyzer.wording.describe import evidence_of, location_of
 from whyhang.analyzer.wording.title_fields import subject_fields
 
 MOST = 0.75

@@ -22,10 +22,13 @@ from whyhang.analyzer.stacks.blocks import may_be_in_branch, rank_branch
 from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.stacks.usercode import short
 from whyhang.analyzer.wait_graph import PendingOperation
-from whyhang.analyzer.wording.branches import path_of
-from whyhang.analyzer.wording.calls import call_of, collective_of
-from whyhang.analyzer.wording.describe import location_of
-from whyhang.analyzer.wording.evidence import evidence_of
+from whyhang.analyzer.wording.describe import (
+    call_of,
+    collective_of,
+    evidence_of,
+    location_of,
+    path_of,
+)
 from whyhang.analyzer.wording.title_fields import subject_fields
 
 

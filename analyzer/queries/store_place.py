@@ -22,8 +22,7 @@ from whyhang.analyzer.job.store_keys import clients, joined
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.report import Evidence, cite
 from whyhang.analyzer.stacks import WaitKind
-from whyhang.analyzer.wording.describe import location_of
-from whyhang.analyzer.wording.evidence import evidence_of
+from whyhang.analyzer.wording.describe import evidence_of, location_of
 from whyhang.analyzer.wording.title_fields import subject_fields
 
 OPEN = {"answered", "not asked"}

@@ -15,7 +15,7 @@ from whyhang.analyzer.queries.store_place import (
     view_fields,
 )
 from whyhang.analyzer.report import Evidence, cite
-from whyhang.analyzer.wording.evidence import evidence_of
+from whyhang.analyzer.wording.describe import evidence_of
 from whyhang.analyzer.wording.title_fields import subject_fields
 
 LATER = 2.0

@@ -3,13 +3,14 @@
 from collections.abc import Iterator
 
 from whyhang.analyzer.case import Case
+from whyhang.analyzer.collectives import Verdict
+from whyhang.analyzer.facts import Setting
 from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE, Hit
 from whyhang.analyzer.queries.states import all_recorded, all_seen
-from whyhang.analyzer.report import Collective
+from whyhang.analyzer.report import Collective, cite
 from whyhang.analyzer.stacks import WaitKind
 from whyhang.analyzer.wait_graph import PendingOperation
-from whyhang.analyzer.wording.describe import location_of
-from whyhang.analyzer.wording.evidence import evidence_of
+from whyhang.analyzer.wording.describe import evidence_of, location_of
 from whyhang.analyzer.wording.title_fields import subject_fields
 
 
@@ -19,14 +20,8 @@ def unpaired_by_stacks(case: Case, *, beside: bool) -> Iterator[Hit]:
     All others wait so as well or, with ``beside``, stand in collectives, the partner among them.
     Nobody is blamed: which side left out a call is unseen.
     """
-    graph = case.graph
-    paired = [m for m in graph.operations if m.kind is WaitKind.P2P]
-    rest = [m for m in graph.operations if m.kind is not WaitKind.P2P]
-    if graph.lagging or graph.progress or not all_seen(case) or case.job.missing:
-        return
-    if case.job.absent or all_recorded(case) or not paired or bool(rest) is not beside:
-        return
-    if any(m.kind is not WaitKind.COLLECTIVE for m in rest) or (rest and case.graph.calls.findings):
+    paired, rest = _operations(case)
+    if not paired or bool(rest) is not beside or (rest and case.graph.calls.findings):
         return
     ways = {_way(m) for m in paired}
     unknown = ways == {None} and rest and paired[0].op != "rpc"
@@ -61,6 +56,62 @@ def unpaired_by_stacks(case: Case, *, beside: bool) -> Iterator[Hit]:
         location=location_of(case, states[0]),
         fields={**fields, "says": says},
     )
+
+
+def face_to_face(case: Case) -> Iterator[Hit]:
+    """Yield a hit for ranks of which one sends, the other receives, and neither call ends.
+
+    Over NCCL the path between the two may be what is broken, of which other signatures speak.
+    """
+    paired, rest = _operations(case)
+    calls = case.graph.calls
+    if any(f.verdict is not Verdict.WAITS_FOR_ABSENT for f in calls.findings):
+        return
+    if any(fact.name == "backend" and fact.value == "nccl" for fact in case.job.of(Setting)):
+        return
+    ways = {case.member(n).rank: (_way(m), n) for m in paired for n in m.members}
+    for rank, position in calls.positions.items():
+        peer = position.call.peer
+        theirs = calls.positions[peer].call.peer if peer in calls.positions else rank
+        if not position.inside or position.source is None or theirs != rank:
+            continue
+        (way, member), (their_way, facing) = ways.get(rank, ("", 0)), ways.get(peer, ("", 0))
+        if {way, their_way} != {"send", "recv"}:
+            continue
+        verbs = ("send", "receive from") if way == "send" else ("receive", "send to")
+        names = case.names((member,)), case.names((facing,))
+        yield Hit(
+            affected=tuple(sorted((member, facing, *(n for m in rest for n in m.members)))),
+            evidence=(
+                cite(position.source, position.quote, rank),
+                *evidence_of(case, case.states[facing])[:1],
+            ),
+            names_culprit=False,
+            strength=CLEAR,
+            collective=Collective(op=way or "recv"),
+            location=location_of(case, case.states[member]),
+            fields=subject_fields(case, [case.states[member]], ())
+            | {
+                "says": f"{names[0]} waits to {verbs[0]} and {names[1]} to {verbs[1]} it, and "
+                "neither ends: tag, size or group of the two calls differ"
+            },
+        )
+        return
+
+
+def _operations(case: Case) -> tuple[list[PendingOperation], list[PendingOperation]]:
+    """Return the sends and receives that stand still, and the collectives beside them.
+
+    Both are empty where somebody is late or unseen, or waits in something else.
+    """
+    graph, job = case.graph, case.job
+    paired = [m for m in graph.operations if m.kind is WaitKind.P2P]
+    rest = [m for m in graph.operations if m.kind is not WaitKind.P2P]
+    if graph.lagging or graph.progress or not all_seen(case) or job.missing or job.absent:
+        return [], []
+    if all_recorded(case) or any(m.kind is not WaitKind.COLLECTIVE for m in rest):
+        return [], []
+    return paired, rest
 
 
 def _way(operation: PendingOperation) -> str | None:

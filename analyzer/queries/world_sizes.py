@@ -13,8 +13,7 @@ from whyhang.analyzer.queries.states import is_starting, waiters_for
 from whyhang.analyzer.queries.store_place import is_loopback
 from whyhang.analyzer.report import Evidence, cite
 from whyhang.analyzer.stacks import WaitKind
-from whyhang.analyzer.wording.describe import location_of
-from whyhang.analyzer.wording.evidence import evidence_of
+from whyhang.analyzer.wording.describe import evidence_of, location_of
 from whyhang.analyzer.wording.title_fields import subject_fields
 
 

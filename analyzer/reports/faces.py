@@ -9,7 +9,7 @@ from pathlib import PurePath
 
 from rich.console import Console
 
-from whyhang.analyzer.exports import dot, folded, junit, sarif, speedscope, trace
+from whyhang.analyzer.exports import dot, junit, sarif, stacks, trace
 from whyhang.analyzer.facts import Record
 from whyhang.analyzer.report import Report, to_json
 from whyhang.analyzer.reports import markdown
@@ -50,57 +50,23 @@ def _html(report: Report) -> bytes:
     return render(report)
 
 
-FACES = {
-    face.name: face
-    for face in (
-        Face(
-            name="terminal",
-            endings=(".txt",),
-            make=lambda report, full: as_text(report, full=full).encode(),
-        ),
-        Face(
-            name="markdown",
-            endings=(".md", ".markdown"),
-            make=lambda report, full: markdown.render(report, full=full).encode(),
-        ),
-        Face(name="html", endings=(".html", ".htm"), make=lambda report, _: _html(report)),
-        Face(
-            name="json",
-            endings=(".json",),
-            make=lambda report, _: to_json(report),
-        ),
-        Face(
-            name="speedscope",
-            endings=(".speedscope.json",),
-            make=lambda report, _: speedscope.render(report),
-        ),
-        Face(
-            name="folded",
-            endings=(".folded",),
-            make=lambda report, _: folded.render(report),
-        ),
-        Face(
-            name="trace",
-            endings=(".trace.json",),
-            make=lambda report, _: trace.render(report),
-        ),
-        Face(
-            name="dot",
-            endings=(".dot", ".gv"),
-            make=lambda report, _: dot.render(report),
-        ),
-        Face(
-            name="sarif",
-            endings=(".sarif", ".sarif.json"),
-            make=lambda report, _: sarif.render(report),
-        ),
-        Face(
-            name="junit",
-            endings=(".junit.xml",),
-            make=lambda report, _: junit.render(report),
-        ),
-    )
-}
+_FORMATS: tuple[tuple[str, tuple[str, ...], Callable[[Report, bool], bytes]], ...] = (
+    ("terminal", (".txt",), lambda report, full: as_text(report, full=full).encode()),
+    (
+        "markdown",
+        (".md", ".markdown"),
+        lambda report, full: markdown.render(report, full=full).encode(),
+    ),
+    ("html", (".html", ".htm"), lambda report, _: _html(report)),
+    ("json", (".json",), lambda report, _: to_json(report)),
+    ("speedscope", (".speedscope.json",), lambda report, _: stacks.speedscope(report)),
+    ("folded", (".folded",), lambda report, _: stacks.folded(report)),
+    ("trace", (".trace.json",), lambda report, _: trace.render(report)),
+    ("dot", (".dot", ".gv"), lambda report, _: dot.render(report)),
+    ("sarif", (".sarif", ".sarif.json"), lambda report, _: sarif.render(report)),
+    ("junit", (".junit.xml",), lambda report, _: junit.render(report)),
+)
+FACES = {name: Face(name=name, endings=endings, make=make) for name, endings, make in _FORMATS}
 """All formats by the name that ``--format`` takes."""
 
 ENDINGS = {ending: face for face in FACES.values() for ending in face.endings}

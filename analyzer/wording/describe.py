@@ -1,17 +1,21 @@
-"""Where a rank stands, in words: what it does, how it ended, at which line."""
+"""Where a rank stands, in words and as evidence: what it does, in which call, how it ended."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import Frame
+from whyhang.analyzer.facts import Frame, Process, StackDump, counted
+from whyhang.analyzer.job.roles import main_thread
 from whyhang.analyzer.rank_state.ends import End
 from whyhang.analyzer.rank_state.motion import Moved
 from whyhang.analyzer.rank_state.ras import WORDS
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.redact import redact
-from whyhang.analyzer.report import Location, RankStateName
+from whyhang.analyzer.report import Collective, Evidence, Location, RankStateName, cite
 from whyhang.analyzer.stacks import PROCESS_POOL, Place, WaitKind
-from whyhang.analyzer.stacks.usercode import short
+from whyhang.analyzer.stacks.blocks import rank_branch, unasked
+from whyhang.analyzer.stacks.threads import source_lines
+from whyhang.analyzer.stacks.usercode import in_words, short, user_path
+from whyhang.analyzer.wait_graph import PendingOperation
 
 STATES: dict[Status, RankStateName] = {
     Status.WAITING: "waiting",
@@ -144,3 +148,151 @@ def duration(seconds: float) -> str:
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"
     return f"{max(0, seconds):.0f} s"
+
+
+def evidence_of(case: Case, state: RankState) -> list[Evidence]:
+    """Cite what places a member: its deciding frame, its process state, its busy worker."""
+    member = case.member(state.member)
+    evidence: list[Evidence] = []
+    if state.status in {Status.STOPPED, Status.GONE} and member.processes:
+        evidence.append(_state(member.processes[-1], member.rank))
+    if state.status is Status.GONE and state.end is not None:
+        evidence.append(cite(state.end.source, state.end.quote, member.rank))
+    if state.place is not None and member.dumps:
+        evidence.append(_frames(member.dumps[-1], state.place, member.rank))
+    if state.motion.moved is Moved.STILL and member.processes:
+        evidence.append(_counters(member.processes, member.rank))
+    if state.pulse is not None and state.pulse.behind:
+        evidence.append(beat_of(case, state))
+    main = member.processes[-1].threads[:1] if member.processes else ()
+    evidence += [
+        Evidence(
+            source=member.processes[-1].source.file,
+            rank=member.rank,
+            quote=f"pid {member.pid} in the kernel: {' ← '.join(thread.kernel)}",
+        )
+        for thread in main
+        if thread.kernel
+    ]
+    worker = busy_worker(state)
+    if worker is not None and member.children[worker[0]].dumps:
+        evidence.append(_frames(member.children[worker[0]].dumps[-1], worker[1], member.rank))
+    return evidence
+
+
+def beat_of(case: Case, state: RankState) -> Evidence:
+    """Cite the step that a rank noted last; raises ValueError where it noted none."""
+    pulse = state.pulse
+    if pulse is None:
+        raise ValueError(f"{case.member(state.member).name} has noted no step")
+    silent = pulse.silent_for
+    when = "" if silent is None else f", {duration(silent)} before it was read"
+    steps = counted(pulse.behind, "step")
+    behind = f"; that is {steps} behind the furthest rank" if pulse.behind else ""
+    words = f"it came to step {pulse.last.step} last{when}{behind}"
+    return cite(pulse.last.source, words, case.member(state.member).rank)
+
+
+def _state(process: Process, rank: int | None) -> Evidence:
+    words = f"State: {process.state} ({_STATE_WORDS.get(process.state or '', 'unknown')})"
+    if process.frozen is not None:
+        words = f"its control group {process.frozen} is frozen"
+    return cite(process.source, f"pid {process.who.pid} {words}", rank)
+
+
+_STATE_WORDS = {
+    "T": "stopped",
+    "t": "tracing stop",
+    "Z": "zombie",
+    "X": "dead",
+    "D": "disk sleep",
+    "R": "running",
+    "S": "sleeping",
+}
+
+
+def _counters(processes: tuple[Process, ...], rank: int | None) -> Evidence:
+    last = processes[-1]
+    switches = last.before.switches if last.before else 0
+    paused = " but for pauses by another tool" if any(p.pauses for p in processes) else ""
+    return Evidence(
+        source=last.source.file,
+        rank=rank,
+        quote=f"pid {last.who.pid}: the main thread did not run between the looks "
+        f"({switches} context switches before and after{paused})",
+    )
+
+
+def _frames(dump: StackDump, place: Place, rank: int | None) -> Evidence:
+    """Quote the frame that decides, and the user's frame that led there."""
+    thread = next((t for t in dump.threads if t.tid == place.tid), None) or main_thread(dump)
+    frames: list[Frame] = [f for f in (place.frame, place.user) if f is not None]
+    if not frames and thread is not None and thread.frames:
+        frames = [thread.frames[0]]
+    words = " ← ".join(dict.fromkeys(in_words(frame) for frame in frames))
+    return Evidence(
+        source=dump.source.file,
+        line=thread.line if thread is not None else dump.source.line,
+        rank=rank,
+        quote=words,
+    )
+
+
+def site_location(frame: Frame | None) -> Location | None:
+    """Return the place of a recorded call, without its source lines."""
+    if frame is None:
+        return None
+    return Location(file=short(frame.file), line=frame.line, function=frame.function)
+
+
+def call_of(case: Case, waiters: Iterable[int]) -> Collective | None:
+    """Name the collective that the waiting ranks are in, as far as records or a stack say."""
+    chosen = set(waiters)
+    kinds = {WaitKind.COLLECTIVE, WaitKind.P2P, WaitKind.MPI}
+    for operation in case.graph.operations:
+        if chosen & set(operation.members) and operation.kind in kinds:
+            return collective_of(case, operation)
+    return None
+
+
+def collective_of(case: Case, operation: PendingOperation, others: str | None = None) -> Collective:
+    """Describe an operation; with group and number where records show one of each."""
+    ranks = {case.member(number).rank for number in operation.members}
+    positions = [
+        position
+        for rank, position in case.graph.calls.positions.items()
+        if rank in ranks and position.inside
+    ]
+    calls = {
+        (position.call.group, position.call.seq)
+        for position in positions
+        if not position.call.p2p and position.call.op == operation.op
+    }
+    if len(calls) != 1:
+        return Collective(op=operation.op, others=others)
+    group, seq = calls.pop()
+    return Collective(op=operation.op, group=group or None, seq=seq, others=others)
+
+
+def path_of(case: Case, state: RankState) -> list[Frame]:
+    """Return the user's own frames of a rank's main thread, outermost first."""
+    dumps = case.member(state.member).dumps
+    thread = main_thread(dumps[-1]) if dumps and state.place is not None else None
+    return user_path(thread.frames) if thread is not None else []
+
+
+def branch_in_words(case: Case, members: Sequence[int]) -> str:
+    """Return in which branch on its rank's number, or in whose call, the first member stands.
+
+    Empty where nothing tells: most calls stand in the program.
+    """
+    text = source_lines(case.job.excerpts)
+    path = path_of(case, case.states[members[0]])
+    there = f"{case.names(members)} {'are' if len(members) > 1 else 'is'} there"
+    words = []
+    if head := rank_branch(path, text):
+        condition = (text(head) or "").partition("  #")[0].strip().rstrip(":")
+        words.append(f"{there} under `{condition}` ({short(head.file)}:{head.line})")
+    if called := unasked(path, text):
+        words.append(f"{there} in {called[1]}, {in_words(called[0])}, which runs at any line")
+    return "; ".join(words)

@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from whyhang.analyzer.exports.frames import place
+from whyhang.analyzer.exports.stacks import place
 from whyhang.analyzer.facts import fold
 from whyhang.analyzer.report import RankRow, Report
 from whyhang.analyzer.reports.finding import cut, place_line

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from whyhang.analyzer import queries
 from whyhang.analyzer.queries import Case, Hit, Signature, WaitKind
-from whyhang.analyzer.wording.calls import collective_of
+from whyhang.analyzer.wording.describe import collective_of
 
 
 def when(case: Case) -> Iterator[Hit]:

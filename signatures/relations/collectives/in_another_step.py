@@ -56,9 +56,11 @@ def when(case: Case) -> Iterator[Hit]:
         case.states[n] for n in affected
     ):
         return  # who has gone past their partner's call: they have not skipped anything
-    fields = queries.subject_fields(case, states, affected)
     meeting = next((m for m in graph.operations if members[0] in m.members), None)
     usual = next((m for m in graph.operations if affected[0] in m.members), None)
+    if few > many and usual is not None and usual.op in queries.ONE_SIDED:
+        return  # a rank that is not its root may leave it early, and be a step ahead by right
+    fields = queries.subject_fields(case, states, affected)
     fields |= {
         "theirs": f"{_words(differing, few)}{_in(meeting, unlike=usual)}",
         "usual": f"{_words(differing, many)}{_in(usual, unlike=meeting)}",

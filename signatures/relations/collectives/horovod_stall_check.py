@@ -36,7 +36,7 @@ _LISTED = re.compile(r"^(?:\[\d+\] )?(?P<rank>\d+)!?: \[(?P<tensors>.*?)(?: \.\.
 def missing_ranks(case: Case) -> Iterator[Hit]:
     """Yield one hit for the ranks that lack every tensor."""
     missing, ready = _reports(case)
-    if _differ(missing) or _differ(ready):
+    if _differ(missing) or _differ(ready) or len(_lists(case)) > 1:
         return
     if ranks := _absent(missing, ready):
         yield _hit(case, ranks)
@@ -45,7 +45,11 @@ def missing_ranks(case: Case) -> Iterator[Hit]:
 def different_tensors(case: Case) -> Iterator[Hit]:
     """Yield one hit where one rank lacks what another has submitted and the other way round."""
     missing, ready = _reports(case)
-    if _differ(missing) or _differ(ready):
+    lists = _lists(case)
+    if len(lists) > 1:
+        few, many = min(lists, key=len), max(lists, key=len)
+        yield _hit(case, few if len(few) < len(many) and len(lists) == LEAST else ())
+    elif _differ(missing) or _differ(ready):
         yield _hit(case, _alone(ready))
 
 
@@ -146,6 +150,18 @@ def _reports(case: Case) -> tuple[dict[str, set[int]], dict[str, set[int]]]:
             for tensor in names:
                 missing.setdefault(tensor, set()).update(queries.ranks_in(listed["rank"]))
     return missing, ready
+
+
+def _lists(case: Case) -> list[tuple[int, ...]]:
+    """Return the ranks that lack the same first tensor, where all of them lack one."""
+    lists = [
+        listed for line in case.job.lines_with(PATTERNS) if (listed := _LISTED.match(line.text))
+    ]
+    first = {int(x["rank"]): x["tensors"].partition(",")[0] for x in lists if len(x["rank"]) < 9}
+    if len(first) <= LEAST or first.keys() != set(range(len(first))):
+        return []
+    kinds = sorted(set(first.values()))
+    return [tuple(rank for rank in sorted(first) if first[rank] == kind) for kind in kinds]
 
 
 def _differ(by_tensor: dict[str, set[int]]) -> bool:

@@ -14,6 +14,7 @@ import tarfile
 import tempfile
 import time
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,9 +25,15 @@ from hypothesis import strategies as st
 from whyhang.analyzer.facts import Gap
 from whyhang.analyzer.reading import Document
 from whyhang.collectors.files import spool
-from whyhang.collectors.files.archive import Item, Limits, Store
+from whyhang.collectors.files.archive import Item, Limits, Store, Unopened
 
 MIB = 1 << 20
+
+
+def find(store: Store, path: Path) -> Iterator[Item | Gap]:
+    """Yield every file in what a user names."""
+    for file in store.listed(path):
+        yield from store.expand(file) if isinstance(file, Unopened) else [file]
 
 
 def tar_of(*members: tuple[str, bytes], extra: tuple[tarfile.TarInfo, ...] = ()) -> bytes:
@@ -58,7 +65,7 @@ def found(path: Path, limits: Limits | None = None) -> tuple[dict[str, bytes], l
     contents: dict[str, bytes] = {}
     troubles: list[str] = []
     with Store(limits) as store:
-        for item in list(store.find(path)):
+        for item in list(find(store, path)):
             made = store.document(item) if isinstance(item, Item) else item
             if isinstance(made, Document):
                 with made.open() as stream:
@@ -169,7 +176,7 @@ def test_large_members_are_files(tmp_path: Path) -> None:
     """A large member lies in a file of its own; no member is said to be a file of the user's."""
     (tmp_path / "a.tar").write_bytes(tar_of(("big.log", b"x" * (9 * MIB)), ("small", b"x")))
     with Store() as store:
-        items = [item for item in store.find(tmp_path / "a.tar") if isinstance(item, Item)]
+        items = [item for item in find(store, tmp_path / "a.tar") if isinstance(item, Item)]
         big, small = (store.document(item) for item in items)
 
         assert isinstance(big, Document)
@@ -396,7 +403,7 @@ def test_a_run_holds_its_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     (tmp_path / "a.tar").write_bytes(tar_of(("log", b"x" * 100)))
     with Store() as store:
-        assert list(store.find(tmp_path / "a.tar"))
+        assert list(find(store, tmp_path / "a.tar"))
         (folder,) = tmp_path.glob("whyhang-unpacked-*")
         os.utime(folder, (1, 1))
 
@@ -418,7 +425,7 @@ def test_a_full_disk_where_archives_are_unpacked_is_said_and_no_half_file_is_rea
     with Store() as store:
         resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
         try:
-            first, gap = store.find(path)
+            first, gap = find(store, path)
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert isinstance(first, Item)
@@ -440,7 +447,7 @@ def test_archives_are_read_where_files_cannot_be_locked(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     (tmp_path / "a.tar").write_bytes(tar_of(("log", b"x" * 100)))
     with Store() as store:
-        (item,) = store.find(tmp_path / "a.tar")
+        (item,) = find(store, tmp_path / "a.tar")
         assert isinstance(item, Item)
         (folder,) = tmp_path.glob("whyhang-unpacked-*")
         os.utime(folder, (1, 1))

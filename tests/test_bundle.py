@@ -178,7 +178,11 @@ STATEMENTS: list[Statement] = [
         name="i", value=12, function="<listcomp>", file="a (1)/train.py", who=ABOUT, source=HERE
     ),
     NoInterpreter(who=ABOUT, source=HERE),
-    NearLimit(says="the load of the host is 16 on 4 processors", who=ABOUT, source=HERE),
+    NearLimit(limit="load", measured=16, size=4, who=ABOUT, source=HERE),
+    NearLimit(limit="cpu-quota", measured=19, of=20, who=ABOUT, source=HERE),
+    NearLimit(limit="group-memory", measured=0.97, size=2.5, who=ABOUT, source=HERE),
+    NearLimit(limit="oom-kills", measured=2, who=ABOUT, source=HERE),
+    NearLimit(limit="host-memory", measured=0.03, who=ABOUT, source=HERE),
     DriverSilence(says="nvidia-smi did not come back", who=ABOUT, source=HERE),
 ]
 

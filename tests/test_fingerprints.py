@@ -168,7 +168,8 @@ def test_a_job_that_goes_on_does_not_mind() -> None:
 
 def test_maps_name_the_libraries_that_matter() -> None:
     """Each library is listed once, with a mark on one that was replaced on disk."""
-    found = {library.name: library for library in libraries.libraries(MAPS.encode())}
+    listed = libraries.libraries(MAPS.encode(), about(7), Source(file="maps"))
+    found = {library.name: library for library in listed}
 
     assert set(found) == {"libnccl.so", "libtorch_cuda.so", "libcuda.so", "libnccl-net-ofi.so"}
     assert [name for name, library in found.items() if library.deleted] == ["libnccl-net-ofi.so"]

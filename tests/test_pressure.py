@@ -20,7 +20,7 @@ def write(folder: Path, **files: str) -> None:
         (folder / name.replace("__", ".")).write_text(text)
 
 
-def said(
+def limits_near(
     tmp_path: Path, cgroup: str, group: Path, later: dict[str, str], **first: str
 ) -> list[str]:
     """Read twice and give what is said; host figures are those of an idle one."""
@@ -44,16 +44,16 @@ def test_a_quota_that_stops_a_rank_between_the_looks_is_said(tmp_path: Path) -> 
         group = root / "cgroup" / place
         first = {"cpu__stat": stat.format(100, 90)}
         later = {"cpu__stat": stat.format(120, 109)}
-        assert said(root, line, group, later, **first) == [
+        assert limits_near(root, line, group, later, **first) == [
             "its CPU quota stopped it in 19 of 20 periods between the looks"
         ]
-        assert said(root, line, group, first, **first) == []
+        assert limits_near(root, line, group, first, **first) == []
 
 
 def test_memory_near_its_limit_and_kills_are_said(tmp_path: Path) -> None:
     """The word max is no limit; an unreadable or missing file says nothing."""
     group = tmp_path / "cgroup" / "job"
-    words = said(
+    words = limits_near(
         tmp_path,
         "0::/job\n",
         group,
@@ -67,8 +67,8 @@ def test_memory_near_its_limit_and_kills_are_said(tmp_path: Path) -> None:
         "the kernel has killed 2 processes of its control group for memory",
     ]
     write(group, memory__max="max", memory__events="oom_kill 0\n")
-    assert said(tmp_path, "0::/job\n", group, {}) == []
-    assert said(tmp_path, "0::/gone\nnonsense\n", group, {}) == []
+    assert limits_near(tmp_path, "0::/job\n", group, {}) == []
+    assert limits_near(tmp_path, "0::/gone\nnonsense\n", group, {}) == []
 
 
 def test_a_shortage_stands_with_the_late_rank_only() -> None:
@@ -80,14 +80,14 @@ def test_a_shortage_stands_with_the_late_rank_only() -> None:
         process(1, environ=environ),
         dump(1, INIT),
         *(
-            NearLimit(says=f"short {pid}", who=Who(pid=pid), source=Source(file="x"))
+            NearLimit(limit="oom-kills", measured=pid, who=Who(pid=pid), source=Source(file="x"))
             for pid in (1000, 1001)
         ),
     ]
-    found = report_of(facts).findings[0]
-    assert found.culprit_ranks == (0,)
-    assert "short 1000" in found.explanation
-    assert "short 1001" not in found.explanation
+    finding = report_of(facts).findings[0]
+    assert finding.culprit_ranks == (0,)
+    assert "killed 1000 processes" in finding.explanation
+    assert "killed 1001 processes" not in finding.explanation
 
 
 def test_a_limit_that_was_read_twice_is_said_once_as_it_was_last() -> None:
@@ -103,9 +103,9 @@ def test_a_limit_that_was_read_twice_is_said_once_as_it_was_last() -> None:
     facts = [replace(f, who=replace(f.who, host=where[f.who.pid])) for f in facts]
 
     def loads(*rows: tuple[str, int]) -> list[NearLimit]:
-        words = "the load of the host is {} on 2 processors"
+        at = Source(file="x")
         return [
-            NearLimit(says=words.format(load), who=Who(host=host), source=Source(file="x"))
+            NearLimit(limit="load", measured=load, size=2, who=Who(host=host), source=at)
             for host, load in rows
         ]
 

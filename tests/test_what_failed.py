@@ -49,6 +49,12 @@ def test_reader_and_query_know_the_same_objects() -> None:
         ("rendezvous server n1:4121 is not reachable after 30 attempts", "init-master-unreachable"),
         ("gave up waiting for 2 workers to register", "init-missing-rank"),
         ("only 15 of 16 nodes have reported ready", "init-missing-rank"),
+        ("libgbm: connecting to rank 5 failed, waiting for 2113 ms", "init-missing-rank"),
+        ("download failed: s3://b/shard-7.tar to - [Errno 32] Broken pipe", "network-io-blocked"),
+        ("reader: (('cloudcat gs://b/t/20.tar -',)): exit 1 (read)", "network-io-blocked"),
+        ("Coordination service agent in error: DEADLINE_EXCEEDED: ", "init-master-unreachable"),
+        ("RPC: /tensorflow.CoordinationService/RegisterTask", "init-master-unreachable"),
+        ("This node has been marked as dead.", "rank-died"),
         ("sync: ranks 3, 5 did not respond within 60s", "missing-rank-in-collective"),
         ("RuntimeError: read(): fd 33 failed with Stale file handle", "storage-io-blocked"),
         ("RuntimeError: flock: Function not implemented", "storage-io-blocked"),
@@ -124,6 +130,16 @@ def test_whom_it_ended_is_named_as_with_any_exception() -> None:
 
     assert (one.signature, one.culprit_ranks) == ("failed-storage", (1,))
     assert (everyone.signature, everyone.culprit_ranks) == ("failed-storage", None)
+
+
+def test_whom_others_cannot_reach_is_named_unless_it_complains_too() -> None:
+    """The rank at the other end is the one to look at; two that accuse each other are not."""
+    cannot = "[rank{}]: could not connect to rank {}: timed out\n"
+    one = diagnosed({None: cannot.format(0, 2) + cannot.format(1, 2)}).findings[0]
+    both = diagnosed({None: cannot.format(0, 2) + cannot.format(2, 0)}).findings[0]
+
+    assert (one.signature, one.culprit_ranks) == ("failed-to-reach-rank", (2,))
+    assert (both.signature, both.culprit_ranks) == ("failed-to-reach-rank", None)
 
 
 def test_a_signature_that_knows_the_line_says_more() -> None:

@@ -220,11 +220,13 @@ def _names(by_key: Mapping[Key, tuple[Group, list[Track]]]) -> dict[Key, str]:
     """Choose names to show: the description where there is one, with more where it is shared."""
     plain = {key: pg.description or pg.name for key, (pg, _) in by_key.items()}
     names = dict(plain)
-    for key in _not_alone(names):
-        ranks = by_key[key][0].ranks
-        names[key] += f" (ranks {spaced(ranks)})" if ranks else f" ({by_key[key][0].name})"
+    for key in _not_alone(plain):
+        group = by_key[key][0]
+        names[key] += f" (ranks {spaced(group.ranks)})" if group.ranks else f" ({group.name})"
     for key in _not_alone(names):  # long lists that begin alike
-        names[key] = f"{plain[key]} ({by_key[key][0].name}{names[key].removeprefix(plain[key])[1:]}"
+        group = by_key[key][0]
+        ranks = f", ranks {spaced(group.ranks)}" if group.ranks else ""
+        names[key] = f"{plain[key]} ({group.name}{ranks})"
     return names
 
 

@@ -15,6 +15,8 @@ from whyhang.analyzer.findings.signature import Signature
 from whyhang.analyzer.reports.finding import is_command
 
 WIDTH = 100
+PLACE = "its place in the code"
+"""What a field that names a place reads without a case."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -117,7 +119,7 @@ def filled(text: str) -> str:
 
     class Words(dict[str, str]):
         def __missing__(self, key: str) -> str:
-            words = {"who": "the rank", "where": "its place in the code", "worker": "PID"}
+            words = {"who": "the rank", "where": PLACE, "look": f"Look at {PLACE}", "worker": "PID"}
             return words.get(key, key.upper())
 
     return text.format_map(Words())

@@ -84,6 +84,7 @@ from whyhang.analyzer.facts.statements import (
     GroupSize,
     InitArguments,
     Library,
+    Limit,
     LoopCounter,
     NcclDevice,
     NcclPhase,

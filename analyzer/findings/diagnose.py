@@ -1,7 +1,6 @@
 """Hold every signature against the case, and put causes before effects."""
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from whyhang import __version__
 from whyhang.analyzer import fingerprints
@@ -45,15 +44,11 @@ from whyhang.analyzer.wording.subjects import (
     with_names,
     with_path,
 )
-from whyhang.analyzer.wording.title_fields import NO_PLACE
 
 MAX_EFFECTS = 6
 NEXT_TIME = "whyhang PID  # when it hangs again: {who} {has} ended, and can be asked no more"
 FAR_IN_TIME = 10.0
 """Seconds between the looks at two hosts from which on they are no one moment."""
-
-_MEASURED = re.compile(r"\d+(?: of \d+)?")
-"""What is measured of a limit, as the probe says it; further numbers are the limit itself."""
 
 MOST_PAUSES = 4
 MOST_CLOCKS = 3
@@ -327,8 +322,7 @@ def _finding(case: Case, candidate: Candidate) -> Finding:
         location=hit.location,
         evidence=(*hit.evidence, *(cite(fact.source, fact.says) for fact in pressing)),
         remedies=tuple(
-            on_host(with_job(fill(_with_place(text, words), words), job), hosts)
-            for text in signature.remedies
+            on_host(with_job(fill(text, words), job), hosts) for text in signature.remedies
         ),
         next_steps=tuple(
             with_path(on_host(with_job(fill(text, words), job), hosts), path) for text in steps
@@ -338,12 +332,6 @@ def _finding(case: Case, candidate: Candidate) -> Finding:
         kind=signature.kind.value,
         subjects=tuple(case.member(number).name for number in hit.members),
     )
-
-
-def _with_place(text: str, words: Mapping[str, str]) -> str:
-    """Return a remedy that sends to a place, or to find it where it is not known."""
-    unknown = words.get("where") == NO_PLACE
-    return text.replace("Look at {where}:", "Find out where {who} {is}:") if unknown else text
 
 
 def _next_steps(case: Case, signature: Signature, ranks: tuple[int, ...]) -> tuple[str, ...]:
@@ -366,7 +354,7 @@ def pressure_of(case: Case, hit: Hit) -> list[NearLimit]:
     """
     members = [case.member(number) for number in hit.members]
     last = {
-        (fact.who.host, fact.who.pid, _MEASURED.sub("", fact.says, count=1)): fact
+        (fact.who.host, fact.who.pid, fact.limit, fact.size): fact
         for fact in case.job.of(NearLimit)
         if any(
             fact.who.host == member.host and fact.who.pid in {None, member.pid}
@@ -379,8 +367,5 @@ def pressure_of(case: Case, hit: Hit) -> list[NearLimit]:
 def _pressure_in_words(limits: Sequence[NearLimit]) -> list[str]:
     """Say what was near its limit; hosts by name where they are several."""
     several = len({fact.who.host for fact in limits}) > 1
-    named = (
-        fact.says.replace("the host", fact.who.host or "the host") if several else fact.says
-        for fact in limits
-    )
+    named = (fact.on(fact.who.host if several else None) for fact in limits)
     return list(dict.fromkeys(named))

@@ -26,15 +26,16 @@ from whyhang.analyzer.rank_state.log_ends import have_ended
 from whyhang.analyzer.report import Collective, Evidence, cite
 
 MEANS = {
-    NcclPhase.ABSENT: "has not come to NCCL's set-up: its log ends before",
-    NcclPhase.INTERFACE: "has chosen its interface and not begun the set-up",
-    NcclPhase.NETWORK: "has chosen its network and not begun the set-up",
-    NcclPhase.BOOTSTRAP: "stands in the bootstrap, where all ranks find each other",
-    NcclPhase.TOPOLOGY: "has seen all ranks and stands in finding the topology",
-    NcclPhase.CHANNELS: "has planned its channels and not connected any",
-    NcclPhase.CONNECTING: "stands in connecting its channels",
-    NcclPhase.CONNECTED: "has connected its channels and stands in the last barrier of the set-up",
-    NcclPhase.COMPLETE: "has completed the set-up",
+    NcclPhase.ABSENT: "{has} not come to NCCL's set-up: {its} log ends before",
+    NcclPhase.INTERFACE: "{has} chosen {its} interface and not begun the set-up",
+    NcclPhase.NETWORK: "{has} chosen {its} network and not begun the set-up",
+    NcclPhase.BOOTSTRAP: "{stands} in the bootstrap, where all ranks find each other",
+    NcclPhase.TOPOLOGY: "{has} seen all ranks and {stands} in finding the topology",
+    NcclPhase.CHANNELS: "{has} planned {its} channels and not connected any",
+    NcclPhase.CONNECTING: "{stands} in connecting {its} channels",
+    NcclPhase.CONNECTED: "{has} connected {its} channels and {stands} in the last barrier"
+    " of the set-up",
+    NcclPhase.COMPLETE: "{has} completed the set-up",
 }
 
 NOT_BEGUN = {NcclPhase.ABSENT, NcclPhase.INTERFACE, NcclPhase.NETWORK}
@@ -110,10 +111,8 @@ def stuck_in_setup(case: Case, phase: NcclPhase, via: str = "") -> tuple[Hit, ..
 
 def setup_in_words(phase: NcclPhase, *, many: bool) -> str:
     """Return what a rank does in a phase, or what several do."""
-    words = MEANS[phase]
-    for one, all_ in (("has ", "have "), ("stands ", "stand "), ("its ", "their ")):
-        words = words.replace(one, all_) if many else words
-    return words
+    forms = ("have", "stand", "their") if many else ("has", "stands", "its")
+    return MEANS[phase].format_map(dict(zip(("has", "stands", "its"), forms, strict=True)))
 
 
 def cite_setups(stages: Mapping[int, NcclSetup], ranks: Sequence[int]) -> tuple[Evidence, ...]:

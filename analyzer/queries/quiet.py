@@ -42,7 +42,8 @@ WORKS: dict[Work, re.Pattern[str]] = {
     "building": re.compile(
         r"\bUsing\s+\S+ as PyTorch extensions root\.{3}|\bBuilding extension module \w+\.{3}"
         r"|\bCreating extension directory |\bEmitting ninja build file "
-        r"|\b(?:[Ww]aiting for|[Aa]cquiring|[Oo]btaining) (?:the )?(?:file )?lock\b"
+        r"|\b(?:[Ww]aiting for|[Aa]cquiring|[Oo]btaining|to (?:acquire|get|obtain)) (?:the )?"
+        r"(?:file )?lock\b"
     ),
     "downloading": re.compile(r"(?i)\b(?:downloading|fetching|uploading|cloning)\b (?!.*\b100 ?%)"),
 }

@@ -40,6 +40,8 @@ def recorded_hit(case: Case, finding: CallFinding) -> Hit:
     members, unseen = members_of(case, finding.culprits)
     affected, _ = members_of(case, finding.affected or finding.waiting)
     call = _calls(finding)
+    last = "their last calls" if len(finding.culprits) > 1 else "its last call"
+    where = in_words(finding.site) if finding.site else last
     fields = {
         "who": _who(finding),
         "pid": pid_in_words(case, sorted(members)),
@@ -57,9 +59,8 @@ def recorded_hit(case: Case, finding: CallFinding) -> Hit:
         else "",
         "does": _last(finding),
         "at": f" at {in_words(finding.site)}" if finding.site else "",
-        "where": in_words(finding.site)
-        if finding.site
-        else ("their last calls" if len(finding.culprits) > 1 else "its last call"),
+        "where": where,
+        "look": f"Look at {where}",
         "sides": _sides(finding),
         "differ": f"call {finding.call.op} with different {SIZES[finding.field]}"
         if finding.call and finding.call.op and finding.field in SIZES

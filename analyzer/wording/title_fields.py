@@ -24,9 +24,6 @@ from whyhang.analyzer.wording.describe import (
 
 _TAKES_LOCK = re.compile(r"\s*(?:async\s+)?with\b.*(?:lock|mutex|sem)", re.IGNORECASE)
 
-NO_PLACE = "an unknown place"
-"""What is said of where a rank stands that nothing shows."""
-
 
 def subject_fields(case: Case, states: list[RankState], affected: Iterable[int]) -> dict[str, str]:
     """Fill the words of a title: who, does, where, others, call, waiting."""
@@ -56,7 +53,10 @@ def subject_fields(case: Case, states: list[RankState], affected: Iterable[int])
         "does": _does(case, states),
         "io": _io(case, states),
         "on": _on(case, states),
-        "where": _site(place),
+        "where": _site(place) if place is not None else "an unknown place",
+        "look": f"Look at {_site(place)}"
+        if place is not None
+        else f"Find out where {who} {'are' if many else 'is'}",
         "at": f" at {_site(place)}" if place else "",
         "since": _since(case, states),
         "lasting": _lasting(states),
@@ -199,9 +199,7 @@ def _awaited_program(case: Case, state: RankState) -> str:
     return f" ({program(own[0].command) or 'a process'}, pid {own[0].who.pid}{waits})"
 
 
-def _site(place: Location | None) -> str:
-    if place is None:
-        return NO_PLACE
+def _site(place: Location) -> str:
     line = f":{place.line}" if place.line is not None else ""
     return f"{place.function} ({place.file}{line})"
 

@@ -88,17 +88,6 @@ class Store(AbstractContextManager["Store"]):
         """Remove what was unpacked."""
         self._spool.close()
 
-    def find(self, named: str | Path, shown: str | None = None) -> Iterator[Item | Gap]:
-        """Yield every file in ``named``, those in archives included, in order of name.
-
-        What it yields is told by ``listed``.
-        """
-        for file in self.listed(named, shown):
-            if isinstance(file, Unopened):
-                yield from self.expand(file)
-            else:
-                yield file
-
     def expand(self, file: Unopened) -> Iterator[Item | Gap]:
         """Yield the file itself, or what is in it."""
         try:
@@ -144,7 +133,7 @@ class Store(AbstractContextManager["Store"]):
             )
 
     def document(self, item: Item, who: Who | None = None) -> Document | Gap:
-        """Open one file that ``find`` gave; ``who`` is whose it is, if not what its name says."""
+        """Open one file; ``who`` is whose it is, if not what its name says."""
         is_dump = item.start.startswith(b"\x80") and item.size <= DUMP_BYTES
         try:
             with item.extent.open() as stream:

@@ -106,17 +106,20 @@ def is_manifest(path: str, head: bytes) -> bool:
 
 def documents_of(bundle: Bundle) -> Iterator[Document]:
     """Give the files of a bundle in memory as documents, in the order of the manifest."""
-    for entry in bundle.manifest.files:
-        data = bundle.files[entry.path]
-        yield Document(
-            path=entry.path,
-            head=data[:HEAD_BYTES],
-            size=len(data),
-            open=functools.partial(io.BytesIO, data),
-            who=entry.who(),
-            look=entry.look,
-            taken_at=entry.taken_at,
-        )
+    return (document_of(entry, bundle.files[entry.path]) for entry in bundle.manifest.files)
+
+
+def document_of(entry: Entry, data: bytes) -> Document:
+    """Give one file as a document."""
+    return Document(
+        path=entry.path,
+        head=data[:HEAD_BYTES],
+        size=len(data),
+        open=functools.partial(io.BytesIO, data),
+        who=entry.who(),
+        look=entry.look,
+        taken_at=entry.taken_at,
+    )
 
 
 def time_text(moment: float) -> str:

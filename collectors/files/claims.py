@@ -11,6 +11,7 @@ from whyhang.analyzer.facts import (
     DriverSilence,
     InitArguments,
     Library,
+    Limit,
     LoopCounter,
     NearLimit,
     NoInterpreter,
@@ -40,6 +41,19 @@ _SCHEME = "file://"
 _LIBRARY = re.compile(
     r"(?P<path>.*?)(?P<gone> \(deleted\))?, (?P<kind>build|inode) (?P<identity>\S+)"
 )
+_LIMITS: dict[Limit, re.Pattern[str]] = {
+    "cpu-quota": re.compile(
+        r"its CPU quota stopped it in (?P<measured>\d+) of (?P<of>\d+) periods between the looks"
+    ),
+    "group-memory": re.compile(
+        r"its control group uses (?P<measured>\d+)% of its (?P<size>\d+\.\d) GiB"
+    ),
+    "oom-kills": re.compile(
+        r"the kernel has killed (?P<measured>\d+) processes of its control group for memory"
+    ),
+    "load": re.compile(r"the load of the host is (?P<measured>\d+) on (?P<size>\d+) processors"),
+    "host-memory": re.compile(r"(?P<measured>\d+)% of the memory of the host is available"),
+}
 _COUNTER = re.compile(r"(?P<value>\d{1,18}) (?P<name>\w+) in (?P<function>.+?) \((?P<file>.+)\)")
 
 
@@ -56,7 +70,6 @@ _FIELDS: dict[str, tuple[type[Statement], str, Callable[[str], object]]] = {
     "joins_as": (InitArguments, "rank", int),
     "joins_of": (InitArguments, "world_size", int),
     "variables": (Variables, "checksum", int),
-    "pressure": (NearLimit, "says", str),
     "gpu-driver-hangs": (DriverSilence, "says", str),
 }
 """Statements whose row is the text of one field: which it is, and how it is read."""
@@ -99,6 +112,8 @@ def _texts(fact: Statement) -> Iterator[tuple[str, str]]:
             yield f"{COMPARED}{fact.name}", str(fact)
         case LoopCounter():
             yield "step", f"{fact.value} {fact.name} in {fact.function} ({fact.file})"
+        case NearLimit():
+            yield "pressure", fact.says
         case Paused():
             yield "paused", f"{fact.seconds:.3f} s in {fact.dumps} stack dumps"
 
@@ -118,10 +133,27 @@ def statement(row: Row) -> Statement | None:
         return Setting(name=_SETTINGS[about], value=value, who=who, source=source)
     if about == "step":
         return _counter(row)
+    if about == "pressure":
+        return _near_limit(row)
     if about == "paused":
         words = value.split()
         return Paused(seconds=float(words[0]), dumps=int(words[3]), who=who, source=source)
     return _library(row) if about.startswith(COMPARED) else None
+
+
+def _near_limit(row: Row) -> NearLimit:
+    for limit, pattern in _LIMITS.items():
+        if match := pattern.fullmatch(row.value):
+            numbers = match.groupdict()
+            return NearLimit(
+                limit=limit,
+                measured=int(numbers["measured"]) / (100 if "%" in row.value else 1),
+                size=float(numbers["size"]) if "size" in numbers else None,
+                of=int(numbers["of"]) if "of" in numbers else None,
+                who=row.who,
+                source=row.source,
+            )
+    raise ValueError(f"no limit: {row.value}")
 
 
 def _counter(row: Row) -> LoopCounter:

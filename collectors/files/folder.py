@@ -4,10 +4,9 @@ The one way in for files, and for what was just taken of a live job: both are do
 thousand alike troubles are told once.
 """
 
-import contextlib
 import functools
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
 from pathlib import Path, PurePosixPath
 from typing import Protocol, TypeAlias, runtime_checkable
@@ -23,6 +22,8 @@ from whyhang.collectors.files.remote import RemoteFile
 
 SHOWN = 3  # of alike troubles, so many are named
 EVERY = 200  # files between two words on progress
+SHARED_FROM, SHARED_TO = 512, 128 << 20
+"""Bytes of a file that one of several processes reads."""
 
 
 class Task(Record):
@@ -52,14 +53,63 @@ class Team(Protocol):
 
 
 @runtime_checkable
-class SharedReader(Protocol):
-    """A reader of files that come by the thousand: several processes share the reading."""
-
-    def is_shared(self, start: bytes, size: int) -> bool:
-        """Tell from a file's first bytes and its size whether it may be one of these."""
+class Loading(Protocol):
+    """A reader with much to load, which is done once: before there are several processes."""
 
     def ready(self) -> None:
-        """Load what every one of these processes would have to load, before there are several."""
+        """Load it."""
+
+
+class ThisMachine:
+    """The team of those who name no other: as many processes as are worth it."""
+
+    def __init__(self, readers: Sequence[Reader]) -> None:
+        self._readers = readers
+
+    def expand(
+        self, store: Store, listed: Sequence[Sequence[Unopened | Item | Gap]]
+    ) -> list[list[Item | Gap]]:
+        """Look into what was listed of each target."""
+        return [
+            [
+                item
+                for file in target
+                for item in (store.expand(file) if isinstance(file, Unopened) else (file,))
+            ]
+            for target in listed
+        ]
+
+    def results(
+        self, tasks: Sequence[Task], here: Callable[[Task], Results]
+    ) -> Generator[Results, None, None]:
+        """Yield what is in each file, in order.
+
+        One that lies elsewhere is read here, as a connection cannot be shared with processes that
+        are forked, and so is one that is soon read, or that threads share.
+        """
+        shared = [
+            number
+            for number, task in enumerate(tasks)
+            if SHARED_FROM <= task.item.size <= SHARED_TO
+            and not isinstance(task.item.extent, RemoteFile)
+        ]
+        chunks = workers.chunked(shared, lambda number: tasks[number].item.size)
+        count = workers.worth_it(len(chunks))
+        if count < 2:
+            yield from map(here, tasks)
+            return
+        load(self._readers)
+        by_others = set(shared)
+        with closing(workers.in_order(lambda n: here(tasks[n]), chunks, count)) as results:
+            for number, task in enumerate(tasks):
+                yield next(results) if number in by_others else here(task)
+
+
+def load(readers: Iterable[Reader]) -> None:
+    """Have readers load what they need."""
+    for reader in readers:
+        if isinstance(reader, Loading):
+            reader.ready()
 
 
 def read(
@@ -82,7 +132,14 @@ def read(
     with Store() if store is None else nullcontext(store) as opened:
         opened.meter = meter or Meter()
         items: list[Item] = []
-        for path, shown, files in _listed(opened, paths, team):
+        if team is None:
+            team = ThisMachine(readers)
+        else:
+            load(readers)  # what is left to this process has its own time
+        names = _shown(paths)
+        listed = [list(opened.listed(*named)) for named in zip(paths, names, strict=True)]
+        found = team.expand(opened, listed)
+        for path, shown, files in zip(paths, names, found, strict=True):
             items += (file for file in files if isinstance(file, Item))
             gaps += (file for file in files if isinstance(file, Gap))
             if not files:
@@ -101,19 +158,6 @@ def read_documents(documents: Iterable[Document], *, readers: Sequence[Reader]) 
     gaps: list[Gap] = []
     facts = (fact for document in documents for fact in facts_of_document(document, readers, gaps))
     yield from _settled(facts, gaps)
-
-
-def _listed(
-    store: Store, paths: Sequence[str | Path], team: Team | None
-) -> Iterator[tuple[str | Path, str | None, list[Item | Gap]]]:
-    """Yield for each target what it is called and the files in it."""
-    shown = _shown(paths)
-    if team is None:
-        for path, name in zip(paths, shown, strict=True):
-            yield path, name, list(store.find(path, name))
-        return
-    listed = [list(store.listed(path, name)) for path, name in zip(paths, shown, strict=True)]
-    yield from zip(paths, shown, team.expand(store, listed), strict=True)
 
 
 def _shown(paths: Sequence[str | Path]) -> list[str | None]:
@@ -139,9 +183,9 @@ def _facts_of_all(
     readers: Sequence[Reader],
     gaps: list[Gap],
     progress: Callable[[str], None],
-    team: Team | None,
+    team: Team,
 ) -> Iterator[Fact]:
-    """Read every file; those of a kind that comes by the thousand in several processes."""
+    """Read every file."""
     manifests = Manifests(store, items, gaps)
     files = [item for item in items if item.path not in manifests.paths]
     files.sort(key=lambda item: manifests.place(item.path))
@@ -152,23 +196,14 @@ def _facts_of_all(
         for item, who in zip(files, owners, strict=True)
     ]
     here = functools.partial(facts_of, store, readers)
-    with contextlib.ExitStack() as stack:
-        shared: Collection[int] = range(len(files))
-        if team is not None:
-            for reader in readers:  # what is left to this process has its own time
-                if isinstance(reader, SharedReader):
-                    reader.ready()
-            results = stack.enter_context(closing(team.results(tasks, here)))
-        else:
-            shared, results = _by_processes(tasks, readers, here)
-            stack.enter_context(closing(results))
+    with closing(team.results(tasks, here)) as results:
         done = 0
         for number, task in enumerate(tasks):
             store.meter.at(done, task.item.path, file=number + 1)
             done += task.item.size
             if number % EVERY == 0:
                 progress(f"reading {number:,} of {len(files):,} files: {task.item.path}")
-            facts, troubles = next(results) if number in shared else here(task)
+            facts, troubles = next(results)
             gaps += troubles
             yield from facts
 
@@ -182,35 +217,6 @@ def facts_of(store: Store, readers: Sequence[Reader], task: Task) -> Results:
     if (entry := task.entry) is not None:
         document = replace(document, who=entry.who(), look=entry.look, taken_at=entry.taken_at)
     return list(facts_of_document(document, readers, troubles)), troubles
-
-
-def _by_processes(
-    tasks: Sequence[Task], readers: Sequence[Reader], here: Callable[[Task], Results]
-) -> tuple[Collection[int], Generator[Results, None, None]]:
-    """Return which files several processes read, and what is in those."""
-    shared = _shared([task.item for task in tasks], readers)
-    chunks = workers.chunked(list(shared), lambda number: tasks[number].item.size)
-    count = workers.worth_it(len(chunks))
-    if count < 2:
-        shared, chunks = {}, []
-    for reader in dict.fromkeys(shared.values()):
-        reader.ready()
-    return shared, workers.in_order(lambda number: here(tasks[number]), chunks, count)
-
-
-def _shared(files: Sequence[Item], readers: Sequence[Reader]) -> dict[int, SharedReader]:
-    """Find the files that several processes read, each with the reader it may be for.
-
-    What lies elsewhere is read here: a connection cannot be shared with processes that are forked.
-    """
-    fitting = [reader for reader in readers if isinstance(reader, SharedReader)]
-    return {
-        number: reader
-        for number, item in enumerate(files)
-        if not isinstance(item.extent, RemoteFile)
-        for reader in fitting
-        if reader.is_shared(item.start, item.size)
-    }
 
 
 def _settled(facts: Iterable[Fact], gaps: list[Gap]) -> Iterator[Fact]:

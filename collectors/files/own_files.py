@@ -80,16 +80,7 @@ class OwnFiles:
         """Say whether this is such a file."""
         return document.head.lstrip()[:20].replace(b"\n", b" ").startswith(b'{   "whyhang": "')
 
-    def owns(self, document: Document) -> bool:
-        """Say that no other reader need look at it."""
-        return self.sniff(document)
-
-    def is_shared(self, start: bytes, size: int) -> bool:  # noqa: ARG002 - one of each host
-        """Return whether it begins as such a file: a job of many hosts has thousands."""
-        return start.startswith(b'{\n  "why')
-
-    def ready(self) -> None:
-        """All is loaded."""
+    owns = sniff  # nothing in it is for any other reader
 
     def read(self, document: Document) -> Iterator[Fact]:
         """Yield the records; the source of each is the line on which it begins."""

@@ -65,16 +65,7 @@ class FlightRecorder:
             return (keys and b'"entries"' in head) or b'"profiling_name"' in head
         return _NAMED.search(document.path) is not None and not _is_text(head)
 
-    def owns(self, document: Document) -> bool:
-        """Return whether this is a dump, which holds nothing for any other reader."""
-        return self.sniff(document)
-
-    def is_shared(self, start: bytes, size: int) -> bool:  # noqa: ARG002 - dumps are small
-        """Return whether it is a pickle: these come by the thousand and are read side by side."""
-        return _PICKLE.match(start) is not None
-
-    def ready(self) -> None:
-        """All is loaded."""
+    owns = sniff  # nothing in it is for any other reader
 
     def read(self, document: Document) -> Iterator[Fact]:
         """Yield the rank's groups and how far it came on each, or why that cannot be read."""

@@ -10,13 +10,12 @@ import queue
 import resource
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ClusterShell.Event import EventHandler
 from ClusterShell.Task import Task
 from ClusterShell.Worker.Popen import WorkerPopen
 
-from whyhang.analyzer.facts import Record
 from whyhang.collectors.hosts.wire import Answer, Assembler, WireError
 
 CHUNK = 1 << 18
@@ -25,14 +24,14 @@ CHUNK = 1 << 18
 MOST_ERRORS = 4096
 
 
-class Came(Record):
+class Came(NamedTuple):
     """A message came over a channel."""
 
     channel: str
-    answer: Any  # Answer; msgspec does not know it
+    answer: Answer
 
 
-class Closed(Record):
+class Closed(NamedTuple):
     """A channel has ended: with an exit code, or a word on what was wrong with what it sent."""
 
     channel: str
@@ -161,12 +160,6 @@ class _Loop(EventHandler):  # type: ignore[misc]
     def _gone(self, name: str, code: int | None) -> None:
         if self._workers.pop(name, None) is not None:
             self._events.put(Closed(channel=name, code=code, errors=self._errors.pop(name, "")))
-
-
-def answer_of(event: Came) -> Answer:
-    """Return the message of an event."""
-    message: Answer = event.answer
-    return message
 
 
 def _allow_many_files() -> None:

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 
 from whyhang.analyzer.facts import Gap
 from whyhang.collectors.hosts import payload, troubles, wire
-from whyhang.collectors.hosts.channel import Channels, Closed, answer_of
+from whyhang.collectors.hosts.channel import Channels, Closed
 from whyhang.collectors.hosts.delivery import Delivery
 from whyhang.collectors.hosts.reach import Host, Reach
 from whyhang.collectors.hosts.remote_host import RemoteHost, how_far
@@ -187,7 +187,7 @@ class Connections(AbstractContextManager["Connections"]):
             if isinstance(event, Closed):
                 self._closed(event)
             else:
-                self._came(event.channel, answer_of(event))
+                self._came(event.channel, event.answer)
 
     def _came(self, channel: str, answer: Answer) -> None:
         host = self._speaker(channel, answer.name)

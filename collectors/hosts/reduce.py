@@ -6,13 +6,11 @@ that all have their numbers. What is equal among processes (stacks, environments
 next to nothing once it is packed: see ``bundle.archive``.
 """
 
-import functools
-import io
 from collections.abc import Iterable, Iterator, Sequence
 
 from whyhang.analyzer.facts import Gap, Who, counted, replace
-from whyhang.analyzer.reading import HEAD_BYTES, Document, Reader
-from whyhang.collectors.files.bundle import MANIFEST, Bundle, Entry
+from whyhang.analyzer.reading import Document, Reader
+from whyhang.collectors.files.bundle import MANIFEST, Bundle, Entry, document_of
 from whyhang.collectors.files.bundle_writer import archive, manifest_file
 from whyhang.collectors.files.folder import read_documents
 from whyhang.collectors.files.own_files import facts_file
@@ -37,7 +35,7 @@ def reduced(bundle: Bundle, readers: Sequence[Reader]) -> Bundle:
     for entry in bundle.manifest.files:
         data = files[entry.path]
         if entry.kind == "log" and len(data) > SHORT:
-            files[entry.path] = cut(data, _noted(entry, data, readers))
+            files[entry.path] = cut(data, _noted(document_of(entry, data), readers))
     return replace(bundle, files=files)
 
 
@@ -89,27 +87,14 @@ def _of_bytes(parts: Sequence[bytes], order: Iterable[int], most: int) -> set[in
     return numbers
 
 
-def _noted(entry: Entry, data: bytes, readers: Sequence[Reader]) -> Iterator[int]:
+def _noted(document: Document, readers: Sequence[Reader]) -> Iterator[int]:
     """Yield the lines from which facts are taken, and those around them."""
-    document = Document(
-        path=entry.path,
-        head=data[:HEAD_BYTES],
-        size=len(data),
-        open=functools.partial(io.BytesIO, data),
-        who=entry.who(),
-        taken_at=entry.taken_at,
-    )
+    facts = read_documents([document], readers=readers)
+    sources = (getattr(fact, "source", None) for fact in facts)
     last = 0
-    for line in sorted(_lines(document, readers)):
+    for line in sorted({source.line for source in sources if source and source.line is not None}):
         yield from range(max(last + 1, line - BEFORE), line + AFTER + 1)
         last = max(last, line + AFTER)
-
-
-def _lines(document: Document, readers: Sequence[Reader]) -> set[int]:
-    sources = (
-        getattr(fact, "source", None) for fact in read_documents([document], readers=readers)
-    )
-    return {source.line for source in sources if source is not None and source.line is not None}
 
 
 def _too_much(paths: Sequence[str], host: str | None) -> Gap:

@@ -30,9 +30,6 @@ from whyhang.collectors.logs.lines.readers import ONCE_A_BLOCK, OWN_PATTERNS
 
 _PRINTABLE = bytes(range(0x20, 0x7F)) + b"\t\n\r\x1b\0" + bytes(range(0x80, 0x100))
 _BINARY_STARTS = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x7fELF", b"PK\x03\x04", b"\x89PNG")
-_NO_TEXT = (b"\x80", b"\x7fELF", b"{")
-SHARED_FROM, SHARED_TO = 512, 128 << 20
-"""Bytes of a text that one of several processes reads; smaller ones are read as soon here."""
 THREADS_FROM = 8 << 20  # bytes of a log from which on threads help
 MAX_THREADS = 4
 MAX_BINARY = 0.02  # share of control characters in a text, or of bytes that are not its UTF-8
@@ -71,10 +68,6 @@ class LogReader:
     def sniff(self, document: Document) -> bool:
         """Take whatever looks like text."""
         return looks_like_text(document.head)
-
-    def is_shared(self, start: bytes, size: int) -> bool:
-        """Say that texts of some size can be read side by side; in one huge one, threads can."""
-        return SHARED_FROM <= size <= SHARED_TO and not start.startswith(_NO_TEXT)
 
     def ready(self) -> Searcher:
         """Load the patterns, if they are not yet."""

@@ -35,9 +35,7 @@ class CoreReader:
         head = document.head[:20]
         return head[:4] == b"\x7fELF" and 4 in head[16:18] and sum(head[16:18]) == 4
 
-    def owns(self, document: Document) -> bool:
-        """Return whether nothing in it is for any other reader."""
-        return self.sniff(document)
+    owns = sniff  # nothing in it is for any other reader
 
     def read(self, document: Document) -> Iterator[Fact]:
         """Yield the stacks of all its threads, or what it takes to get them."""

@@ -1,19 +1,27 @@
 """Looks at a folder that a job writes to: logs that grow, steps that are noted, dumps that come."""
 
-import contextlib
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from whyhang._heartbeat import ENDING
 from whyhang.analyzer.errors import TargetError
-from whyhang.collectors.heartbeat import parse
+from whyhang.collectors.live.files import Files
+from whyhang.collectors.live.probes.heartbeats import beat_at
+from whyhang.collectors.live.proc import Proc
 from whyhang.collectors.watch.look import JOB, Look
-from whyhang.collectors.watch.processes import ALARMS, NEW_BYTES
 
 MAX_FILES = 2048
 DEPTH = 6
+NEW_BYTES = 64 << 10
+"""Of what a log has grown by, so much is searched for words that say that the job is stuck."""
+
+ALARMS = (
+    b"Watchdog caught collective operation timeout",
+    b"] Timed out waiting ",
+    b"Timeout at NCCL work",
+)
 _DUMPS = ("nccl_trace_rank_", "comm_lib_trace_rank_")
 
 
@@ -26,21 +34,21 @@ class Folder:
             raise TargetError(f"{path} is no folder", "Give the folder that the job writes to.")
         self.paths = (path,)
         self.pids: tuple[int, ...] = ()
-        self._sizes: dict[str, int] | None = None
+        self._files = Files(Proc())
+        self._sizes: dict[str, int] = {}
+        self._first = True
         self._own = {str(Path(each).absolute()) for each in own}
 
     def look(self) -> Look:
         """Look at all files now."""
         at = time.monotonic()
-        first = self._sizes is None
-        sizes = self._sizes or {}
-        files = {
-            os.path.relpath(entry.path, self.paths[0]): Path(entry.path)
+        logs = {
+            entry.path: (JOB, os.path.relpath(entry.path, self.paths[0]))
             for entry in _files(self.paths[0], DEPTH)
             if not self._is_own(entry)
         }
-        signs, alarms = growth(files, sizes, first=first)
-        self._sizes = sizes
+        signs, alarms = growth(self._files, logs, self._sizes, first=self._first)
+        self._first = False
         return Look(at=at, signs=signs, alarms=tuple(alarms))
 
     def _is_own(self, entry: os.DirEntry[str]) -> bool:
@@ -55,32 +63,38 @@ class Folder:
 
 
 def growth(
-    files: Mapping[str, Path], sizes: dict[str, int], *, first: bool = False
+    files: Files,
+    logs: Mapping[str, tuple[str, str]],
+    sizes: dict[str, int],
+    *,
+    first: bool = False,
 ) -> tuple[dict[tuple[str, str], int], list[str]]:
     """Return the signs that files give, and what in them says that the job is stuck.
 
-    ``sizes`` are those of the look before, and are brought up to date; at the ``first`` look
-    nothing counts as new.
+    ``logs`` says of each path whose it is and what it is called. ``sizes`` are those of the look
+    before, and are brought up to date; at the ``first`` look at a file nothing counts as new.
     """
     signs: dict[tuple[str, str], int] = {}
     alarms: list[str] = []
-    for name, path in files.items():
-        with contextlib.suppress(OSError):
-            size = path.stat().st_size
-            before = sizes.get(name, size if first else 0)
-            if path.name.endswith(ENDING):
-                beat = parse(_part(str(path), 0).decode("utf-8", "replace"))
-                if beat is not None:
-                    signs[f"rank {beat.rank}", "beats"] = beat.beats
-            elif path.name.startswith(_DUMPS):
-                if size > before:
-                    alarms.append(f"{name} was written: the recorder's dump of a hang")
-            else:
-                signs[JOB, name] = size
-                start = max(before, size - NEW_BYTES)
-                if size > before and any(each in _part(str(path), start) for each in ALARMS):
-                    alarms.append(f"a watchdog gave up waiting, by {name}")
-            sizes[name] = size
+    contents = files.read_all(list(logs), most=0)
+    for path, (whose, name) in logs.items():
+        size = contents[path].length
+        if size is None:
+            continue
+        before = sizes.get(path, size if first else 0)
+        sizes[path] = size
+        if path.endswith(ENDING):
+            if (beat := beat_at(files, path)) is not None:
+                signs[f"rank {beat.rank}", "beats"] = beat.beats
+        elif PurePath(path).name.startswith(_DUMPS):
+            if size > before:
+                alarms.append(f"{name} was written: the recorder's dump of a hang")
+        else:
+            signs[whose, name] = size
+            start = max(before, size - NEW_BYTES)
+            new = files.read(path, most=NEW_BYTES, start=start).data if size > before else b""
+            if any(words in new for words in ALARMS):
+                alarms.append(f"a watchdog gave up waiting, by {name}")
     return signs, alarms
 
 
@@ -100,9 +114,3 @@ def _files(folder: str, depth: int) -> Iterator[os.DirEntry[str]]:
                         yield entry
         except OSError:
             continue
-
-
-def _part(path: str, start: int) -> bytes:
-    with open(path, "rb") as file:  # noqa: PTH123
-        file.seek(start)
-        return file.read(NEW_BYTES)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from whyhang._heartbeat import SIZE
 from whyhang.analyzer.errors import TargetError
-from whyhang.analyzer.facts import Record, Role, counted
+from whyhang.analyzer.facts import Role, counted
 from whyhang.collectors.flight_recorder.places import left_behind, prefixes
 from whyhang.collectors.flight_recorder.reader import time_limits_of
 from whyhang.collectors.heartbeat import parse
@@ -22,29 +22,13 @@ from whyhang.collectors.live.probes import heartbeats, logs
 from whyhang.collectors.live.probes.probe import Options, Site
 from whyhang.collectors.live.proc import Proc
 from whyhang.collectors.watch.deadline import ends_in, killed_after
+from whyhang.collectors.watch.folder import growth
 from whyhang.collectors.watch.gpus import Gpus
 from whyhang.collectors.watch.look import JOB, Look
 
 MAX_LOGS = 64
-NEW_BYTES = 64 << 10
-"""Of what a log has grown by, so much is searched for words that say that the job is stuck."""
-
 EXITING = 5.0
 """Seconds in which a launcher starts its ranks anew, or ends."""
-
-ALARMS = (
-    b"Watchdog caught collective operation timeout",
-    b"] Timed out waiting ",
-    b"Timeout at NCCL work",
-)
-
-
-class _Log(Record):
-    """A log: where it is read, what it is called, and whose it is."""
-
-    path: str
-    shown: str
-    whose: str
 
 
 class Processes:
@@ -122,7 +106,9 @@ class Processes:
             names = {member.pid: _name(member) for member in self._watched}
             stirs |= {(who, "gpu"): work for who, work in self._gpus.work(names).items()}
         self._read_beats(signs)
-        alarms = [*self._read_logs(signs), *self._dumps()]
+        grown, alarms = growth(self.host.files, self._logs, self._sizes, first=True)
+        alarms += self._dumps()
+        signs |= grown
         return Look(at=at, signs=signs, stirs=stirs, alarms=tuple(alarms), start=self._start)
 
     def _find(self, pid: int) -> None:
@@ -141,7 +127,7 @@ class Processes:
             self._start = " ".join(sorted(own))
         paths = ((m, heartbeats.file_of(self.proc, m.pid)) for m in self._watched)
         self._beats = {path: _name(member) for member, path in paths if path is not None}
-        self._logs = list(self._open_logs())
+        self._logs = dict(self._open_logs())
         self._began = time.time()
         self._searched = time.monotonic()
 
@@ -221,7 +207,8 @@ class Processes:
             if beat is not None:
                 signs[self._beats[path], "beats"] = beat.beats
 
-    def _open_logs(self) -> Iterator[_Log]:
+    def _open_logs(self) -> Iterator[tuple[str, tuple[str, str]]]:
+        """Yield where each log is read, with whose it is and what it is called."""
         site = Site(self.host, self.job, os.uname().nodename, Options(), [])
         names = {member.pid: _name(member) for member in self._watched}
         own = {_identity(number) for number in (1, 2)}
@@ -234,25 +221,7 @@ class Processes:
             seen.add(identity)
             self._sizes.setdefault(path, content.length or 0)
             self._seen_logs.setdefault(self.proc.path_for(who.pid, shown) if who.pid else shown)
-            yield _Log(path=path, shown=shown, whose=names.get(who.pid or 0, JOB))
-
-    def _read_logs(self, signs: dict[tuple[str, str], int]) -> Iterable[str]:
-        """Note how long each log is; search what is new for the word of a watchdog."""
-        contents = self.host.files.read_all([log.path for log in self._logs], most=0)
-        alarms = []
-        for log in self._logs:
-            length = contents[log.path].length
-            if length is None:
-                continue
-            before = self._sizes.get(log.path, length)
-            signs[log.whose, log.shown] = length
-            if length > before:
-                start = max(before, length - NEW_BYTES)
-                data = self.host.files.read(log.path, most=NEW_BYTES, start=start).data
-                if any(words in data for words in ALARMS):
-                    alarms.append(f"a watchdog gave up waiting, by {log.shown}")
-            self._sizes[log.path] = length
-        return alarms
+            yield path, (names.get(who.pid or 0, JOB), shown)
 
     def _dumps(self) -> Iterable[str]:
         """Say where recorder dumps were written since the job was found: its end is near."""

@@ -3,9 +3,10 @@
 import re
 import time
 from collections.abc import Mapping
-from pathlib import Path
 
 from whyhang.analyzer.errors import TargetError
+from whyhang.collectors.live.files import Files
+from whyhang.collectors.live.proc import Proc
 from whyhang.collectors.live.programs import run
 from whyhang.collectors.watch.folder import growth
 from whyhang.collectors.watch.look import JOB, Look
@@ -31,6 +32,7 @@ class SlurmJob:
         self._shown = shown
         names = dict.fromkeys(shown.get(name, "") for name in ("StdOut", "StdErr"))
         self.paths = tuple(name for name in names if name.startswith("/") and name != "/dev/null")
+        self._files = Files(Proc())
         self._sizes: dict[str, int] = {}
         self._first = True
 
@@ -44,8 +46,8 @@ class SlurmJob:
             return Look(
                 at=at, over=f"Slurm job {self._job} is {state or 'gone'} (exit code {code})"
             )
-        files = {name: Path(name) for name in self.paths}
-        signs, alarms = growth(files, self._sizes, first=self._first)
+        logs = {path: (JOB, path) for path in self.paths}
+        signs, alarms = growth(self._files, logs, self._sizes, first=self._first)
         self._first = False
         if state in WAITS:
             signs[JOB, state] = int(at)  # it may take days, and is no hang

@@ -146,10 +146,9 @@ def what_moved(
     if not whole:
         sentence = "Neither report says where any rank stands"
     elif not moved:
-        sentence = f"Nothing moved: {'all ' * (whole > 1)}{counted(whole, 'rank')} where before"
-        sentence = sentence.replace(
-            "where before", "stand where they stood" if whole > 1 else "stands still"
-        )
+        many = whole > 1
+        stand = "stand where they stood" if many else "stands still"
+        sentence = f"Nothing moved: {'all ' * many}{counted(whole, 'rank')} {stand}"
     elif count == whole:
         sentence = f"{'All ' * (whole > 1)}{counted(whole, 'rank')} moved"
     else:

@@ -10,7 +10,7 @@ import re
 import struct
 from collections.abc import Iterable, Iterator
 
-from whyhang.analyzer.facts import Library, Record, Setting, SettingName, Source, Who
+from whyhang.analyzer.facts import Library, Setting, SettingName, Source, Who, replace
 from whyhang.collectors.live.files import Files
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import Member
@@ -45,29 +45,20 @@ def collect(site: Site, collected: Collected) -> None:
     collected.facts += fingerprints.facts(site.job.ranks)
 
 
-class Mapped(Record):
-    """A library in the memory of a process, by device and inode."""
-
-    name: str
-    path: str
-    device: str
-    inode: str
-    deleted: bool
-
-
-def libraries(maps: bytes) -> tuple[Mapped, ...]:
-    """List the libraries in a maps file whose identity matters, each once."""
-    by_path: dict[str, Mapped] = {}
+def libraries(maps: bytes, who: Who, source: Source) -> Iterator[Library]:
+    """List the libraries in a maps file whose identity matters, each once, by their inodes."""
+    by_path: dict[str, Library] = {}
     for match in _MAPPED.finditer(maps.decode("utf-8", "replace")):
-        mapped = Mapped(
+        library = Library(
             name=match["name"],
             path=match["path"],
-            device=match["device"],
-            inode=match["inode"],
             deleted=match["deleted"] is not None,
+            inode=f"{match['device']}/{match['inode']}",
+            who=who,
+            source=source,
         )
-        by_path.setdefault(f"{mapped.path}{match['deleted']}", mapped)
-    return tuple(by_path.values())
+        by_path.setdefault(f"{library.path}{match['deleted']}", library)
+    yield from by_path.values()
 
 
 def build_id(files: Files, path: str) -> str | None:
@@ -105,7 +96,7 @@ class Fingerprints:
     def __init__(self, host: Host, hostname: str) -> None:
         self._host = host
         self._hostname = hostname
-        self._builds: dict[tuple[str, str, bool], str | None] = {}
+        self._builds: dict[tuple[str | None, bool], str | None] = {}
         self._texts: dict[str, str] = {}
         self._names: dict[str, tuple[str, ...]] = {}
 
@@ -138,29 +129,21 @@ class Fingerprints:
             versions: dict[SettingName, str] = {}
             if driver is not None:
                 versions["driver"] = driver[1].decode()
-            mapped = {library.name: library for library in libraries(data)}
+            mapped = {library.name: library for library in libraries(data, who, source)}
             for _, library in sorted(mapped.items()):
-                yield self._library(library, who, source)
+                yield replace(library, build=self._build(library))
                 versions |= self._versions(member.pid, library)
             for name, value in sorted(versions.items()):
                 yield Setting(name=name, value=value, who=who, source=source)
 
-    def _library(self, library: Mapped, who: Who, source: Source) -> Library:
-        key = (library.device, library.inode, library.deleted)
+    def _build(self, library: Library) -> str | None:
+        key = (library.inode, library.deleted)
         if key not in self._builds:
-            path = self._host.proc.path_for(who.pid or 0, library.path)
+            path = self._host.proc.path_for(library.who.pid or 0, library.path)
             self._builds[key] = None if library.deleted else build_id(self._host.files, path)
-        return Library(
-            name=library.name,
-            path=library.path,
-            deleted=library.deleted,
-            build=self._builds[key],
-            inode=f"{library.device}/{library.inode}",
-            who=who,
-            source=source,
-        )
+        return self._builds[key]
 
-    def _versions(self, pid: int, library: Mapped) -> dict[SettingName, str]:
+    def _versions(self, pid: int, library: Library) -> dict[SettingName, str]:
         if library.name in {"libnccl.so", "librccl.so"}:
             version = _FILE_VERSION.search(library.path)
             root, _, _ = library.path.rpartition("/nvidia/nccl/lib/")

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from whyhang.analyzer.facts import NearLimit, Source, Who
+from whyhang.analyzer.facts import NearLimit, Source, Who, replace
 from whyhang.collectors.live.job.members import Member
 from whyhang.collectors.live.probes.probe import Collected, Probe, Site
 from whyhang.collectors.live.proc import Proc
@@ -64,47 +64,51 @@ class Pressure:
 
     def facts(self, hostname: str) -> Iterator[NearLimit]:
         """Say of each rank, and of the host, what is near its limit."""
-        limits = {f: tuple(self._of_group(f)) for folders in self._places.values() for f in folders}
+        host = Who(host=hostname)
+        limits = {
+            folder: tuple(self._of_group(folder, host))
+            for folders in self._places.values()
+            for folder in folders
+        }
         for pid, folders in self._groups.items():
             for folder in folders:
-                for words in limits[folder]:
-                    at = Source(file=str(folder))
-                    yield NearLimit(says=words, who=Who(host=hostname, pid=pid), source=at)
+                who = Who(host=hostname, pid=pid)
+                yield from (replace(fact, who=who) for fact in limits[folder])
         if self._groups:
-            for words, file in self._of_host():
-                at = Source(file=file)
-                yield NearLimit(says=words, who=Who(host=hostname), source=at)
+            yield from self._of_host(host)
 
-    def _of_group(self, folder: Path) -> Iterator[str]:
+    def _of_group(self, folder: Path, who: Who) -> Iterator[NearLimit]:
         periods, stopped = (
             now - then
             for now, then in zip(
                 self._stopped(folder), self._before.get(folder, (0, 0)), strict=True
             )
         )
+        at = Source(file=str(folder))
         if periods > 0 and stopped / periods >= THROTTLED:
-            yield f"its CPU quota stopped it in {stopped} of {periods} periods between the looks"
+            yield NearLimit(limit="cpu-quota", measured=stopped, of=periods, who=who, source=at)
         used = _first(folder, "memory.current", "memory.usage_in_bytes")
         most = _first(folder, "memory.max", "memory.limit_in_bytes")
         if used and most and most < 1 << 60 and used / most >= FULL:
-            yield f"its control group uses {used / most:.0%} of its {most / (1 << 30):.1f} GiB"
+            share, size = round(used / most, 2), round(most / (1 << 30), 1)
+            yield NearLimit(limit="group-memory", measured=share, size=size, who=who, source=at)
         for name in ("memory.events", "memory.oom_control"):
             if kills := _table(folder / name).get("oom_kill"):
-                yield f"the kernel has killed {kills} processes of its control group for memory"
+                yield NearLimit(limit="oom-kills", measured=kills, who=who, source=at)
                 return
 
-    def _of_host(self) -> Iterator[tuple[str, str]]:
+    def _of_host(self, who: Who) -> Iterator[NearLimit]:
         load = (self._proc.bytes_of("loadavg") or b"0").split()
         count = os.cpu_count() or 1
         if load and float(load[0]) > CROWDED * count:
-            yield (
-                f"the load of the host is {float(load[0]):.0f} on {count} processors",
-                "/proc/loadavg",
-            )
+            at = Source(file="/proc/loadavg")
+            now = round(float(load[0]))
+            yield NearLimit(limit="load", measured=now, size=count, who=who, source=at)
         memory = _table(Path(self._proc.root, "meminfo"))
         total, free = memory.get("MemTotal:", 0), memory.get("MemAvailable:", 0)
         if total and free / total <= 1 - FULL:
-            yield f"{free / total:.0%} of the memory of the host is available", "/proc/meminfo"
+            at, share = Source(file="/proc/meminfo"), round(free / total, 2)
+            yield NearLimit(limit="host-memory", measured=share, who=who, source=at)
 
 
 def _lines(path: Path) -> list[list[str]]:

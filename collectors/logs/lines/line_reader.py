@@ -38,12 +38,19 @@ Method = TypeVar("Method", bound=Callable[..., None])
 
 
 class FoundLine:
-    """A line in which a pattern was found."""
+    """A line in which a pattern was found.
+
+    ``text`` is the line without launcher prefix, ``prefix`` what that prefix alone says of ``who``
+    speaks.
+    """
 
     def __init__(
         self, block: Block, start: int, line: Line, file: LogFile, beside: Sequence[Line] = ()
     ) -> None:
         self.line = line
+        self.who = line.who
+        self.prefix = line.prefix
+        self.text = line.text
         self.offset = block.file_offset(start)
         self.file = file
         self._block = block
@@ -64,21 +71,6 @@ class FoundLine:
         if lines[0].who.rank is None:
             lines[0].inherit_speaker(goes_on=_CONTINUED.match(lines[0].text) is not None)
         return lines
-
-    @property
-    def who(self) -> Who:
-        """Return who speaks."""
-        return self.line.who
-
-    @property
-    def prefix(self) -> Who:
-        """Return what the launcher's prefix alone says of the speaker."""
-        return self.line.prefix
-
-    @property
-    def text(self) -> str:
-        """Return the line without launcher prefix."""
-        return self.line.text
 
     @property
     def raw(self) -> str:
@@ -151,7 +143,7 @@ class FoundLine:
         """
         block, at, number = self._block, self._end + 1, self.number
         for line in self._beside:
-            if line.prefix == self.line.prefix:
+            if line.prefix == self.prefix:
                 limit -= 1
                 yield number, line
         while limit > 0 and at < block.end:
@@ -161,7 +153,7 @@ class FoundLine:
             text = clean(bytes(block.data[start : min(end, start + LONGEST)]))
             text = text.rstrip("\r").rpartition("\r")[2]
             for line in take_apart(text, self.file.voice):
-                if line.prefix == self.line.prefix or (bare and line.prefix == NOBODY):
+                if line.prefix == self.prefix or (bare and line.prefix == NOBODY):
                     limit -= 1
                     yield number, line
 
@@ -179,9 +171,9 @@ class FoundLine:
 
         ``goes_on``: its own words show that it does; else the line just above has to end open.
         """
-        if not goes_on and self.line.who.local_rank is not None:
+        if not goes_on and self.who.local_rank is not None:
             return  # a label of its own
-        own = _IN_GROUP.search(self.line.text)
+        own = _IN_GROUP.search(self.text)
         for text in self._before(INHERIT if goes_on else 1):
             if "[" not in text and not goes_on:
                 return
@@ -191,15 +183,13 @@ class FoundLine:
             if line.prefix.rank is not None or line.prefix.local_rank is not None:
                 if own is not None and line.prefix.rank not in {None, int(own["rank"])}:
                     return  # that of another rank, which wrote in between
-                self.line = replace(
-                    self.line,
-                    who=replace(
-                        self.line.who,
-                        rank=line.who.rank,
-                        local_rank=line.who.local_rank,
-                        trust=min(line.who.trust, Trust.INFERRED),
-                    ),
+                self.who = replace(
+                    self.who,
+                    rank=line.who.rank,
+                    local_rank=line.who.local_rank,
+                    trust=min(line.who.trust, Trust.INFERRED),
                 )
+                self.line = replace(self.line, who=self.who)
                 return
 
     def _before(self, limit: int) -> Iterator[str]:

@@ -27,9 +27,7 @@ from whyhang.analyzer.wording.describe import activity, location_of, site_locati
 
 MAX_GAPS = 25
 MOST_NAMES = 32  # hosts that one folded gap names
-FAR_IN_TIME = 10.0
-"""Seconds between the looks at two hosts from which on they are no one moment."""
-
+FAR_IN_TIME = 10.0  # seconds between the looks at two hosts: they are no one moment then
 MOST_PAUSES = 4
 MOST_CLOCKS = 3
 
@@ -171,11 +169,12 @@ def _overwritten(case: Case) -> list[str]:
         return []
     few, many = min(lost.values()), max(lost.values())
     count = f"{few:,}" if few == many else f"{few:,} to {many:,}"
-    return [
+    each = "of each " if len(lost) > 1 else ""
+    words = (
         f"The recorders of {ranks_in_words(sorted(lost))} keep their last calls only: {count} "
-        f"earlier records {'of each ' if len(lost) > 1 else ''}were overwritten. "
-        "A larger TORCH_FR_BUFFER_SIZE keeps more."
-    ]
+        f"earlier records {each}were overwritten. A larger TORCH_FR_BUFFER_SIZE keeps more."
+    )
+    return [words]
 
 
 def _folded(gaps: Iterable[Gap]) -> list[str]:
@@ -261,9 +260,8 @@ def taken_far_apart(case: Case) -> Iterator[str]:
             first[member.host] = min(*times, first.get(member.host, times[0]))
     if len(first) < 2:
         return
-    (early, since), (late, until) = (
-        choose(first.items(), key=itemgetter(1)) for choose in (min, max)
-    )
+    early, since = min(first.items(), key=itemgetter(1))
+    late, until = max(first.items(), key=itemgetter(1))
     if until - since >= FAR_IN_TIME:
         yield (
             f"The hosts were looked at {until - since:,.0f} s apart by their clocks, {early} first "

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 import pytest
-from test_recorded_calls import DONE, OPEN, WORLD, call, only, p2p, track
+from call_docs import DONE, OPEN, WORLD, call, only, p2p, track
 
 from whyhang.analyzer.collectives import RecordedCalls, Verdict, recorded_calls
 from whyhang.analyzer.facts import Call, Group, Track

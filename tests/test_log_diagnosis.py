@@ -145,6 +145,30 @@ CASES: dict[str, tuple[dict[int | None, str], str, tuple[int, ...] | None]] = {
         "plain-exception",
         None,
     ),
+    "nobody, if as many processes say so as their launcher has, though it saw one fail": (
+        {None: 3 * raised(OOM) + CLOSING + CLOSING.replace("17476", "17477") + table(2)},
+        "cuda-out-of-memory",
+        None,
+    ),
+    "nobody, if all raised at one place, each with another name": (
+        {
+            None: raised("ValueError: layers.0.q has no device", rank=0)
+            + raised("ValueError: embed.tokens has no device", rank=1)
+            + table(0, 1)
+        },
+        "plain-exception",
+        None,
+    ),
+    "the task with an exit code, while another lost its peer and was aborted": (
+        {
+            None: "n2:9:9 [0] misc/socket.cc:50 NCCL WARN socketProgress: Connection closed by "
+            "remote peer n1<45074>\n[rank1]: ncclRemoteError: A call failed\n"
+            "srun: error: n1: task 0: Exited with exit code 1\n"
+            "srun: error: n2: task 1: Exited with exit code 134\n"
+        },
+        "slurm-task-failed",
+        (0,),
+    ),
     "nobody, if the program does not take its command line": (
         {
             None: 4 * "usage: t.py [-h] config\nt.py: error: unrecognized arguments: --x\n"

@@ -26,8 +26,9 @@ Queries that answer with hits:
 - ``logged``: log lines that match patterns, and whom they blame
 - ``ras_reported``: what NCCL's health network says of ranks
 - ``reported``, ``listed``: what a person wrote of ranks, or ps shows of them
-- ``quiet_logs``, ``ends_at_work``: logs that tell of nothing wrong, or of work that begins;
-  ``at_work``: their last lines
+- ``quiet_logs``, ``ends_at_work``: logs that tell of nothing wrong, or of work that begins
+- ``ranks_not_waiting``, ``store_barrier``, ``horovod_stalls``, ``listed_tasks``: what lines of one
+  kind tell together; they take the lines that the signature's patterns found
 - ``file_locks``: ranks that wait for a lock on a file, by its holder
 - ``nccl_start``, ``connections_not_made``: ranks that NCCL's set-up lacks, connections that lack
   an end; ``nccl_set_up``: whether a set-up was completed
@@ -94,7 +95,7 @@ from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import Verdict
 from whyhang.analyzer.facts import ranks_in_words, same_host
 from whyhang.analyzer.findings.signature import Hit, Kind, Signature
-from whyhang.analyzer.queries.accounts import listed, reported
+from whyhang.analyzer.queries.accounts import listed, listed_tasks, reported
 from whyhang.analyzer.queries.agents import agents
 from whyhang.analyzer.queries.cluster import (
     VIRTUAL,
@@ -141,7 +142,8 @@ from whyhang.analyzer.queries.gpus import (
     hit_on,
 )
 from whyhang.analyzer.queries.hits import cite_environ, cite_line, members_of, merge, merged
-from whyhang.analyzer.queries.instead_of_waiting import instead_of_waiting
+from whyhang.analyzer.queries.horovod import horovod_stalls
+from whyhang.analyzer.queries.instead_of_waiting import instead_of_waiting, ranks_not_waiting
 from whyhang.analyzer.queries.lagging import KNOWN_LOCAL_CAUSES, RESTING, absent, lagging
 from whyhang.analyzer.queries.launch_plans import launch_plans
 from whyhang.analyzer.queries.log import Blames, Log, log_ends, logged
@@ -169,7 +171,7 @@ from whyhang.analyzer.queries.operations import (
     groups_crossed,
     side_in_branch,
 )
-from whyhang.analyzer.queries.quiet import at_work, ends_at_work, quiet_logs
+from whyhang.analyzer.queries.quiet import ends_at_work, quiet_logs
 from whyhang.analyzer.queries.recorded import others_elsewhere, ras_reported, recorded, recorded_hit
 from whyhang.analyzer.queries.scheduler import scheduler_shows
 from whyhang.analyzer.queries.settings import printed_values_differ, settings_differ
@@ -188,6 +190,7 @@ from whyhang.analyzer.queries.states import (
     waiters_for,
 )
 from whyhang.analyzer.queries.step_times import step_times_differ
+from whyhang.analyzer.queries.store_barrier import store_barrier
 from whyhang.analyzer.queries.store_place import (
     OPEN,
     SAYS,

@@ -30,6 +30,7 @@ Failing = Literal[
     "coordinator",
     "service",
     "transport",
+    "peer",
     "address",
     "process",
 ]

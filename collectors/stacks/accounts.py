@@ -30,6 +30,8 @@ _RANKS = (
 """Whom a sentence is about. GPUs and processes are counted as ranks are, where others are said to
 wait; what only a label begins ("rank 3: …") is not a sentence."""
 
+_NOT_TOWARDS = r"(?<!\bto )(?<!\bwith )(?<!\bfrom )"
+"""What fails on the way to a rank is not the rank's end ("connecting to rank 5 failed")."""
 _ALL_BUT = (
     r"\b(?:all|every) (?:of the )?(?:other )?(?:\d+ )?"
     r"(?:ranks?|gpus?|process(?:es)?|workers?|devices?)"
@@ -108,7 +110,10 @@ _SAYS: tuple[tuple[Deed, limits.Pattern[str]], ...] = tuple(
     (deed, limits.compile(pattern, re.IGNORECASE))
     for deed, pattern in (
         *(
-            (deed, _RANKS + r"[ ,]{1,2}(?:itself |alone |has |had )?(?:" + verb + ")")
+            (
+                deed,
+                _NOT_TOWARDS + _RANKS + r"[ ,]{1,2}(?:itself |alone |has |had )?(?:" + verb + ")",
+            )
             for deed, verb in (
                 (Deed.ABSENT, _NOT + _COME),
                 (Deed.ENDED, _ENDED),

@@ -64,6 +64,7 @@ OBJECTS: dict[str, str] = {
         r"|\bqueue[ -]pairs?|\bQPs?\b|\bib(?:gda|rc|devx|verbs)\b|\bmemory region"
         r"|\bcompletion queue|\bregister(?:ing)? (?:MR|memory|user buffer|address)"
         r"|\bcreate (?:ah|cq|mr|qp|srq|DCT)\b"
+        r"|\bhfi1?_\w+|_hfi_\w+|\bpsm[23]?_\w+|\brcvhdr\w*|\bcxi\w*|\bomni-?path"
         r"|\bnv_peer_?mem|nvidia[-_]peermem|\bdma-?buf\b|\befa\b|\b(?:transport )?retry count",
     ),
     "links": _near(
@@ -73,7 +74,8 @@ OBJECTS: dict[str, str] = {
     ).replace("|system\\b", "|\\bsystem (?=not yet initialized)"),
     "peer access": _near(
         _FAILS,
-        r"peer access|peer mapping|\b(?:cuda|hip|ze)_?Ipc\w*|\bIPC (?:mem )?handle|\biommu\b|AMD-Vi"
+        r"\bcustom_?all_?reduce\.cu|peer access|peer mapping|\b(?:cuda|hip|ze)_?Ipc\w*"
+        r"|\bIPC (?:mem )?handle|\biommu\b|AMD-Vi"
         r"|IO_PAGE_FAULT",
     ),
     "gpu": (
@@ -144,9 +146,10 @@ OBJECTS: dict[str, str] = {
         r"|ServiceResponseError|\bcurl: \((?:5|6|7|28|35|52|56)\)|unexpected code in http response"
     ),
     "transport": _near(
-        _FAILS,
+        _FAILS + "|output empty list",
         r"\bfi_[a-z]\w+|\blibfabric|\bOFI\b|\bproviders?\b|\bUCX +ERROR|\buc[pst]_\w+|\bNIXL\w*"
         r"|\bmooncake\b|(?:KV|batch data|cache) ?transfer|\bnetwork (?:plugin|device|interface)"
+        r"|waiting for (?:an? )?(?:incoming connection|RX|handshake)\b"
         r"|\b(?:to|any|for) interface \w+\d|\bsocket interface|no route to host|network is unreach",
     ),
     "peer": (
@@ -157,11 +160,15 @@ OBJECTS: dict[str, str] = {
     ),
     "address": (
         rf"(?i)connect\w*(?: \w+)? (?:to |with )?(?:tcp://|ipc://)?[\w.-]+:\d+[^\n]{{0,60}}?"
-        rf"(?:{_FAILS}|after \d)|(?:{_FAILS})[^\n]{{0,40}}? connect\w*(?: \w+)? (?:to |with )"
+        rf"(?:{_FAILS}|after \d)"
+        r"|\b[\w.-]+:\d{4,5}\W[^\n]{0,40}?(?:connect(?:ion)? (?:fail|refuse|time)|deadline ex)"
+        rf"|(?:{_FAILS})[^\n]{{0,40}}? connect\w*(?: \w+)? (?:to |with )"
         r"(?:tcp://)?[\w.-]+:\d+"
     ),
     "process": (
-        rf"(?i)\b{_MEMBERS}\b[^\n]{{0,160}}?\b(?:marked|declared|considered|reported) (?:as )?"
+        rf"(?i)\b{_MEMBERS} (?:proc\w* )?\S{{1,40}} (?:died|exited|terminated|crashed)"
+        r" unexpectedly|"
+        rf"\b{_MEMBERS}\b[^\n]{{0,160}}?\b(?:marked|declared|considered|reported) (?:as )?"
         r"(?:dead|lost|failed|down)\b|"
         rf"\b{_MEMBERS}[ -][\w.-]{{1,40}} (?:was |is |has been |marked )*"
         r"(?:lost|dead|evicted|preempted|unhealthy)\b|missed too many heartbeats|heartbeat timeout"

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 from whyhang.analyzer.facts import NOBODY, Fact, LogLine, Trust, Who, replace
+from whyhang.analyzer.facts.exceptions import Raised
 from whyhang.collectors.logs.engine.matching import Match
 from whyhang.collectors.logs.lines.line_reader import FoundLine, LineReader, LogFile, wants
 from whyhang.collectors.logs.lines.traceback_text import (
@@ -38,6 +39,9 @@ _HEADING = re.compile(
 )
 _HEADLESS = re.compile(r'[ \t]*File "[^"\n]+\.py", line \d+, in \S')
 _BARE_TYPE = re.compile(r"(?:Error|Exception|Timeout|Interrupt|Exhausted)$")
+
+_OF_GROUPS = re.compile(r"(?i)Dist\w+Error|process ?group|\bPG |watchdog|\bMPI\b|\bUC[CPX]\b")
+"""Words of exceptions of C++ about other ranks."""
 
 # What threading prints above the traceback of a thread; the program goes on without it.
 _THREAD = re.compile(r"Exception in thread (?P<thread>[^:]{1,80}):")
@@ -98,6 +102,29 @@ class TracebackReader(LineReader):
         if len(self._bare) < MAX_TRACEBACKS and read_frame(traceback, line.number, line.line):
             last = self._exception(line.who, [traceback])
             self._bare.append(replace(last, time=line.time, offset=line.offset))
+
+    @wants(r"terminate called after throwing an instance of '(?P<type>[^']{1,200})'")
+    def on_native(self, line: FoundLine, match: Match) -> None:
+        """Read an exception of C++ that nobody caught, unless others brought it about."""
+        for number, after in line.following(1, bare=True):
+            _, what, message = after.text.partition("what():")
+            raised = Raised(
+                type=match["type"].replace("::", "."), message=message.strip()[:MAX_MESSAGE]
+            )
+            of_others = (
+                raised.is_about_others or not raised.is_own or _OF_GROUPS.search(str(raised))
+            )
+            if what and not of_others and len(self._bare) < MAX_TRACEBACKS:
+                self._bare.append(
+                    LogLine(
+                        who=line.who,
+                        text=after.text[:MAX_MESSAGE],
+                        source=self._file.document.source(number),
+                        raised=raised,
+                        time=line.time,
+                        offset=line.offset,
+                    )
+                )
 
     def _exception(self, who: Who, chain: list[Traceback], thread: str | None = None) -> LogLine:
         """Return the line of the last exception; the first one's, where others brought it about.

@@ -21,14 +21,7 @@ from whyhang.analyzer.redact import redact
 from whyhang.collectors.live import gdb, pausing
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import Member
-from whyhang.collectors.live.open_files import (
-    lock_holders,
-    lock_wait,
-    locked_files,
-    locks_of_others,
-    positions,
-    silences,
-)
+from whyhang.collectors.live.open_files import with_files
 from whyhang.collectors.live.pausing import Obstacle
 from whyhang.collectors.live.proc import Wakes
 from whyhang.collectors.live.process import describe, observe
@@ -105,7 +98,8 @@ class Snapshot:
         allowed = any(o.code == 0 for o in outcomes.values())
         again = [pid for pid, o in outcomes.items() if self._may_work_again(o, allowed=allowed)]
         outcomes |= {o.command.pid: o for o in self._run(self._commands(again, pids, plain=True))}
-        self._add_files()
+        ranks = {pid for pid in self.processes if self._members[pid].role is Role.RANK}
+        self.processes = dict(with_files(self._host, self.processes, ranks))
         for outcome in outcomes.values():
             self._keep(outcome)
         self._note_pauses(outcomes.values())
@@ -244,24 +238,6 @@ class Snapshot:
     def _is_alive(self, pid: int) -> bool:
         stat = self._proc.stat(pid)
         return stat is not None and stat.state not in ENDED
-
-    def _add_files(self) -> None:
-        """Add locks on files, and how far ranks are in the files that they have open."""
-        table = self._proc.bytes_of("locks") or b""
-        holders = lock_holders(table)
-        holds = locked_files(self._proc, table, self.processes)
-        ranks = {pid for pid in self.processes if self._members[pid].role is Role.RANK}
-        others = locks_of_others(self._host, table, ranks)
-        silent = silences(self._host, ranks, time.time())
-        for pid, process in self.processes.items():
-            self.processes[pid] = replace(
-                process,
-                lock=lock_wait(self._host, pid, holders[pid]) if pid in holders else None,
-                holds=holds.get(pid, ()),
-                locked_by_others=tuple(others.get(pid, ())),
-                positions=positions(self._proc, pid) if pid in ranks else {},
-                silent_for=silent.get(pid),
-            )
 
     def _keep(self, outcome: Outcome) -> None:
         member = self._members[outcome.command.pid]

@@ -78,6 +78,7 @@ OBJECTS: dict[str, str] = {
         r"|\bIPC (?:mem )?handle|\biommu\b|AMD-Vi"
         r"|IO_PAGE_FAULT",
     ),
+    "lost gpu": r"(?i)has fallen off the bus|fell off the bus|device lost from bus",
     "gpu": (
         r"(?i)\bHW Exception by GPU|\bGPU (?:hang|reset)\b|Memory access fault by GPU"
         r"|\bdevice (?:is )?lost\b|GPU is lost|uncorrectable ECC"
@@ -123,6 +124,13 @@ OBJECTS: dict[str, str] = {
         rf"(?i)\b{_MEMBERS}(?: \d[\d, -]*)? (?:did|do|does|have|has) ?n[o']t (?:respond|arrive"
         rf"|reach|enter|complete|join|reply)[^\n]{{0,20}}(?:within|after|in time|\d ?m?s\b)"
         rf"|\bbarrier\b[^\n]{{0,60}}?\bmissing:? (?:{_MEMBERS})?[ \[\d]"
+    ),
+    "placement": (
+        r"(?i)could ?n[o']t find a node type|no available node types?|NO_RESOURCES|[Ii]nfeasible"
+        r"|\b(?:cannot|can't|could ?n[o']t|unable to|failed to|insufficient \w+ to)"
+        r" (?:be )?(?:schedul|plac|satisf|fulfill|alloc)\w*[^\n]{0,40}?"
+        r"\b(?:pods?|tasks?|actors?|workers?|gang|placement|resources?|requests?|demands?|nodes?)\b"
+        r"|\binsufficient (?:nvidia\.com/gpu|gpus?|resources)|\bnot enough (?:gpus|resources|slots)"
     ),
     "members": (
         rf"(?i)(?:timed? ?out|gave up|still|timeout)[^\n]{{0,30}}?\bwaiting (?:for|on) "

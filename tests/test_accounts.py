@@ -39,6 +39,9 @@ def first(text: str, name: str = "issue.md") -> Finding | None:
         ("Rank 2 is the straggler here.\n", (2,)),
         ("GPU 2 never reaches the barrier.\n", (2,)),
         ("Ranks 6/7 fell behind, and the 62 others were blocked.\n", (6, 7)),
+        ("Rank 0 saved its shards for an hour while ranks 1 and 2 were waiting.\n", (0,)),
+        ("It seems rank 3 is doing an all-reduce while the other ranks do an all-gather.\n", (3,)),
+        ("The rank 0 gpu process exit first and the others hang.\n", (0,)),
     ],
     ids=[
         "never",
@@ -58,6 +61,9 @@ def first(text: str, name: str = "issue.md") -> Finding | None:
         "straggler",
         "gpu",
         "behind",
+        "meanwhile",
+        "another call",
+        "exit",
     ],
 )
 def test_who_is_elsewhere(text: str, ranks: tuple[int, ...]) -> None:
@@ -101,6 +107,8 @@ def test_who_died(text: str) -> None:
         ("Ranks 0 and 1 waited for rank 2 and rank 3, respectively.\n", "issue.md"),
         ("Only rank 0 prints the loss.\n", "issue.md"),
         ("GPU 0 is running at 100 percent.\n", "issue.md"),
+        ("Rank 0 loaded the model while it printed its progress.\n", "issue.md"),
+        ("Rank 0 is the master while the other ranks are workers.\n", "issue.md"),
     ],
     ids=[
         "if",
@@ -117,6 +125,8 @@ def test_who_died(text: str) -> None:
         "two pairs",
         "prints",
         "a busy GPU",
+        "all the while",
+        "master",
     ],
 )
 def test_words_that_name_nobody(text: str, name: str) -> None:

@@ -13,6 +13,7 @@ from whyhang.analyzer.queries.log_ranks import ranks_in
 MAX_QUOTES = 6
 MAX_KINDS = 300  # of sets of ranks that are compared with each other
 LEAST = 2  # ranks, of which none is the odd one
+CUT = ("...]", "...")
 SOME = "..."  # stands for all tensors, where lists of them were cut short
 
 _REPORT = re.compile(r"(?P<tensor>\S+) \[(?P<how>missing|ready) ranks: ?(?P<ranks>\d[\d, ]*)")
@@ -25,9 +26,12 @@ def horovod_stalls(case: Case, lines: Sequence[LogLine], *, differ: bool) -> Ite
     ``differ``: instead, where one rank lacks what another has submitted and the other way round.
     """
     missing, ready = _reports(lines)
-    if (_differ(missing) or _differ(ready)) is not differ:
+    lists = _lists(lines)
+    if (len(lists) > 1 or _differ(missing) or _differ(ready)) is not differ:
         return
-    ranks = _alone(ready) if differ else _absent(missing, ready)
+    ranks = _absent(missing, ready)
+    if differ:
+        ranks = _shortest(lists) if len(lists) > 1 else _alone(ready)
     if ranks or differ:
         members, unseen = members_of(case, ranks)
         first = min(lines, key=lambda line: (line.time or float("inf"), line.source.line or 0))
@@ -45,7 +49,7 @@ def _reports(lines: Sequence[LogLine]) -> tuple[dict[str, set[int]], dict[str, s
     texts = [line.text for line in lines]
     missing: dict[str, set[int]] = {}
     ready: dict[str, set[int]] = {}
-    cut = any(text.endswith(("...]", "...")) for text in texts)  # lists that cannot be compared
+    cut = any(text.endswith(CUT) for text in texts)  # lists that cannot be compared
     for text in texts:
         for report in _REPORT.finditer(text):
             into = missing if report["how"] == "missing" else ready
@@ -55,6 +59,24 @@ def _reports(lines: Sequence[LogLine]) -> tuple[dict[str, set[int]], dict[str, s
             for tensor in names:
                 missing.setdefault(tensor, set()).update(ranks_in(listed["rank"]))
     return missing, ready
+
+
+def _lists(lines: Sequence[LogLine]) -> list[tuple[int, ...]]:
+    """Return the ranks that lack the same first tensor, where all lack one and lists were cut."""
+    texts = [line.text for line in lines]
+    lists = [listed for text in texts if (listed := _LISTED.match(text))]
+    first = {int(x["rank"]): x["tensors"].partition(",")[0] for x in lists if len(x["rank"]) < 9}
+    cut = any(text.endswith(CUT) for text in texts)
+    if not cut or len(first) <= LEAST or first.keys() != set(range(len(first))):
+        return []
+    kinds = sorted(set(first.values()))
+    return [tuple(rank for rank in sorted(first) if first[rank] == kind) for kind in kinds]
+
+
+def _shortest(lists: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """Return the fewer of the ranks, where these fall into two kinds."""
+    few, many = min(lists, key=len), max(lists, key=len)
+    return few if len(lists) == LEAST and len(few) < len(many) else ()
 
 
 def _differ(by_tensor: dict[str, set[int]]) -> bool:

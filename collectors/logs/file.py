@@ -246,7 +246,7 @@ class FileScan:
         """Take the lines apart in which something was found, in order, each once."""
         if block.coloured:
             block = PlainBlock(block)
-            hits = self.searcher.search(block)
+            hits = self.searcher.search(block) or []
         for number in {number for _, number in hits}:
             for handler in self.block_handlers.get(self.matching.patterns.texts[number], ()):
                 with self._guard(handler.__qualname__):

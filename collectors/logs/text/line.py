@@ -16,6 +16,7 @@ from whyhang.collectors.files.naming import join
 from whyhang.collectors.files.prefix import split_prefix
 from whyhang.collectors.logs.text.clock import time_of
 from whyhang.collectors.logs.text.margin import NO_MARGIN, Margin
+from whyhang.collectors.logs.text.templates import reduce
 
 MOST_PARTS = 64
 """Lines that are looked for in one: more ranks do not write into one line at one time."""
@@ -110,6 +111,11 @@ NAMED_INDEX = re.compile(
     r"\[?(?P<name>(?!node|host|server|gpu|cuda|step|epoch)[A-Za-z][\w.-]{0,40}?)-(?P<rank>\d{1,4})"
     r"\]?(?=[ :|])"
 )
+# A number of a rank or of its device within a line, which is who speaks where all print that line.
+MENTIONED_INDEX = re.compile(
+    r".{0,160}?(?<![\w-])(?:(?:global[ _])?[Rr]ank|RANK|cuda|[Dd]evice)(?: ?[:=#] ?| ?)"
+    r"(?P<rank>\d{1,4})(?![\w.])"
+)
 TORCHRUN_WORDS = re.compile(r"torch[./]distributed[./](?:run|launch|elastic)|torchelastic")
 _GLUED = re.compile(
     r"(?:(?:\[[A-Za-z_]+\d{1,3}\]:)?\[rank\d{1,6}\]: ?|\[\d+,\d+\]<std\w+>: ?"
@@ -146,6 +152,7 @@ class Voice(Record):
     ranks_by_number: bool = True
     own_words: bool = False
     index: re.Pattern[str] | None = None
+    statements: frozenset[str] = frozenset()
     year: int | None = None
     margin: Margin = NO_MARGIN
     speakers: tuple[Who, ...] = ()
@@ -281,7 +288,23 @@ def _line(prefix: Who, text: str, time: float | None, around: Who, voice: Voice)
         who = join(who, rank_in_content(text, own_words=voice.own_words))
         if who.rank is None and voice.index is not None and (index := voice.index.match(text)):
             who = join(who, Who(rank=int(index["rank"]), trust=Trust.INFERRED))
+        elif (
+            who.rank is None
+            and voice.statements
+            and (rank := rank_in_statement(text))[1] in (voice.statements)
+        ):
+            who = join(who, Who(rank=rank[0], trust=Trust.INFERRED))
     return Line(who=who, text=text.rstrip(), time=time, prefix=prefix)
+
+
+def rank_in_statement(text: str) -> tuple[int, str]:
+    """Return the first rank or device that a line mentions, and its template without; else ""."""
+    index = MENTIONED_INDEX.match(text)
+    if index is None:
+        return 0, ""
+    return int(index["rank"]), reduce(f"{text[: index.start('rank')]}{text[index.end('rank') :]}")[
+        0
+    ]
 
 
 def rank_in_content(text: str, *, own_words: bool = False) -> Who:

@@ -60,6 +60,11 @@ def test_reader_and_query_know_the_same_objects() -> None:
         ("kernel: NVRM: GPU has fallen off the bus.", "gpu-fell-off-bus"),
         ("scaler: could not find a node type to satisfy the request", "init-missing-rank"),
         ("scheduler: 3 tasks cannot be placed, not enough GPUs", "init-missing-rank"),
+        (
+            "pml_ucx.c:453  Error: Failed to resolve UCX endpoint for rank 38",
+            "nccl-network-interface",
+        ),
+        ("resolver: failed to resolve trainer-0.jobs.svc", "init-hostname-resolution"),
         ("libgbm: connecting to rank 5 failed, waiting for 2113 ms", "init-missing-rank"),
         ("download failed: s3://b/shard-7.tar to - [Errno 32] Broken pipe", "network-io-blocked"),
         ("reader: (('cloudcat gs://b/t/20.tar -',)): exit 1 (read)", "network-io-blocked"),

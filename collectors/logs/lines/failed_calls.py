@@ -102,7 +102,8 @@ OBJECTS: dict[str, str] = {
     ),
     "name": (
         r"(?i)name or service not known|temporary failure in name resolution|UnknownHostException"
-        r"|\bno such host\b|could ?n[o']t resolve|(?:un|not )able to resolve|failed to resolve"
+        r"|\bno such host\b|could ?n[o']t resolve|(?:un|not )able to resolve"
+        r"|failed to resolve (?:host|name|addr|DNS|'|\S+\.)"
         r"|DNS resolution failed|nodename nor servname|name does not resolve|cannot resolve"
         r"|unknown host\b|getaddrinfo(?: failed| error|\(\w)"
     ),
@@ -155,7 +156,7 @@ OBJECTS: dict[str, str] = {
     ),
     "transport": _near(
         _FAILS + "|output empty list",
-        r"\bfi_[a-z]\w+|\blibfabric|\bOFI\b|\bproviders?\b|\bUCX +ERROR|\buc[pst]_\w+|\bNIXL\w*"
+        r"\bfi_[a-z]\w+|\blibfabric|\bOFI\b|\bproviders?\b|\bUCX\b|\buc[pst]_\w+|\bNIXL\w*"
         r"|\bmooncake\b|(?:KV|batch data|cache) ?transfer|\bnetwork (?:plugin|device|interface)"
         r"|waiting for (?:an? )?(?:incoming connection|RX|handshake)\b"
         r"|\b(?:to|any|for) interface \w+\d|\bsocket interface|no route to host|network is unreach",

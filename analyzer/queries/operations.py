@@ -252,11 +252,8 @@ def _group_of(case: Case, state: RankState, kind: WaitKind) -> str | None:
         return None
     argument = _GROUP.search(text)
     if argument:
-        return (
-            DEFAULT_GROUP
-            if argument["group"] in _WORLD
-            else argument["group"].removeprefix("self.").strip("_")
-        )
+        group = argument["group"]
+        return DEFAULT_GROUP if group in _WORLD else group.removeprefix("self.").strip("_")
     # without a keyword the group may still stand there by position
     return DEFAULT_GROUP if text.count(",") == 0 else None
 

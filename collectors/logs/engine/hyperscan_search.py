@@ -82,13 +82,7 @@ class HyperscanSearcher:
             codes += [(number, code, _flags(needle) | once) for code in wanted]
         return codes
 
-    def search(self, block: Block) -> list[Hit]:
-        """Look for everything in one pass."""
-        hits = self._scanner.scan(block, sys.maxsize)
-        assert hits is not None
-        return hits
-
-    def search_some(self, block: Block, most: int) -> list[Hit] | None:
+    def search(self, block: Block, most: int = sys.maxsize) -> list[Hit] | None:
         """Look for everything in one pass, but give up at more than ``most`` hits."""
         return self._scanner.scan(block, most)
 
@@ -99,7 +93,7 @@ class HyperscanSearcher:
             code = needle.expression and (number, needle.expression, _flags(needle))
             self._exact[number] = _scanner(code) if code else None
         scanner = self._exact[number]
-        return None if scanner is None else scanner.scan(block, sys.maxsize)
+        return None if scanner is None else scanner.scan(block)
 
     def forget(self, number: int) -> None:
         """Look for one pattern no longer: its hits would cost time in every block."""
@@ -114,7 +108,7 @@ class _Scanner:
         self._database = database
         self._own = threading.local()
 
-    def scan(self, block: Block, most: int) -> list[Hit] | None:
+    def scan(self, block: Block, most: int = sys.maxsize) -> list[Hit] | None:
         """Return the hits in a block; None if there are more than ``most``."""
         hits: list[Hit] = []
 

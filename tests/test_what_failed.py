@@ -57,6 +57,14 @@ def test_reader_and_query_know_the_same_objects() -> None:
         ),
         ("client: param ep:[10.2.9.1:30002] rpc error:Connect Failed", "init-master-unreachable"),
         ("Worker proc Worker-TP3 died unexpectedly", "rank-died"),
+        ("kernel: NVRM: GPU has fallen off the bus.", "gpu-fell-off-bus"),
+        ("scaler: could not find a node type to satisfy the request", "init-missing-rank"),
+        ("scheduler: 3 tasks cannot be placed, not enough GPUs", "init-missing-rank"),
+        (
+            "pml_ucx.c:453  Error: Failed to resolve UCX endpoint for rank 38",
+            "nccl-network-interface",
+        ),
+        ("resolver: failed to resolve trainer-0.jobs.svc", "init-hostname-resolution"),
         ("libgbm: connecting to rank 5 failed, waiting for 2113 ms", "init-missing-rank"),
         ("download failed: s3://b/shard-7.tar to - [Errno 32] Broken pipe", "network-io-blocked"),
         ("reader: (('cloudcat gs://b/t/20.tar -',)): exit 1 (read)", "network-io-blocked"),
@@ -93,6 +101,7 @@ def test_the_object_that_failed_tells_the_category(line: str, category: str) -> 
         "NVLink is active on all 4 GPUs, multicast supported",
         "lock acquired on /root/.cache/x.lock, released after 0.1 s",
         "peer access enabled between all GPUs, IPC handles exchanged",
+        "all workers placed, 8 GPUs allocated, resources satisfied",
         "eval accuracy failed to improve for 3 epochs",
     ],
 )

@@ -78,6 +78,7 @@ OBJECTS: dict[str, str] = {
         r"|\bIPC (?:mem )?handle|\biommu\b|AMD-Vi"
         r"|IO_PAGE_FAULT",
     ),
+    "lost gpu": r"(?i)has fallen off the bus|fell off the bus|device lost from bus",
     "gpu": (
         r"(?i)\bHW Exception by GPU|\bGPU (?:hang|reset)\b|Memory access fault by GPU"
         r"|\bdevice (?:is )?lost\b|GPU is lost|uncorrectable ECC"
@@ -101,7 +102,8 @@ OBJECTS: dict[str, str] = {
     ),
     "name": (
         r"(?i)name or service not known|temporary failure in name resolution|UnknownHostException"
-        r"|\bno such host\b|could ?n[o']t resolve|(?:un|not )able to resolve|failed to resolve"
+        r"|\bno such host\b|could ?n[o']t resolve|(?:un|not )able to resolve"
+        r"|failed to resolve (?:host|name|addr|DNS|'|\S+\.)"
         r"|DNS resolution failed|nodename nor servname|name does not resolve|cannot resolve"
         r"|unknown host\b|getaddrinfo(?: failed| error|\(\w)"
     ),
@@ -123,6 +125,13 @@ OBJECTS: dict[str, str] = {
         rf"(?i)\b{_MEMBERS}(?: \d[\d, -]*)? (?:did|do|does|have|has) ?n[o']t (?:respond|arrive"
         rf"|reach|enter|complete|join|reply)[^\n]{{0,20}}(?:within|after|in time|\d ?m?s\b)"
         rf"|\bbarrier\b[^\n]{{0,60}}?\bmissing:? (?:{_MEMBERS})?[ \[\d]"
+    ),
+    "placement": (
+        r"(?i)could ?n[o']t find a node type|no available node types?|NO_RESOURCES|[Ii]nfeasible"
+        r"|\b(?:cannot|can't|could ?n[o']t|unable to|failed to|insufficient \w+ to)"
+        r" (?:be )?(?:schedul|plac|satisf|fulfill|alloc)\w*[^\n]{0,40}?"
+        r"\b(?:pods?|tasks?|actors?|workers?|gang|placement|resources?|requests?|demands?|nodes?)\b"
+        r"|\binsufficient (?:nvidia\.com/gpu|gpus?|resources)|\bnot enough (?:gpus|resources|slots)"
     ),
     "members": (
         rf"(?i)(?:timed? ?out|gave up|still|timeout)[^\n]{{0,30}}?\bwaiting (?:for|on) "
@@ -147,7 +156,7 @@ OBJECTS: dict[str, str] = {
     ),
     "transport": _near(
         _FAILS + "|output empty list",
-        r"\bfi_[a-z]\w+|\blibfabric|\bOFI\b|\bproviders?\b|\bUCX +ERROR|\buc[pst]_\w+|\bNIXL\w*"
+        r"\bfi_[a-z]\w+|\blibfabric|\bOFI\b|\bproviders?\b|\bUCX\b|\buc[pst]_\w+|\bNIXL\w*"
         r"|\bmooncake\b|(?:KV|batch data|cache) ?transfer|\bnetwork (?:plugin|device|interface)"
         r"|waiting for (?:an? )?(?:incoming connection|RX|handshake)\b"
         r"|\b(?:to|any|for) interface \w+\d|\bsocket interface|no route to host|network is unreach",

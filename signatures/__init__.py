@@ -36,10 +36,8 @@ def _over_logs() -> Iterator[Signature]:
 
 
 def _over_relations() -> Iterator[Signature]:
-    """Yield the ``SIGNATURE`` of each module, whose story is its docstring, or ``SIGNATURES``."""
+    """Yield the ``SIGNATURE`` of each module, whose story is its docstring."""
     for info in pkgutil.walk_packages(relations.__path__, f"{relations.__name__}."):
         module = importlib.import_module(info.name)
-        if hasattr(module, "SIGNATURES"):
-            yield from (replace(each, story=each.story.strip()) for each in module.SIGNATURES)
-        elif not info.ispkg:
+        if not info.ispkg:
             yield replace(module.SIGNATURE, story=(module.__doc__ or "").strip())

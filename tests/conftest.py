@@ -1,4 +1,4 @@
-"""Golden reports, and the table at the end of a run of live samples."""
+"""Golden reports, the table at the end of a run of live samples, and a /proc of plain files."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import functools
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 
 import golden
 import pytest
+from fake_proc import FakeProc
 
 from whyhang.analyzer.findings import diagnose as _diagnosis
 
@@ -100,3 +102,13 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """Write what was taken anew."""
     for module in session.config.stash.get(_TAKEN, set()):
         golden.keep(module, golden.kept(module))
+
+
+@pytest.fixture
+def fake(tmp_path: Path) -> FakeProc:
+    """Make a /proc with an init and a shell."""
+    made = FakeProc(tmp_path)
+    made.add(1, 0, "/sbin/init", {})
+    made.add(2, 0, "", {}, comm="kthreadd", kernel=True)
+    made.add(10, 1, "/bin/bash", {})
+    return made

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import pickle
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -10,7 +11,12 @@ from types import ModuleType
 
 import documents
 
-from whyhang.analyzer.facts import Fact, Gap, Track
+from whyhang.analyzer.facts import (
+    Call,
+    Fact,
+    Gap,
+    Track,
+)
 from whyhang.analyzer.reading import Document
 from whyhang.collectors.flight_recorder.reader import FlightRecorder
 
@@ -114,3 +120,38 @@ def status(enqueued: int, completed: int, started: int = -1) -> dict[str, int]:
         "last_started_collective": started,
         "last_completed_collective": completed,
     }
+
+
+READER = FlightRecorder()
+
+
+def states(calls: tuple[Call, ...]) -> list[tuple[str, int | None, str]]:
+    return [(call.op, call.seq, call.state.name.lower()) for call in calls]
+
+
+def send(number: int, peer: int, seq: int, **changes: object) -> dict[str, object]:
+    made = {
+        "profiling_name": f"nccl:send 0->{peer}", "is_p2p": True, "p2p_seq_id": seq,
+        "collective_seq_id": 3, "process_group": ("4", "pp"), "pg_id": 1,
+    }  # fmt: skip
+    return open_entry(number, **{**made, **changes})
+
+
+def ring(count: int, *tail: dict[str, object]) -> list[dict[str, object]]:
+    """Give many completed calls and then some others."""
+    return [*(entry(n) for n in range(count)), *tail]
+
+
+def listed(value: object) -> object:
+    """Make lists of tuples, as the reader does."""
+    if isinstance(value, list | tuple):
+        return [listed(item) for item in value]
+    return {k: listed(v) for k, v in value.items()} if isinstance(value, dict) else value
+
+
+LAYOUTS = ("torch", 2, 3, 4, 5)
+"""Who has written a pickle: torch, or Python in one of its protocols after reading torch's."""
+
+
+def written_by(layout: object, data: bytes) -> bytes:
+    return pickle.dumps(pickle.loads(data), layout) if isinstance(layout, int) else data

@@ -257,3 +257,148 @@ def listed(index: int, pid: int, memory: str = "65700MiB") -> str:
         f"|    {index}   N/A  N/A     {pid}      C   /usr/bin/python3"
         f"                              {memory} |"
     )
+
+
+QUERY = """
+==============NVSMI LOG==============
+
+Timestamp                                 : Tue Jul  1 13:06:53 2026
+Driver Version                            : 535.104.05
+CUDA Version                              : 12.2
+
+Attached GPUs                             : 2
+GPU 00000000:1B:00.0
+    Product Name                          : NVIDIA H100 80GB HBM3
+    Persistence Mode                      : Enabled
+    MIG Mode
+        Current                           : Disabled
+        Pending                           : Disabled
+    GPU UUID                              : GPU-aaaa
+    GPU Reset Status
+        Reset Required                    : Yes
+        Drain and Reset Recommended       : No
+    PCI
+        Bus                               : 0x1B
+        Bus Id                            : 00000000:1B:00.0
+    Performance State                     : P0
+    Clocks Event Reasons
+        Idle                              : Not Active
+        HW Slowdown                       : Active
+            HW Thermal Slowdown           : Active
+            HW Power Brake Slowdown       : Not Active
+    FB Memory Usage
+        Total                             : 81559 MiB
+        Used                              : 1234 MiB
+    Compute Mode                          : Exclusive_Process
+    Utilization
+        Gpu                               : 100 %
+        Memory                            : 3 %
+    ECC Errors
+        Volatile
+            SRAM Correctable              : 0
+            SRAM Uncorrectable            : 1
+            DRAM Uncorrectable            : 2
+        Aggregate
+            SRAM Uncorrectable            : 9
+    Remapped Rows
+        Correctable Error                 : 0
+        Pending                           : Yes
+        Remapping Failure Occurred        : No
+    Temperature
+        GPU Current Temp                  : 88 C
+        GPU Shutdown Temp                 : 92 C
+    GPU Power Readings
+        Power Draw                        : 240.42 W
+        Current Power Limit               : 700.00 W
+    Clocks
+        SM                                : 345 MHz
+        Memory                            : 2619 MHz
+    Max Clocks
+        SM                                : 1980 MHz
+    Processes
+        GPU instance ID                   : N/A
+        Compute instance ID               : N/A
+        Process ID                        : 48213
+            Type                          : C
+            Name                          : python3
+            Used GPU Memory               : 1200 MiB
+        GPU instance ID                   : N/A
+        Compute instance ID               : N/A
+        Process ID                        : 48300
+            Type                          : G
+            Name                          : /usr/lib/xorg/Xorg
+            Used GPU Memory               : 20 MiB
+
+GPU 00000000:43:00.0
+    Product Name                          : NVIDIA H100 80GB HBM3
+    GPU UUID                              : GPU-bbbb
+    Utilization
+        Gpu                               : Unknown Error
+    Processes                             : None
+
+*** /proc/driver/nvidia/version
+something else
+"""
+
+
+CSV = """timestamp, index, uuid, pci.bus_id, utilization.gpu [%], power.draw [W], \
+clocks.current.sm [MHz], memory.used [MiB], clocks_event_reasons.active, fan.speed [%]
+2026/07/01 13:06:53.123, 0, GPU-a, 00000000:1B:00.0, 100 %, 118.20 W, 1980 MHz, 65710 MiB, \
+0x0000000000000000, [N/A]
+2026/07/01 13:06:53.125, 1, GPU-b, 00000000:43:00.0, 0 %, 71.02 W, 1980 MHz, 9 MiB, \
+0x0000000000000048, [N/A]
+2026/07/01 13:06:58.125, 0, GPU-a, 00000000:1B:00.0, 98 %, 119.00 W, 1980 MHz, 65710 MiB, \
+0x0000000000000000, [N/A]
+2026/07/01 13:06:58.128, 1, GPU-b, 00000000:43:00.0, [GPU requires reset], [Unknown Error], \
+[N/A], 9 MiB, [N/A], [N/A]
+"""
+OLD = """+-----------------------------------------------------------------------------+
+| NVIDIA-SMI 384.111                Driver Version: 384.111                   |
+|-------------------------------+----------------------+----------------------+
+| GPU  Name        Persistence-M| Bus-Id        Disp.A | Volatile Uncorr. ECC |
+| Fan  Temp  Perf  Pwr:Usage/Cap|         Memory-Usage | GPU-Util  Compute M. |
+|===============================+======================+======================|
+|   0  Tesla V100-SXM2...  On   | 00000000:00:1E.0 Off |                    1 |
+| N/A   44C    P0    66W / 300W |   1024MiB / 16152MiB |     34%   E. Process |
++-------------------------------+----------------------+----------------------+
+
++-----------------------------------------------------------------------------+
+| Processes:                                                       GPU Memory |
+|  GPU       PID   Type   Process name                             Usage      |
+|=============================================================================|
+|    0     20921      C   python train.py                             1014MiB |
++-----------------------------------------------------------------------------+
+"""
+
+
+DMON = """# gpu    pwr  gtemp  mtemp     sm    mem    enc    dec    jpg    ofa   mclk   pclk
+# Idx      W      C      C      %      %      %      %      %      %    MHz    MHz
+    0    118     31     45    100      0      0      0      0      0   3201   1980
+    1     71     30      -      0      0      0      0      0      0   3201   1980
+    0    119     31     45     99      0      0      0      0      0   3201   1980
+    1     72     30      -      0      0      0      0      0      0   3201   1980
+"""
+PMON = """# gpu         pid   type     sm    mem    enc    dec    jpg    ofa    command
+# Idx           #    C/G      %      %      %      %      %      %    name
+    0      48213     C     99      2      -      -      -      -    python3
+    0      48214     C      1      0      -      -      -      -    python3 x
+    1          -     -      -      -      -      -      -      -    -
+"""
+
+
+DCGM = """#Entity   GPUTL  MCUTL  POWER  TMPTR
+ID                       W      C
+GPU 0     100    0      118.3  33
+GPU 1     0      0      N/A    30
+"""
+
+
+ERRORS = """GPU 0: NVIDIA H200 (UUID: GPU-aaaa)
+\t Link 0: Replay Errors: 0
+\t Link 0: Recovery Errors: 2
+\t Link 0: CRC Errors: 5
+GPU 1: NVIDIA B200 (UUID: GPU-bbbb)
+\t Link 0: Malformed packet Errors: 1
+\t Link 0: Link recovery successful events: 9
+\t Link 0: FEC Errors - 0: 123456
+"""

@@ -17,6 +17,8 @@ def first(text: str, name: str = "issue.md") -> Finding | None:
     ("text", "ranks"),
     [
         ("It hangs at step 0. Ranks 1 and 2 never print `[data]`.\n", (1, 2)),
+        ("So rank 3 is the one not submitting its tensor while the others are.\n", (3,)),
+        ("GPU 3 was the only process which did not log the end of the epoch.\n", (3,)),
         (
             "The kernel cannot complete because rank 5 has **not yet**\njoined the all-reduce.\n",
             (5,),
@@ -39,9 +41,14 @@ def first(text: str, name: str = "issue.md") -> Finding | None:
         ("Rank 2 is the straggler here.\n", (2,)),
         ("GPU 2 never reaches the barrier.\n", (2,)),
         ("Ranks 6/7 fell behind, and the 62 others were blocked.\n", (6, 7)),
+        ("Rank 0 saved its shards for an hour while ranks 1 and 2 were waiting.\n", (0,)),
+        ("It seems rank 3 is doing an all-reduce while the other ranks do an all-gather.\n", (3,)),
+        ("The rank 0 gpu process exit first and the others hang.\n", (0,)),
     ],
     ids=[
         "never",
+        "the one",
+        "the only",
         "not yet",
         "exits",
         "all but",
@@ -58,6 +65,9 @@ def first(text: str, name: str = "issue.md") -> Finding | None:
         "straggler",
         "gpu",
         "behind",
+        "meanwhile",
+        "another call",
+        "exit",
     ],
 )
 def test_who_is_elsewhere(text: str, ranks: tuple[int, ...]) -> None:
@@ -74,6 +84,7 @@ def test_who_is_elsewhere(text: str, ranks: tuple[int, ...]) -> None:
         "After an hour rank 12 segfaulted and everything stood still.\n",
         "Then `Worker rank=[12] died unexpectedly`, and nothing answers.\n",
         "Rank 12 raised an IndexError in its collate function; the others hang.\n",
+        "It was rank 12: rank 12 is the only one that crashed, the others hang.\n",
     ],
 )
 def test_who_died(text: str) -> None:
@@ -101,6 +112,9 @@ def test_who_died(text: str) -> None:
         ("Ranks 0 and 1 waited for rank 2 and rank 3, respectively.\n", "issue.md"),
         ("Only rank 0 prints the loss.\n", "issue.md"),
         ("GPU 0 is running at 100 percent.\n", "issue.md"),
+        ("Rank 0 loaded the model while it printed its progress.\n", "issue.md"),
+        ("Rank 0 is the master while the other ranks are workers.\n", "issue.md"),
+        ("Rank 0 is the one that prints what the training does.\n", "issue.md"),
     ],
     ids=[
         "if",
@@ -117,6 +131,9 @@ def test_who_died(text: str) -> None:
         "two pairs",
         "prints",
         "a busy GPU",
+        "all the while",
+        "master",
+        "the one that prints",
     ],
 )
 def test_words_that_name_nobody(text: str, name: str) -> None:

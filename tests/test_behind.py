@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from test_waits import STARTED, dump, process, thread
+from place_docs import STARTED, dump, process, thread
 
 from whyhang.analyzer.facts import ThreadState, replace
 from whyhang.analyzer.rank_state.motion import Moved, motion_of_thread

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 import pytest
-from test_recorded_calls import DONE, OPEN, WORLD, call, only, p2p, track
+from call_docs import DONE, OPEN, WORLD, call, only, p2p, track
 
 from whyhang.analyzer.collectives import RecordedCalls, Verdict, recorded_calls
 from whyhang.analyzer.facts import Call, Group, Track
@@ -97,7 +97,7 @@ def test_of_two_ranks_the_one_with_a_new_size_or_type_is_named(
 
 
 def test_absent_ranks_may_make_a_minority_the_majority() -> None:
-    """Two against one with a fourth unknown prove nothing; three against one still do."""
+    """Two against one with two unknown prove nothing; where one unknown makes a tie they do."""
 
     def present(ranks: Sequence[int], odd: int, world: Group) -> tuple[int, ...]:
         tracks = [
@@ -107,9 +107,12 @@ def test_absent_ranks_may_make_a_minority_the_majority() -> None:
         ]  # fmt: skip
         return only(recorded_calls(tracks)).culprits
 
-    eight = Group(name="0", ranks=tuple(range(8)), description="default_pg")
+    five, eight = (
+        Group(name="0", ranks=tuple(range(size)), description="default_pg") for size in (5, 8)
+    )
 
-    assert present((0, 1, 3), 3, WORLD) == ()
+    assert present((0, 1, 3), 3, five) == ()
+    assert present((0, 1, 3), 3, WORLD) == (3,)
     assert present((0, 1, 2, 3), 3, WORLD) == (3,)
     assert present((0, 1, 2, 3), 3, eight) == (3,)
 

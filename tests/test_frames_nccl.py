@@ -6,7 +6,7 @@ The stacks follow NCCL's source; no machine with a GPU was at hand to record the
 from __future__ import annotations
 
 import pytest
-from test_waits import place as place_at
+from place_docs import place as place_at
 
 from whyhang.analyzer.stacks import Place, Scope, WaitKind
 

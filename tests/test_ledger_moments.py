@@ -6,9 +6,9 @@ import argparse
 from pathlib import Path
 
 import pytest
+from call_docs import OPEN, call, only, stuck_at, track
 from documents import document
 from fr_docs import entry, facts, gaps, header, open_entry, pickled
-from test_recorded_calls import OPEN, call, only, stuck_at, track
 
 from whyhang.analyzer.collectives import Verdict, recorded_calls
 from whyhang.analyzer.commands.diagnose import report_on

@@ -65,8 +65,8 @@ def test_a_storm_of_hits_stops_a_search_in_a_thread() -> None:
     """More hits than asked for give None, so that the caller searches by itself."""
     found, _ = searcher(["hit\\d"])
 
-    assert found.search_some(_block("hit1 hit2 hit3"), 2) is None
-    assert len(found.search_some(_block("hit1 hit2"), 2) or ()) == 2
+    assert found.search(_block("hit1 hit2 hit3"), 2) is None
+    assert len(found.search(_block("hit1 hit2"), 2) or ()) == 2
 
 
 @pytest.mark.parametrize("engine", ["auto", "words"])
@@ -86,7 +86,7 @@ def test_a_long_word_stands_for_its_pattern_until_it_is_everywhere() -> None:
     found, _ = searcher([pattern])
     block = _block("some frequent words x\n" * 3 + "some frequent words 7 done\n")
 
-    assert len(found.search(block)) == 4
+    assert len(found.search(block) or ()) == 4
     assert len(found.exact(block, 0) or ()) == 1
 
 

@@ -294,6 +294,11 @@ STALLED = (
             "horovod-missing-ranks",
             (0, 1),
         ),
+        (
+            "0: [allreduce.a ...]\n1: [allreduce.a ...]\n2: [broadcast.c]\n",
+            "horovod-ranks-apart",
+            (2,),
+        ),
     ],
 )
 def test_horovod_waits_for_those_who_lack_every_tensor(

@@ -82,6 +82,7 @@ def test_of_two_halves_nobody_is_named(
         ("read 900 batches in {} s", (3, 3, 4, 3)),
         ("loss over 10 samples: {}", (0.5, 0.5, 0.7, 0.5)),
         ("waiting for rank {} to send its parameters", (1, 0, 0, 0)),
+        ("2026-03-01 10:30:11,{} [INFO] joined (world_size=4)", (822, 818, 818, 818)),
     ],
 )
 def test_values_that_differ_by_nature_are_silent(line: str, values: tuple[object, ...]) -> None:

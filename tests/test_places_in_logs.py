@@ -200,6 +200,38 @@ def test_a_record_with_a_label_in_its_first_line() -> None:
     assert (finding.category, finding.culprit_ranks) == ("collective-mismatch", (3,))
 
 
+PG = "ProcessGroupNCCL.cpp:99] [PG ID 0 PG GUID 0(default_pg) Rank {0}]"
+GATHERS = (
+    f"[rank{{0}}]:[E810 03:04:11.1 {PG} Received a dump signal due to a collective timeout from  "
+    "rank 1 and we will try our best to dump the debug info. Last enqueued NCCL work: {1}, last "
+    "completed NCCL work: 77.\n[rank{0}]: Traceback (most recent call last):\n"
+    '[rank{0}]:   File "/w/loop.py", line 5, in report\n[rank{0}]:     dist.all_gather(all, own)\n'
+    '[rank{0}]:   File "/opt/torch/distributed/distributed_c10d.py", line 9, in all_gather\n'
+    "[rank{0}]:     work.wait()\n[rank{0}]: RuntimeError: [/gloo/transport/tcp/pair.cc:547] "
+    "Connection closed by peer [10.0.0.7]:57000\n"
+)
+BROADCASTS = (
+    "[rank{0}]:[E810 03:04:10.1 ProcessGroupNCCL.cpp:683] [Rank {0}] Watchdog caught collective "
+    "operation timeout: WorkNCCL(SeqNum=78, OpType=BROADCAST, NumelIn=80, NumelOut=80, "
+    "Timeout(ms)=600000) ran for 600096 milliseconds before timing out.\n"
+    f"[rank{{0}}]:[E810 03:04:10.1 {PG}  failure detected by watchdog at work sequence id: 78 PG "
+    "status: last enqueued work: 79, last completed work: 77\n"
+)
+
+
+@pytest.mark.parametrize(("enqueued", "culprits"), [(77, (0, 4)), (78, None)])
+def test_the_fewest_outside_a_broadcast(enqueued: int, culprits: tuple[int, ...] | None) -> None:
+    """They are named where their counts tell that none has been in it; else one may have been."""
+    logs = {
+        f"{n}/stderr.log": GATHERS.format(n, enqueued) if n in {0, 4} else BROADCASTS.format(n)
+        for n in range(8)
+    }
+
+    finding = diagnosed_files(logs).findings[0]
+
+    assert (finding.category, finding.culprit_ranks) == ("collective-mismatch", culprits)
+
+
 CHAINED = "\nDuring handling of the above exception, another exception occurred:\n\n"
 
 

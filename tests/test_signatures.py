@@ -74,25 +74,21 @@ def test_ids_are_words() -> None:
 
 
 def test_the_id_leads_to_its_file() -> None:
-    """A relation with one signature has a file of its name; one over logs stands in a topic's."""
+    """A relation has a file of its name; what is data stands in a topic's."""
     over_logs = [s["id"] for path in TOPICS for s in tomllib.loads(path.read_text())["signature"]]
     over_relations = [(path, id_) for path in RELATIONS for id_ in ids_in(path)]
 
     assert sorted(over_logs + [id_ for _, id_ in over_relations]) == [s.id for s in ALL]
     assert {
-        path.stem
-        for path, id_ in over_relations
-        if len(ids_in(path)) == 1 and id_ != path.stem.replace("_", "-")
+        path.stem for path, id_ in over_relations if id_ != path.stem.replace("_", "-")
     } == set()
 
 
 def test_a_relation_is_told_once() -> None:
-    """A module with one signature has its story as docstring; of several each has its own."""
+    """A module has one signature, and its story as docstring."""
     for path in RELATIONS:
-        text = path.read_text(encoding="utf-8")
-
-        assert len(ids_in(path)) == (text.count("    story=") or 1), path
-        assert ("\nSIGNATURES = (" in text) is (len(ids_in(path)) > 1), path
+        assert len(ids_in(path)) == 1, path
+        assert "    story=" not in path.read_text(encoding="utf-8"), path
 
 
 def test_every_query_is_in_the_list() -> None:

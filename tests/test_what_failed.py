@@ -49,6 +49,28 @@ def test_reader_and_query_know_the_same_objects() -> None:
         ("rendezvous server n1:4121 is not reachable after 30 attempts", "init-master-unreachable"),
         ("gave up waiting for 2 workers to register", "init-missing-rank"),
         ("only 15 of 16 nodes have reported ready", "init-missing-rank"),
+        ("psm2: mmap of rcvhdr_bufbase size 262144 failed: Resource busy", "nccl-ib-error"),
+        ("Failed: error custom_all_reduce.cuh:455 'invalid argument'", "nccl-p2p-or-acs"),
+        (
+            "bootstrap.cc:89 XCOM WARN Timeout waiting for incoming connection",
+            "nccl-network-interface",
+        ),
+        ("client: param ep:[10.2.9.1:30002] rpc error:Connect Failed", "init-master-unreachable"),
+        ("Worker proc Worker-TP3 died unexpectedly", "rank-died"),
+        ("kernel: NVRM: GPU has fallen off the bus.", "gpu-fell-off-bus"),
+        ("scaler: could not find a node type to satisfy the request", "init-missing-rank"),
+        ("scheduler: 3 tasks cannot be placed, not enough GPUs", "init-missing-rank"),
+        (
+            "pml_ucx.c:453  Error: Failed to resolve UCX endpoint for rank 38",
+            "nccl-network-interface",
+        ),
+        ("resolver: failed to resolve trainer-0.jobs.svc", "init-hostname-resolution"),
+        ("libgbm: connecting to rank 5 failed, waiting for 2113 ms", "init-missing-rank"),
+        ("download failed: s3://b/shard-7.tar to - [Errno 32] Broken pipe", "network-io-blocked"),
+        ("reader: (('cloudcat gs://b/t/20.tar -',)): exit 1 (read)", "network-io-blocked"),
+        ("Coordination service agent in error: DEADLINE_EXCEEDED: ", "init-master-unreachable"),
+        ("RPC: /tensorflow.CoordinationService/RegisterTask", "init-master-unreachable"),
+        ("This node has been marked as dead.", "rank-died"),
         ("sync: ranks 3, 5 did not respond within 60s", "missing-rank-in-collective"),
         ("RuntimeError: read(): fd 33 failed with Stale file handle", "storage-io-blocked"),
         ("RuntimeError: flock: Function not implemented", "storage-io-blocked"),
@@ -79,6 +101,7 @@ def test_the_object_that_failed_tells_the_category(line: str, category: str) -> 
         "NVLink is active on all 4 GPUs, multicast supported",
         "lock acquired on /root/.cache/x.lock, released after 0.1 s",
         "peer access enabled between all GPUs, IPC handles exchanged",
+        "all workers placed, 8 GPUs allocated, resources satisfied",
         "eval accuracy failed to improve for 3 epochs",
     ],
 )
@@ -124,6 +147,43 @@ def test_whom_it_ended_is_named_as_with_any_exception() -> None:
 
     assert (one.signature, one.culprit_ranks) == ("failed-storage", (1,))
     assert (everyone.signature, everyone.culprit_ranks) == ("failed-storage", None)
+
+
+def test_whom_others_cannot_reach_is_named_unless_it_complains_too() -> None:
+    """The rank at the other end is the one to look at; two that accuse each other are not."""
+    cannot = "[rank{}]: could not connect to rank {}: timed out\n"
+    one = diagnosed({None: cannot.format(0, 2) + cannot.format(1, 2)}).findings[0]
+    both = diagnosed({None: cannot.format(0, 2) + cannot.format(2, 0)}).findings[0]
+
+    assert (one.signature, one.culprit_ranks) == ("failed-to-reach-rank", (2,))
+    assert (both.signature, both.culprit_ranks) == ("failed-to-reach-rank", None)
+
+
+NATIVE = """{0}terminate called after throwing an instance of '{1}'
+{0}  what():  {2}
+"""
+
+
+def test_an_exception_of_c_plus_plus_ends_a_rank_like_any_other() -> None:
+    """Nobody caught it, so the rank is gone; what others brought about is no cause."""
+    own = NATIVE.format("[rank1]: ", "acme::Error", "tile 7 is out of range")
+    peer = NATIVE.format("[rank1]: ", "gloo::IoException", "Connection closed by peer [::1]:4411")
+    finding = diagnosed({None: "[rank0]: step 3\n" + own}).findings[0]
+
+    assert (finding.signature, finding.culprit_ranks) == ("uncaught-exception", (1,))
+    assert "tile 7 is out of range" in finding.title
+    after = diagnosed({None: "[rank0]: step 3\n" + peer}).findings
+    assert "uncaught-exception" not in {f.signature for f in after}
+
+
+def test_what_a_program_says_it_goes_on_without_is_no_more_than_possible() -> None:
+    """A known error in a line that says that another way is taken is no statement of a cause."""
+    line = "TP1: custom allreduce failed: peer access is not supported between these two devices"
+    sure = diagnosed({None: line + "\n"}).findings[0]
+    passed = diagnosed({None: line + ". To silence this warning, disable it.\n"}).findings[0]
+
+    assert sure.confidence >= 0.7
+    assert passed.confidence < 0.5
 
 
 def test_a_signature_that_knows_the_line_says_more() -> None:

@@ -4,6 +4,8 @@ They stand by themselves: who names a path only has no need of what looks at pro
 """
 
 import argparse
+import contextlib
+from collections.abc import Callable
 
 from whyhang.analyzer.commands import hosts_options
 
@@ -22,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser, *, hosts: bool = True) -> Non
     )
     group.add_argument(
         "--interval",
-        type=_seconds,
+        type=seconds(0, 3600),
         default=1.0,
         metavar="S",
         help="seconds between two looks (default 1.0)",
@@ -60,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser, *, hosts: bool = True) -> Non
     )
     group.add_argument(
         "--timeout",
-        type=_seconds,
+        type=seconds(0, 3600),
         metavar="S",
         help="limit of each single grab in seconds (default 15); where many hosts are looked at, "
         "of all of it together (default 30)",
@@ -75,11 +77,13 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def _seconds(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = -1.0
-    if not 0 <= number <= 3600:
-        raise argparse.ArgumentTypeError(f"must be between 0 and 3600 seconds, not {text}")
-    return number
+def seconds(least: int, most: int) -> Callable[[str], float]:
+    """Return what reads a number of seconds within these limits."""
+
+    def read(text: str) -> float:
+        with contextlib.suppress(ValueError):
+            if least <= float(text) <= most:
+                return float(text)
+        raise argparse.ArgumentTypeError(f"must be between {least} and {most} seconds, not {text}")
+
+    return read

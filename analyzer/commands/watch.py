@@ -63,14 +63,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", nargs="?", metavar="TARGET", help="a PID or a folder")
     parser.add_argument(
         "--every",
-        type=seconds,
+        type=live_options.seconds(1, 86400),
         default=EVERY,
         metavar="S",
         help="seconds between two looks (default 30; at most a quarter of --stalled-for)",
     )
     parser.add_argument(
         "--stalled-for",
-        type=seconds,
+        type=live_options.seconds(1, 86400),
         default=STALLED_FOR,
         metavar="S",
         help="seconds without a sign of progress after which it is diagnosed (default 120; never "
@@ -90,17 +90,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     output.add_arguments(parser)
     add_card_folders(parser)
     live_options.add_arguments(parser)
-
-
-def seconds(text: str) -> float:
-    """Read a number of seconds from 1 to a day."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = -1.0
-    if not 1 <= number <= 86400:
-        raise argparse.ArgumentTypeError(f"must be between 1 and 86400 seconds, not {text}")
-    return number
 
 
 def run(options: argparse.Namespace) -> int:

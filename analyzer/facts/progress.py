@@ -47,7 +47,8 @@ class LogTail(Statement):
 
     ``decisive`` is the number of the line that shows the ``outlook``. ``whole``: they are all that
     it printed. ``cut``: the file ends within a line, and so near behind these that
-    more of this rank may have followed. ``trouble``: words of trouble stand behind.
+    more of this rank may have followed. ``trouble``: words of trouble stand behind; ``troubled``:
+    those of somebody without a label.
     """
 
     lines: tuple[OwnLine, ...]
@@ -56,6 +57,7 @@ class LogTail(Statement):
     whole: bool = False
     cut: bool = False
     trouble: bool = False
+    troubled: bool = False
 
 
 class SignOfLife(Statement):

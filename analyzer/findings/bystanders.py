@@ -21,6 +21,11 @@ from whyhang.analyzer.stacks import WaitKind
 KERNEL_LOG = "kernel.log"
 """The name in a bundle of what the kernel of a live job's host has said."""
 
+_GOT_OVER = re.compile(
+    r"(?i)\bfall(?:s|ing)? ?back|to silence this warning|continu(?:es?|ing) without"
+    r"|\b(?:is|will be) (?:disabled|skipped|ignored)\b"
+)
+"""Words by which a program says itself that it goes on in another way."""
 _OF_PROCESSES = frozenset({"rank-oom-killed", "rank-died"})
 _FOR_HELPERS = frozenset(
     {WaitKind.QUEUE, WaitKind.FUTURE, WaitKind.SUBPROCESS, WaitKind.DATALOADER, WaitKind.LOCK}
@@ -31,6 +36,8 @@ def weight_of(case: Case, category: str, hit: Hit) -> float:
     """Return what a hit is worth (0 to 1) that may be about a process of another program."""
     if _brought_down(case, hit) or _of_what_was_given_up(case, hit):
         return 0.0
+    if hit.evidence and all(_GOT_OVER.search(piece.quote) for piece in hit.evidence):
+        return CONTRADICTED
     if category in _OF_PROCESSES and _had_given_up(case, hit):
         return 0.0
     pid = hit.fields.get("pid", "")

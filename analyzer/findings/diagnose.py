@@ -1,11 +1,11 @@
 """Hold every signature against the case, and put causes before effects."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from whyhang import __version__
 from whyhang.analyzer import fingerprints
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import ClockOffset, NearLimit, Paused, counted, ranks_in_words, replace
+from whyhang.analyzer.facts import NearLimit, ranks_in_words, replace
 from whyhang.analyzer.findings.bystanders import weight_of
 from whyhang.analyzer.findings.levels import (
     LIKELY,
@@ -18,18 +18,25 @@ from whyhang.analyzer.findings.levels import (
     root_order,
     without_fallbacks,
 )
-from whyhang.analyzer.findings.open_question import open_question
+from whyhang.analyzer.findings.open_question import open_question, what_would_tell
 from whyhang.analyzer.findings.refuted import doubted, refuted
 from whyhang.analyzer.findings.signature import CONTRADICTED, Hit, Kind, Signature
 from whyhang.analyzer.findings.verdict import headline_of, still_tried, verdict_of
 from whyhang.analyzer.queries.cluster import slurm_job
 from whyhang.analyzer.queries.failures import has_no_ranks_to_blame
-from whyhang.analyzer.rank_state.log_ends import in_the_middle
-from whyhang.analyzer.rank_state.recent import all_ended_meanwhile
 from whyhang.analyzer.report import Finding, Report, cite
 from whyhang.analyzer.reports.stacks import divergence, stack_groups
 from whyhang.analyzer.reports.story import story
-from whyhang.analyzer.reports.summary import device_rows, gap_lines, gpu_rows, job_facts, rank_rows
+from whyhang.analyzer.reports.summary import (
+    clocks,
+    device_rows,
+    gap_lines,
+    gpu_rows,
+    job_facts,
+    pauses,
+    rank_rows,
+    taken_far_apart,
+)
 from whyhang.analyzer.reports.timeline import process_groups, timeline
 from whyhang.analyzer.reports.waits import waits
 from whyhang.analyzer.wording.describe import branch_in_words
@@ -47,12 +54,6 @@ from whyhang.analyzer.wording.subjects import (
 
 MAX_EFFECTS = 6
 NEXT_TIME = "whyhang PID  # when it hangs again: {who} {has} ended, and can be asked no more"
-FAR_IN_TIME = 10.0
-"""Seconds between the looks at two hosts from which on they are no one moment."""
-
-MOST_PAUSES = 4
-MOST_CLOCKS = 3
-
 TRIED_AGAIN = (
     "It is tried again until a timeout, and no line tells that this was given up: the job may "
     "still go on by itself, once the cause is mended."
@@ -61,30 +62,6 @@ TRIED_AGAIN = (
 
 HELD_BACK = {"init-missing-rank", "missing-rank-in-collective", "slow-not-hung", "rank-spinning"}
 """Categories that say a rank is late, which a shortage of CPU or memory may explain."""
-
-LOOK_AGAIN = (
-    "What would tell: more looks (--looks 6 --interval 5), C frames (--native always), the ranks "
-    "of other hosts, the job's logs, recorder dumps (start it with TORCH_FR_BUFFER_SIZE=2000)."
-)
-"""How to get on where the processes of ranks were seen and nothing was found."""
-
-TRACE = (
-    "What would tell: the stacks of these processes (`whyhang doctor` says how to get the right to "
-    "them), the job's logs, recorder dumps (start it with TORCH_FR_BUFFER_SIZE=2000)."
-)
-"""The same where no stack of them could be read."""
-
-COLLECT = (
-    "What would tell: whyhang PID of any process while the job is there; else the output of every "
-    "rank and of the launcher up to its end, the scheduler's and the kernel's log, recorder dumps."
-)
-"""The same where only what the job left was read."""
-
-NO_EVIDENCE = (
-    "What would tell: the output of the ranks (logs, standard error), stacks (py-spy dump, "
-    "faulthandler), torch's recorder dumps; or the job while it hangs: whyhang PID."
-)
-"""The same where nothing was read that a job leaves."""
 
 CAUSE_UNSEEN = (
     (
@@ -134,13 +111,13 @@ def diagnose(case: Case, signatures: Iterable[Signature]) -> Report:
         ranks=rows,
         stack_groups=stack_groups(case),
         gpus=gpu_rows(case, (n for c in candidates for n in c.hit.gpus)),
-        gaps=(*gap_lines(case), *_what_would_tell(case, any_finding=bool(findings))),
+        gaps=(*gap_lines(case), *what_would_tell(case, any_finding=bool(findings))),
         notes=(
             *notes,
-            *_taken_far_apart(case),
-            *_clocks(case),
+            *taken_far_apart(case),
+            *clocks(case),
             *open_question(case, findings),
-            *_pauses(case),
+            *pauses(case),
             *fingerprints.notes(case, _text_of(findings)),
         ),
         timeline=timeline(case, rows, events, start, culprits),
@@ -164,70 +141,6 @@ def _unless_refuted(case: Case, candidate: Candidate, notes: list[str]) -> Candi
             hit=replace(candidate.hit, strength=candidate.hit.strength * CONTRADICTED),
         )
     return candidate
-
-
-def _taken_far_apart(case: Case) -> Iterator[str]:
-    """Say how long lies between the first looks at the hosts, where that is more than a moment."""
-    first: dict[str, float] = {}
-    for member in case.job.members:
-        times = [process.taken_at for process in member.processes if process.taken_at is not None]
-        if times and member.host is not None:
-            first[member.host] = min(*times, first.get(member.host, times[0]))
-    if len(first) < 2:
-        return
-    (early, since), (late, until) = (choose(first.items(), key=_time_of) for choose in (min, max))
-    if until - since >= FAR_IN_TIME:
-        yield (
-            f"The hosts were looked at {until - since:,.0f} s apart by their clocks, {early} first "
-            f"and {late} last: what ranks did in between is not known, or the clocks differ."
-        )
-
-
-def _clocks(case: Case) -> Iterator[str]:
-    """Say which clocks differ, as lines show that ranks print at one moment."""
-    offsets = case.job.of(ClockOffset)
-    if not offsets:
-        return
-    ways = ("behind", "ahead of")
-    first = ", ".join(
-        f"that of {fact.who.host} is {abs(fact.seconds):,.0f} s {ways[fact.seconds > 0]} rank 0's"
-        for fact in offsets[:MOST_CLOCKS]
-    )
-    more = f", {len(offsets) - MOST_CLOCKS} more differ" if len(offsets) > MOST_CLOCKS else ""
-    yield (
-        f"Clocks differ, by steps that ranks print at one moment: {first}{more}. Times are told "
-        "by the clock of rank 0."
-    )
-
-
-def _time_of(item: tuple[str, float]) -> float:
-    return item[1]
-
-
-def _pauses(case: Case) -> Iterator[str]:
-    """Say for how long whyhang may have paused each rank, the longest first."""
-    longest = sorted(case.job.of(Paused), key=lambda fact: -fact.seconds)
-    known = [(fact, case.job.member_of(fact.who)) for fact in longest]
-    each = [
-        f"{member.name} for at most {fact.seconds:.2f} s in {counted(fact.dumps, 'stack dump')}"
-        for fact, member in known
-        if member is not None
-    ]
-    more = f" and {len(each) - MOST_PAUSES} more for less" if len(each) > MOST_PAUSES else ""
-    if each:
-        yield f"Looking at the job paused {'; '.join(each[:MOST_PAUSES])}{more}."
-
-
-def _what_would_tell(case: Case, *, any_finding: bool) -> tuple[str, ...]:
-    """Say once what is missing where nothing was found, or nothing that a job wrote."""
-    job = case.job
-    living = any(member.processes for member in job.members) and not all_ended_meanwhile(job)
-    if not any_finding and living:
-        return (LOOK_AGAIN if any(member.dumps for member in job.members) else TRACE,)
-    if not any_finding and (job.members or in_the_middle(job)):
-        return (COLLECT,)
-    seen = job.members or job.launchers or job.lines or job.exits or job.tracks or job.gpus.devices
-    return () if seen or (any_finding and in_the_middle(job)) else (NO_EVIDENCE,)
 
 
 def _text_of(findings: Iterable[Finding]) -> str:

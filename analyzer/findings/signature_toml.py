@@ -127,9 +127,9 @@ def signature_of(table: Mapping[str, Any], origin: str = "") -> Signature:
         unless_goes_on=table.get("unless_goes_on", False),
     )
     asked = Asked(
+        log=log,
         questions=tuple(map(question_of, table.get("asks", ()))),
         vetoes=tuple(map(question_of, table.get("unless_asks", ()))),
-        lines=log if patterns else None,
     )
     return Signature(
         id=table["id"],

@@ -26,8 +26,9 @@ Queries that answer with hits:
 - ``logged``: log lines that match patterns, and whom they blame
 - ``ras_reported``: what NCCL's health network says of ranks
 - ``reported``, ``listed``: what a person wrote of ranks, or ps shows of them
-- ``quiet_logs``, ``ends_at_work``: logs that tell of nothing wrong, or of work that begins;
-  ``at_work``: their last lines
+- ``quiet_logs``, ``ends_at_work``: logs that tell of nothing wrong, or of work that begins
+- ``ranks_not_waiting``, ``store_barrier``, ``horovod_stalls``, ``listed_tasks``: what lines of one
+  kind tell together; they take the lines that the signature's patterns found
 - ``file_locks``: ranks that wait for a lock on a file, by its holder
 - ``nccl_start``, ``connections_not_made``: ranks that NCCL's set-up lacks, connections that lack
   an end; ``nccl_set_up``: whether a set-up was completed
@@ -39,7 +40,7 @@ Queries that answer with hits:
 - ``unpaired_by_stacks``: sends without receives, as stacks show them; ``face_to_face``: a send and
   a receive of the same two ranks that do not fit
 - ``instead_of_waiting``: ranks that worked while others waited, or had left them
-- ``gpus_with``, ``broken_gpus``: GPUs that show a symptom; ``faulty_gpus``: a fault of their own
+- ``gpus_with``: GPUs that show a symptom; ``faulty_gpus``: a fault of their own
 - ``stuck_in_setup``: all ranks in one phase of NCCL's set-up
 - ``nccl_warned``, ``nccl_failed_in``: warnings in unknown words, and the reason of a failed call
 - ``merged``: the answers of several queries; those about the same members become one, surer;
@@ -52,29 +53,18 @@ Queries about ranks:
 - ``await_messages``: members that wait to send or receive, and for nothing else
 - ``collective_beside``: where another thread of a member is in a collective, too
 - ``is_shared_lock``: a place is the wait for a lock that processes share
-- ``is_starting``, ``has_initialized``: in init_process_group now, or through it
+- ``has_initialized``: a rank is through init_process_group
 - ``left_behind``: who waits while others count on
 - ``side_in_branch``: of ranks that part, those who are in a branch on the number of their rank
-- ``all_seen``: every member's place is known; ``all_recorded``: by records alone
+- ``all_seen``: every member's place is known
 - ``count``: processes that members stand for
 - ``members_of``: members by rank, and the ranks of which nothing is known
-- ``failures``, ``first_failures``, ``left_others``, ``raised_by``: ranks that ended by an error
-  of their own
-- ``speakers``: the ranks of which log lines speak
-- ``has_no_ranks_to_blame``: an error is the program's, not a rank's
+- ``failures``, ``first_failures``, ``left_others``: ranks that ended by an error of their own
 - ``starting_ranks``, ``state_of_rank_0``, ``states_of``: ranks that start, and where rank 0 stands
 - ``others_elsewhere``: who waits elsewhere, where one rank alone is in a call of all
-- ``odd_processes``: the few ranks whose processes stand out in a table of ps; ``odd_programs``:
-  the same for processes of which no rank is known
-- ``distinct_views``: the places that they were given, each once
-- ``hosts_of_job``, ``ranks_on``: the hosts of the job, and the ranks on some of them; ``same_host``
-- ``own_jobs``, ``own_pods``, ``ranks_of_pod``, ``ranks_of_pods``, ``hosts_of_ranks``: what a
-  scheduler shows of this job
+- ``hosts_of_job``, ``ranks_on``: the hosts of the job, and the ranks on some of them
 - ``networks_of``: the networks of a port; ``VIRTUAL``: names of interfaces that end at their host;
   ``is_loopback``: an address that leads back to whoever asks
-- ``setups``, ``open_setups``, ``setups_all_in``: how far NCCL's set-up came on each rank
-- ``load_of``: the GPUs of the job by what they do; ``surely_spins``, ``is_undecided``,
-  ``waits_seen``, ``trust_in_load`` weigh it
 
 Evidence and words for a title (more of them in ``whyhang.analyzer.wording.describe``):
 
@@ -82,58 +72,30 @@ Evidence and words for a title (more of them in ``whyhang.analyzer.wording.descr
 - ``evidence_of``, ``location_of``, ``call_of``: what places a rank, where, and in which collective
 - ``beat_of``: the step that a rank noted last; ``duration``: seconds in words
 - ``subject_fields``: who, does, where, others, call, waiting
-- ``setup_in_words``, ``cite_setups``: what ranks do in a phase of NCCL's set-up, and its lines
-- ``scheduled_hit``: a hit about rows of the scheduler
-- ``hit_on``, ``gpu_names``, ``load_in_words``: a hit about GPUs, their names, their load
+- ``hit_on``, ``gpu_names``: a hit about GPUs, and their names
 - ``view_fields``: the place where ranks meet
 - ``ranks_in_words``: "ranks 0-1,3"
-- ``ranks_in``, ``is_number``: ranks and counts as logs write them
 """
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import Verdict
-from whyhang.analyzer.facts import ranks_in_words, same_host
+from whyhang.analyzer.facts import ranks_in_words
 from whyhang.analyzer.findings.signature import Hit, Kind, Signature
-from whyhang.analyzer.queries.accounts import listed, reported
+from whyhang.analyzer.queries.accounts import listed, listed_tasks, reported
 from whyhang.analyzer.queries.agents import agents
 from whyhang.analyzer.queries.cluster import (
     VIRTUAL,
     hosts_of_job,
-    hosts_of_ranks,
     networks_of,
-    own_jobs,
-    own_pods,
     ports_down,
-    ranks_of_pod,
-    ranks_of_pods,
     ranks_on,
     scheduled,
-    scheduled_hit,
 )
-from whyhang.analyzer.queries.failures import (
-    failed,
-    failures,
-    first_failures,
-    has_no_ranks_to_blame,
-    left_others,
-    raised,
-    raised_by,
-    speakers,
-)
+from whyhang.analyzer.queries.failures import failed, failures, first_failures, left_others, raised
 from whyhang.analyzer.queries.file_locks import file_locks
-from whyhang.analyzer.queries.gpu_load import (
-    Load,
-    is_undecided,
-    load_in_words,
-    load_of,
-    surely_spins,
-    trust_in_load,
-    waits_seen,
-)
 from whyhang.analyzer.queries.gpu_sides import gpus_show
 from whyhang.analyzer.queries.gpus import (
     Symptom,
-    broken_gpus,
     cite_gpu,
     faulty_gpus,
     gpu_names,
@@ -141,25 +103,15 @@ from whyhang.analyzer.queries.gpus import (
     hit_on,
 )
 from whyhang.analyzer.queries.hits import cite_environ, cite_line, members_of, merge, merged
-from whyhang.analyzer.queries.instead_of_waiting import instead_of_waiting
-from whyhang.analyzer.queries.lagging import KNOWN_LOCAL_CAUSES, RESTING, absent, lagging
+from whyhang.analyzer.queries.horovod import horovod_stalls
+from whyhang.analyzer.queries.instead_of_waiting import instead_of_waiting, ranks_not_waiting
+from whyhang.analyzer.queries.lagging import absent, lagging
 from whyhang.analyzer.queries.launch_plans import launch_plans
-from whyhang.analyzer.queries.log import Blames, Log, log_ends, logged
-from whyhang.analyzer.queries.log_ranks import is_number, ranks_in
+from whyhang.analyzer.queries.log import log_ends, logged
 from whyhang.analyzer.queries.loop_left import loop_left
 from whyhang.analyzer.queries.meeting_file import meeting_file
 from whyhang.analyzer.queries.moving import left_behind, stragglers
-from whyhang.analyzer.queries.nccl import (
-    cite_setups,
-    nccl_failed_in,
-    nccl_set_up,
-    nccl_warned,
-    open_setups,
-    setup_in_words,
-    setups,
-    setups_all_in,
-    stuck_in_setup,
-)
+from whyhang.analyzer.queries.nccl import nccl_failed_in, nccl_set_up, nccl_warned, stuck_in_setup
 from whyhang.analyzer.queries.nccl_start import connections_not_made, nccl_start
 from whyhang.analyzer.queries.nvlink import nvlinks
 from whyhang.analyzer.queries.operations import (
@@ -169,32 +121,29 @@ from whyhang.analyzer.queries.operations import (
     groups_crossed,
     side_in_branch,
 )
-from whyhang.analyzer.queries.quiet import at_work, ends_at_work, quiet_logs
+from whyhang.analyzer.queries.quiet import ends_at_work, quiet_logs
 from whyhang.analyzer.queries.recorded import others_elsewhere, ras_reported, recorded, recorded_hit
 from whyhang.analyzer.queries.scheduler import scheduler_shows
 from whyhang.analyzer.queries.settings import printed_values_differ, settings_differ
 from whyhang.analyzer.queries.states import (
-    OWN,
     WAITERS,
-    all_recorded,
     all_seen,
     await_messages,
     collective_beside,
     count,
     has_initialized,
     is_shared_lock,
-    is_starting,
     kinds_of,
     waiters_for,
 )
 from whyhang.analyzer.queries.step_times import step_times_differ
+from whyhang.analyzer.queries.store_barrier import store_barrier
 from whyhang.analyzer.queries.store_place import (
     OPEN,
     SAYS,
     StartingRank,
     cite_view,
     cut_off,
-    distinct_views,
     is_loopback,
     resolves_differently,
     starting_ranks,
@@ -206,7 +155,6 @@ from whyhang.analyzer.queries.store_port import port_held
 from whyhang.analyzer.queries.unpaired import face_to_face, unpaired_by_stacks
 from whyhang.analyzer.queries.waits_for_absent import waits_for_absent
 from whyhang.analyzer.queries.world_sizes import world_sizes
-from whyhang.analyzer.rank_state.listed import odd_processes, odd_programs
 from whyhang.analyzer.rank_state.motion import Moved
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.report import cite

@@ -1,11 +1,12 @@
 """What somebody else tells of ranks: a person who looked at the job, or a table of processes."""
 
+import re
 from collections.abc import Iterator, Sequence
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import Account, Deed, ProcessState, ranks_in_words
+from whyhang.analyzer.facts import Account, Deed, LogLine, ProcessState, ranks_in_words
 from whyhang.analyzer.findings.signature import INCOMPLETE, INDIRECT, Hit
-from whyhang.analyzer.queries.hits import members_of
+from whyhang.analyzer.queries.hits import cite_line, members_of
 from whyhang.analyzer.rank_state.listed import odd_processes, odd_programs
 from whyhang.analyzer.report import cite
 
@@ -104,3 +105,30 @@ def _fields(rows: Sequence[ProcessState], who: str) -> dict[str, str]:
         "pid": str(rows[0].who.pid),
         "where": f", in {rows[0].wchan}" if rows[0].wchan else "",
     }
+
+
+TASK = r"^/job:\w+/replica:\d+/task:(?P<rank>\d+)$"
+BETWEEN = 2  # lines of a message between its head and the tasks
+
+
+def listed_tasks(case: Case, lines: Sequence[LogLine]) -> Iterator[Hit]:
+    """Yield one hit for the tasks that a coordination service lists behind these lines."""
+    listed = {(line.source.file, line.source.line): line for line in case.job.lines_with((TASK,))}
+    silent = {}
+    for header in lines:
+        number = (header.source.line or 0) + 1
+        starts = range(number, number + BETWEEN)
+        number = next((n for n in starts if (header.source.file, n) in listed), number)
+        while line := listed.get((header.source.file, number)):
+            if rank := re.search(TASK, line.text):
+                silent[int(rank["rank"])] = line
+            number += 1
+    if silent:
+        members, unseen = members_of(case, sorted(silent))
+        yield Hit(
+            members=members,
+            ranks=unseen,
+            evidence=tuple(map(cite_line, [lines[0], *silent.values()][:6])),
+            fields={"who": ranks_in_words(silent)},
+            at=lines[0].time,
+        )

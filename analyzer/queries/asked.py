@@ -4,18 +4,19 @@
 
 Arguments have the names that they have in the query; a member of an enumeration is written as in
 the table of frames ("cuda-sync"). The hits of several queries, and of the lines that the signature
-has patterns for, are merged; ``unless_asks`` are queries whose answers take it back.
+has patterns for, are merged; a query that takes ``lines`` is given those lines instead.
+``unless_asks`` are queries whose answers take it back.
 """
 
 import enum
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from whyhang.analyzer import queries
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import Record
+from whyhang.analyzer.facts import LogLine, Record
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.queries.hits import merged
 from whyhang.analyzer.queries.lagging import KNOWN_LOCAL_CAUSES, RESTING
@@ -24,14 +25,18 @@ from whyhang.analyzer.queries.log import Log
 NAMES = (
     "absent agents all_in_one_call connections_not_made cut_off different_operations "
     "ends_at_work face_to_face failed faulty_gpus file_locks gpus_show groups_crossed "
-    "instead_of_waiting lagging launch_plans listed log_ends loop_left meeting_file nccl_failed_in "
-    "nccl_set_up nccl_start nvlinks port_held ports_down printed_values_differ raised ras_reported "
-    "recorded reported resolves_differently scheduled scheduler_shows settings_differ "
-    "step_times_differ stragglers stuck_in_setup unpaired_by_stacks waits_for_absent world_sizes"
+    "horovod_stalls instead_of_waiting lagging launch_plans listed listed_tasks log_ends "
+    "loop_left meeting_file nccl_failed_in nccl_set_up nccl_start nvlinks port_held ports_down "
+    "printed_values_differ quiet_logs raised ranks_not_waiting ras_reported recorded reported "
+    "resolves_differently scheduled scheduler_shows settings_differ step_times_differ "
+    "store_barrier stragglers stuck_in_setup unpaired_by_stacks waits_for_absent world_sizes"
 )
 QUERIES: dict[str, Callable[..., Iterable[Hit]]] = {
     name: getattr(queries, name) for name in NAMES.split()
 }
+
+LINES = "lines"
+"""The parameter of a query that reads the lines which the signature's patterns found."""
 
 GROUPS: dict[str, tuple[enum.Enum, ...]] = {
     "known-local-causes": KNOWN_LOCAL_CAUSES,
@@ -47,28 +52,40 @@ class Question(Record):
     listed: tuple[Any, ...] = ()
     named: dict[str, Any] = {}
 
-    def __call__(self, case: Case) -> Iterable[Hit]:
+    @property
+    def takes_lines(self) -> bool:
+        """Whether it reads the lines that the signature's patterns found."""
+        return LINES in inspect.signature(QUERIES[self.query]).parameters
+
+    def __call__(self, case: Case, lines: Sequence[LogLine] = ()) -> Iterable[Hit]:
         """Ask the case."""
-        return QUERIES[self.query](case, *self.listed, **self.named)
+        given = {LINES: lines} if self.takes_lines else {}
+        return QUERIES[self.query](case, *self.listed, **self.named, **given)
 
 
 class Asked(Record):
     """What a signature with ``asks`` is found by: its questions, and lines if it has patterns.
 
-    An answer to one of ``vetoes`` takes it back.
+    An answer to one of ``vetoes`` takes it back, and so does a line with one of the patterns that
+    ``log`` is vetoed by, where questions read the lines, or there are none to find.
     """
 
+    log: Log
     questions: tuple[Question, ...] = ()
     vetoes: tuple[Question, ...] = ()
-    lines: Log | None = None
 
     def __call__(self, case: Case) -> Iterable[Hit]:
         """Merge the answers."""
         if any(tuple(veto(case)) for veto in self.vetoes):
             return ()
-        answers = [question(case) for question in self.questions]
-        if self.lines is not None:
-            answers.append(self.lines(case))
+        reads = any(question.takes_lines for question in self.questions)
+        by_lines = bool(self.log.patterns) and not reads
+        if not by_lines and case.job.lines_with(self.log.vetoes):
+            return ()
+        lines = case.job.lines_with(self.log.patterns) if reads else ()
+        answers = [question(case, lines) for question in self.questions]
+        if by_lines:
+            answers.append(self.log(case))
         return answers[0] if len(answers) == 1 else merged(*answers)
 
 
@@ -90,11 +107,13 @@ def question_of(table: Mapping[str, Any]) -> Question:
             listed = _listed(of, value)
         else:
             named[key] = _value(of, value)
+    question = Question(query=name, listed=listed, named=named)
+    lines = {LINES: ()} if question.takes_lines else {}
     try:
-        inspect.signature(QUERIES[name]).bind(None, *listed, **named)
+        inspect.signature(QUERIES[name]).bind(None, *listed, **named, **lines)
     except TypeError as error:
         raise ValueError(f"{name}: {error}") from None
-    return Question(query=name, listed=listed, named=named)
+    return question
 
 
 @functools.cache
@@ -104,7 +123,7 @@ def _types(name: str) -> dict[str, tuple[Any, bool]]:
     return {
         key: (hints[key], parameter.kind is parameter.VAR_POSITIONAL)
         for key, parameter in inspect.signature(QUERIES[name]).parameters.items()
-        if key != "case" and get_origin(hints[key]) is not Callable
+        if key not in {"case", LINES} and get_origin(hints[key]) is not Callable
     }
 
 

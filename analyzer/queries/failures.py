@@ -13,6 +13,7 @@ from typing import Literal
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import (
     Exit,
+    Frame,
     LogLine,
     RootCause,
     Source,
@@ -60,19 +61,29 @@ def raised_by(case: Case, lines: Sequence[LogLine]) -> tuple[int, ...]:
 
     Lines that name ranks are believed. Ranks that ended in the same way and the same moment had
     the same error, as long as nothing says that one rank's end brought the others down. Where a
-    launcher ended all others, it is of those that ended by themselves.
+    launcher ended all others, it is of those that ended by themselves, unless all have printed it:
+    the launcher reports whom it saw first.
     """
     spoken = {line.who.rank for line in lines if line.who.rank is not None}
     ended = failures(case)
     if spoken:
         alike = _alike(case, spoken, ended)
         return tuple(sorted(spoken | alike))
+    copies = sum(line.count for line in lines)
     if len(ended) == 1:
-        return tuple(ended)
+        return () if said_by_all(case, lines) else tuple(ended)
     if not ended:
         return _crashed(case)
-    copies = sum(line.count for line in lines)
     return tuple(sorted(ended)) if copies >= len(ended) or _others_were_ended(case) else ()
+
+
+def said_by_all(case: Case, lines: Sequence[LogLine]) -> bool:
+    """Return whether a launcher has no more processes than have said so, without a rank.
+
+    Of two, the one that it saw fail may be the first of both.
+    """
+    spoken = any(line.who.rank is not None for line in lines)
+    return not spoken and 2 < len(_children(case)) <= sum(line.count for line in lines)
 
 
 def _crashed(case: Case) -> tuple[int, ...]:
@@ -210,6 +221,7 @@ def _names_a_rank(line: LogLine) -> bool:
 MAX_QUOTES = 6
 _WORKER = re.compile(rf"{GROUP_RANK.pattern}|\w*[Ww]orker")
 _NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+")
+_WORDS_THAT_VARY = re.compile(r"'[^']*'|\"[^\"]*\"|\S*[\d./_]\S*")
 
 
 def raised(case: Case, ends: Literal["rank", "program", "thread"]) -> Iterator[Hit]:
@@ -234,13 +246,15 @@ def _first_raised(case: Case, *, in_thread: bool = False) -> list[LogLine]:
     """Return the lines of the exception raised first, on the fewest ranks.
 
     Not one that a collective raised because of another rank, nor one of whose lines a signature of
-    its own says more. Exceptions that say the same but for numbers are one.
+    its own says more. Exceptions that say the same but for numbers are one, and at one place of
+    the user's code those that say the same but for names.
     """
     known = (line for line in case.job.lines if not {*NAMES}.issuperset(line.matched))
     explained = {
         (line.source.file, line.source.line or 0) for line in (*known, *failed_lines(case, *NAMES))
     }
     groups: dict[tuple[str, str], list[LogLine]] = defaultdict(list)
+    at_place: dict[tuple[str, Frame, str], tuple[str, str]] = {}
     for line in case.job.lines:
         raised = line.raised
         if (
@@ -249,7 +263,11 @@ def _first_raised(case: Case, *, in_thread: bool = False) -> list[LogLine]:
             and raised.is_own
             and explained.isdisjoint(_lines_of(line.source, raised))
         ):
-            groups[raised.type, _NUMBERS.sub("N", raised.message)].append(line)
+            key = raised.type, _NUMBERS.sub("N", raised.message)
+            if raised.frame is not None:
+                said = _WORDS_THAT_VARY.sub("N", raised.message)
+                key = at_place.setdefault((raised.type, raised.frame, said), key)
+            groups[key].append(line)
     return min(groups.values(), key=lambda lines: (_when(lines), len(_ranks_of(lines))), default=[])
 
 
@@ -272,9 +290,10 @@ def _when(lines: list[LogLine]) -> float:
 def _all_raised(case: Case, lines: list[LogLine]) -> bool:
     """Return whether several processes raised, and they are all.
 
-    As many as the job has ranks, or all of those that a place in a group names.
+    As many as the job has ranks or a launcher has children, or all of those that a place in a
+    group names.
     """
-    if 1 < (case.job.world_size or 0) <= sum(line.count for line in lines):
+    if 1 < (case.job.world_size or len(_children(case))) <= sum(line.count for line in lines):
         return True
     speak = [fact.who for fact in case.job.of(Speaker)] + [line.who for line in case.job.lines]
     places = {who.label for who in speak if GROUP_RANK.match(who.label or "")}
@@ -323,6 +342,7 @@ def failed(case: Case, what: Failing, *, of_speaker: bool = False) -> Iterator[H
     ranks = raised_by(case, last or lines) if last or of_speaker else ()
     if has_no_ranks_to_blame(case, ranks):
         ranks = ()
+    ranks = ranks or _named_by_others(lines)
     quotes = {line.text: line for line in sorted(lines, key=_first)}
     first = next(iter(quotes.values()))
     members, unseen = members_of(case, ranks)
@@ -335,6 +355,13 @@ def failed(case: Case, what: Failing, *, of_speaker: bool = False) -> Iterator[H
         fields={"what": first.fields["what"]},
         at=first.time,
     )
+
+
+def _named_by_others(lines: list[LogLine]) -> tuple[int, ...]:
+    """Return the ranks that lines name, unless these say such things themselves."""
+    words = (line.fields.get("ranks") or line.fields.get("rank", "") for line in lines)
+    named = {int(word) for word in words if word}
+    return () if named & {line.who.rank for line in lines} else tuple(sorted(named))
 
 
 def _first(line: LogLine) -> tuple[float, str, int]:

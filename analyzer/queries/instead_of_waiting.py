@@ -1,21 +1,23 @@
 """Ranks wait in vain for a collective; others say what they did instead: long work, their end."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import LogTail, OwnLine, ranks_in_words
+from whyhang.analyzer.collectives import Verdict
+from whyhang.analyzer.facts import LogLine, LogTail, OwnLine, ranks_in_words
 from whyhang.analyzer.findings.signature import Hit
-from whyhang.analyzer.queries.hits import members_of
+from whyhang.analyzer.queries.hits import cite_line, members_of, merged
 from whyhang.analyzer.queries.log import ORDERLY_END
 from whyhang.analyzer.rank_state.gave_up import (
     few_beside,
     gave_up,
     is_cut_while_giving_up,
     lost_peer,
+    silent_beside,
 )
-from whyhang.analyzer.rank_state.log_ends import tails_of_ranks
+from whyhang.analyzer.rank_state.log_ends import own_line, tails_of_ranks
 from whyhang.analyzer.report import cite
 from whyhang.analyzer.wording.describe import duration
 
@@ -112,3 +114,62 @@ _SIDES: dict[Which, Callable[[Case], Iterable[Hit]]] = {
 def instead_of_waiting(case: Case, ranks: Which) -> Iterable[Hit]:
     """Yield one hit for ranks that worked for longer than others waited, or had left them."""
     return _SIDES[ranks](case)
+
+
+MAX_QUOTES = 6
+_NOTIFY = ("The wait execution of the Notify register times out",)  # of hccl-notify-timeout
+
+
+def ranks_not_waiting(
+    case: Case, lines: Sequence[LogLine], *, own_logs: bool = False
+) -> Iterable[Hit]:
+    """Return one hit for ranks that speak in the logs and not of waiting, as these lines do.
+
+    ``own_logs``: only ranks with a log of their own count, whose silence is no cut in an excerpt;
+    and what watchdogs and NPUs say of waiting counts, too.
+    """
+    if not own_logs:
+        return _not_among(case, lines, own_logs=False)
+    kinds = (_timed_out(case), lines, case.job.lines_with(_NOTIFY))
+    return merged(*(_not_among(case, each, own_logs=True) for each in kinds))
+
+
+def _not_among(case: Case, lines: Sequence[LogLine], *, own_logs: bool) -> Iterator[Hit]:
+    """Yield one hit for ranks that speak in the logs and not of waiting, as ``lines`` do.
+
+    Only few may be missing among those who waited: the only other rank of two, or half as many.
+    """
+    last = silent_beside(case.job, own_logs=own_logs)
+    if not lines or not last:
+        return
+    waited, others = gave_up(case.job), sorted(last)
+    calls = {str(each.call) for each in case.graph.calls.of(Verdict.WAITS_FOR_ABSENT) if each.call}
+    line = own_line(case.job, last[others[0]])[:LONGEST]
+    place = f"{last[others[0]].source.file}:{last[others[0]].source.line}"
+    members, unseen = members_of(case, others)
+    last_words = [cite(last[rank].source, last[rank].text, rank) for rank in others[:MAX_QUOTES]]
+    yield Hit(
+        members=members,
+        ranks=unseen,
+        affected=tuple(sorted({m.id for line in lines if (m := case.job.member_of(line.who))})),
+        evidence=(*(cite_line(line) for line in lines[:2]), *last_words),
+        fields={
+            "who": ranks_in_words(others),
+            "others": ranks_in_words(waited),
+            "call": calls.pop() if len(calls) == 1 else "the call",
+            "line": f"'{line}' ({place})",
+            "watchdogs": "NPUs" if "Notify register" in lines[0].text else "NCCL watchdogs",
+            "its": "its" if len(others) == 1 else f"of rank {others[0]} the",
+        },
+        at=min((line.time for line in lines if line.time is not None), default=None),
+    )
+
+
+def _timed_out(case: Case) -> list[LogLine]:
+    """Return the lines in which a watchdog names the call it gave up."""
+    places = {
+        (track.source.file, track.source.line)
+        for track in case.job.tracks
+        if track.kind == "watchdog" and track.calls
+    }
+    return [line for line in case.job.lines if (line.source.file, line.source.line) in places]

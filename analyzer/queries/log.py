@@ -16,7 +16,7 @@ from whyhang.analyzer.facts.times import latest
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.job.records import GROUP_RANK, Member
 from whyhang.analyzer.queries.cluster import ranks_of_pod, ranks_on
-from whyhang.analyzer.queries.failures import raised_by, speakers
+from whyhang.analyzer.queries.failures import raised_by, said_by_all, speakers
 from whyhang.analyzer.queries.hits import about_same, cite_line, members_of
 from whyhang.analyzer.queries.log_ranks import (
     all_came,
@@ -117,8 +117,8 @@ class Log(Record):
             blamed = peers_of(case, lines)
         if self.blames is Blames.OTHERS:
             blamed = [Who(rank=rank) for rank in ranks_of_others(lines)]
-        if self.ends_process and (ranks := raised_by(case, lines)):
-            blamed = [Who(rank=rank) for rank in ranks]
+        if self.ends_process:
+            blamed = _who_ended(case, lines, blamed)
         members = {who: case.job.member_of(who) for who in blamed}
         first = min(lines, key=_when)
         fields = _place(members)
@@ -151,6 +151,14 @@ class Log(Record):
                 yield Who(rank=rank)
             if (pid := line.fields.get("pid", "")) and is_number(pid):
                 yield Who(pid=int(pid), host=line.who.host)
+
+
+def _who_ended(case: Case, lines: list[LogLine], speakers: list[Who]) -> list[Who]:
+    """Return whose end an error was: of those whom launchers saw fail, else of its speakers."""
+    ranks = raised_by(case, lines)
+    if ranks or said_by_all(case, lines):
+        return [Who(rank=rank) for rank in ranks]
+    return speakers
 
 
 def _counts_all(case: Case, line: LogLine) -> bool:

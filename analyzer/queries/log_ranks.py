@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import MAX_RANKS, GpuAddress, LogLine, OwnAddress, Trust, Who, same_host
-from whyhang.analyzer.queries.failures import CRASHES, brought_down
+from whyhang.analyzer.queries.failures import CRASHES
+from whyhang.analyzer.rank_state.ends import ends_of
 
 MAX_DIGITS = 9
 MOST_GPUS = 16  # of a host
@@ -74,10 +75,8 @@ def whose_end(case: Case, lines: Iterable[LogLine]) -> list[Who]:
         for exit_ in case.job.exits
         if exit_.who.rank is not None and (exit_.source.file, exit_.source.line) in places
     }
-    ended = {rank: exit_ for rank, exit_ in ended.items() if not exit_.killed_with_others} or ended
-    echoes = brought_down(case)
-    own = {rank: exit_ for rank, exit_ in ended.items() if rank not in echoes}
-    ended = own if own and None not in echoes else ended
+    own = {rank for rank, end in ends_of(case.job).items() if end.own}
+    ended = {rank: exit_ for rank, exit_ in ended.items() if rank in own} or ended
     if not ended:
         killed = [
             row.who

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from whyhang.analyzer.case import Case
+from whyhang.analyzer.collectives import Verdict
 from whyhang.analyzer.facts import Frame, ranks_in_words
 from whyhang.analyzer.findings.signature import (
     CLEAR,
@@ -168,7 +169,8 @@ def _different_hit(case: Case, meetings: list[PendingOperation]) -> Hit:
     if tie and len(meetings) == 2 and (ending := [m for m in meetings if m.op == LAST_CALL]):
         fewest, tie = ending[0], False  # it makes no call any more that could meet the other
     # Of several outside a broadcast or reduce some may have done their part and gone on.
-    tie = tie or (min(counts) > 1 and any(m.op in ONE_SIDED for m in meetings if m is not fewest))
+    if min(counts) > 1 and not _never_came(case, fewest):
+        tie = tie or any(m.op in ONE_SIDED for m in meetings if m is not fewest)
     tie = tie or _receives_from_anyone(case, fewest)
     others = [meeting for meeting in meetings if meeting is not fewest]
     shown = [case.states[m.members[0]] for m in (fewest, *others)]
@@ -195,6 +197,12 @@ def _different_hit(case: Case, meetings: list[PendingOperation]) -> Hit:
             **subject_fields(case, [shown[0]], waiting),
         },
     )
+
+
+def _never_came(case: Case, meeting: PendingOperation) -> bool:
+    """Return whether all in an operation are recorded not to have made the others' call."""
+    late = case.graph.calls.of(Verdict.NEVER_JOINED)
+    return {rank for f in late for rank in f.culprits}.issuperset(case.ranks(meeting.members))
 
 
 MAX_CALL_LINES = 8
@@ -244,11 +252,8 @@ def _group_of(case: Case, state: RankState, kind: WaitKind) -> str | None:
         return None
     argument = _GROUP.search(text)
     if argument:
-        return (
-            DEFAULT_GROUP
-            if argument["group"] in _WORLD
-            else argument["group"].removeprefix("self.").strip("_")
-        )
+        group = argument["group"]
+        return DEFAULT_GROUP if group in _WORLD else group.removeprefix("self.").strip("_")
     # without a keyword the group may still stand there by position
     return DEFAULT_GROUP if text.count(",") == 0 else None
 

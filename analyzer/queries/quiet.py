@@ -1,13 +1,21 @@
 """Logs that were read to their ends and tell of nothing wrong, or only of work that begins."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import LastLine, replace
+from whyhang.analyzer.facts import (
+    LastLine,
+    Outlook,
+    Setting,
+    SignOfLife,
+    TrainingOutput,
+    WorldSize,
+    replace,
+)
 from whyhang.analyzer.findings.signature import Hit
-from whyhang.analyzer.rank_state.log_ends import NO_LOGS, have_ended
+from whyhang.analyzer.rank_state.log_ends import NO_LOGS, all_tails, are_idle, have_ended
 from whyhang.analyzer.report import cite
 
 MAX_QUOTES = 6
@@ -34,7 +42,8 @@ WORKS: dict[Work, re.Pattern[str]] = {
     "building": re.compile(
         r"\bUsing\s+\S+ as PyTorch extensions root\.{3}|\bBuilding extension module \w+\.{3}"
         r"|\bCreating extension directory |\bEmitting ninja build file "
-        r"|\b(?:[Ww]aiting for|[Aa]cquiring|[Oo]btaining) (?:the )?(?:file )?lock\b"
+        r"|\b(?:[Ww]aiting for|[Aa]cquiring|[Oo]btaining|to (?:acquire|get|obtain)) (?:the )?"
+        r"(?:file )?lock\b"
     ),
     "downloading": re.compile(r"(?i)\b(?:downloading|fetching|uploading|cloning)\b (?!.*\b100 ?%)"),
 }
@@ -45,7 +54,7 @@ DONE = re.compile(
 )
 
 
-def quiet_logs(case: Case, ends: Sequence[LastLine] = ()) -> Iterator[Hit]:
+def _quiet(case: Case, ends: Sequence[LastLine] = ()) -> Iterator[Hit]:
     """Yield one hit that blames nobody, if nothing is left open: no call, exception, bad end.
 
     ``ends`` are the last lines that count: of all logs, if none are given.
@@ -68,7 +77,7 @@ def quiet_logs(case: Case, ends: Sequence[LastLine] = ()) -> Iterator[Hit]:
     yield Hit(evidence=tuple(last_words), names_culprit=False)
 
 
-def at_work(case: Case, work: Work) -> list[LastLine]:
+def _at_work(case: Case, work: Work) -> list[LastLine]:
     """Return the last lines of logs that say only that this work begins."""
     ends = [end for end in case.job.of(LastLine) if end.ends_log]
     return [end for end in ends if WORKS[work].search(end.text) and not DONE.search(end.text)]
@@ -76,9 +85,28 @@ def at_work(case: Case, work: Work) -> list[LastLine]:
 
 def ends_at_work(case: Case, work: Work) -> Iterator[Hit]:
     """Yield one hit for logs that end where this work begins, and tell of nothing wrong."""
-    ends = at_work(case, work)
-    for hit in quiet_logs(case, ends) if ends and not have_ended(case.job) else ():
+    ends = _at_work(case, work)
+    for hit in _quiet(case, ends) if ends and not have_ended(case.job) else ():
         last = [cite(end.source, end.text, end.who.rank) for end in ends[:MAX_QUOTES]]
         begun = WORKS[work].search(ends[0].text)
         words = ends[0].text[begun.start() if begun else 0 :].strip()[:LONGEST]
         yield replace(hit, evidence=tuple(last), fields={"text": words})
+
+
+def quiet_logs(case: Case, at: Literal["end", "rest", "start"]) -> Iterable[Hit]:
+    """Yield one hit for logs that tell of nothing wrong: at a planned end, idle, before a step."""
+    if at == "start":
+        begun = _has_begun(case) or any(_at_work(case, work) for work in WORKS)
+        return () if begun else _quiet(case)
+    return _quiet(case) if (have_ended if at == "end" else are_idle)(case.job) else ()
+
+
+def _has_begun(case: Case) -> bool:
+    """Return whether the job is seen to work, or these are logs, with known lines, of no rank."""
+    job = case.job
+    if job.of(SignOfLife) or any(tail.outlook is not Outlook.UNKNOWN for tail in all_tails(job)):
+        return True
+    ranks = any(end.ends_log and end.who.rank is not None for end in job.of(LastLine))
+    settings = any(fact.name in {"launcher", "nccl"} for fact in job.of(Setting))
+    started = any((settings, job.of(WorldSize), job.of(TrainingOutput)))
+    return bool(job.lines) and not (ranks or started)

@@ -205,7 +205,8 @@ def _behind(
     lacks = first.events[first.place[behind[0]]].line
     if steps:
         lacks = first.events[first.place[steps[0]]].line if steps[0] in first.place else lacks
-    if steps and not rest and not (missed > 1 and _silent(own, peers)):
+    late = missed > 1 and _silent(own, peers)
+    if steps and not rest and not late and not _missed_the_last(own, peers, steps):
         return None
     if lacks.template in {line.template for line in rest}:
         return None  # it printed that, with another value
@@ -218,6 +219,14 @@ def _behind(
         lacks_source=Source(file=first.tail.source.file, line=lacks.number),
         at_work=bool(rest) or not steps,
     )
+
+
+def _missed_the_last(own: _Log, peers: Mapping[int, _Log], steps: Iterable[Key]) -> bool:
+    """Return whether all others were at these steps in one log, and then somebody met trouble."""
+    logs = [own, *peers.values()]
+    files = {log.tail.source.file for log in logs}
+    followed = len(files) == 1 and all(log.tail.troubled for log in logs)
+    return followed and len(peers) > 1 and all(k in x.place for k in steps for x in peers.values())
 
 
 def _turned(

@@ -1,12 +1,23 @@
 """The parts of a report that judge nothing: the job, rows of ranks and GPUs, what is missing."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import Disagreement
 from whyhang.analyzer.collectives.groups import RECORDER
-from whyhang.analyzer.facts import Gap, ProcessRank, Setting, SettingName, ranks_in_words, replace
+from whyhang.analyzer.facts import (
+    ClockOffset,
+    Gap,
+    Paused,
+    ProcessRank,
+    Setting,
+    SettingName,
+    counted,
+    ranks_in_words,
+    replace,
+)
 from whyhang.analyzer.job.device import Device
 from whyhang.analyzer.queries.cluster import hosts_of_ranks
 from whyhang.analyzer.queries.gpus import FAULTS, gpu_names
@@ -16,6 +27,9 @@ from whyhang.analyzer.wording.describe import activity, location_of, site_locati
 
 MAX_GAPS = 25
 MOST_NAMES = 32  # hosts that one folded gap names
+FAR_IN_TIME = 10.0  # seconds between the looks at two hosts: they are no one moment then
+MOST_PAUSES = 4
+MOST_CLOCKS = 3
 
 
 def job_facts(case: Case) -> Job:
@@ -155,13 +169,12 @@ def _overwritten(case: Case) -> list[str]:
         return []
     few, many = min(lost.values()), max(lost.values())
     count = f"{few:,}" if few == many else f"{few:,} to {many:,}"
-    return [
-        (
-            f"The recorders of {ranks_in_words(sorted(lost))} keep their last calls only: {count} "
-            f"earlier records {'of each ' if len(lost) > 1 else ''}were overwritten. "
-            "A larger TORCH_FR_BUFFER_SIZE keeps more."
-        )
-    ]
+    each = "of each " if len(lost) > 1 else ""
+    words = (
+        f"The recorders of {ranks_in_words(sorted(lost))} keep their last calls only: {count} "
+        f"earlier records {each}were overwritten. A larger TORCH_FR_BUFFER_SIZE keeps more."
+    )
+    return [words]
 
 
 def _folded(gaps: Iterable[Gap]) -> list[str]:
@@ -236,3 +249,52 @@ def _range(values: list[float], unit: str) -> str:
         return ""
     low, high = round(min(values)), round(max(values))
     return f"{low}{unit}" if low == high else f"{low}-{high}{unit}"
+
+
+def taken_far_apart(case: Case) -> Iterator[str]:
+    """Say how long lies between the first looks at the hosts, where that is more than a moment."""
+    first: dict[str, float] = {}
+    for member in case.job.members:
+        times = [process.taken_at for process in member.processes if process.taken_at is not None]
+        if times and member.host is not None:
+            first[member.host] = min(*times, first.get(member.host, times[0]))
+    if len(first) < 2:
+        return
+    early, since = min(first.items(), key=itemgetter(1))
+    late, until = max(first.items(), key=itemgetter(1))
+    if until - since >= FAR_IN_TIME:
+        yield (
+            f"The hosts were looked at {until - since:,.0f} s apart by their clocks, {early} first "
+            f"and {late} last: what ranks did in between is not known, or the clocks differ."
+        )
+
+
+def clocks(case: Case) -> Iterator[str]:
+    """Say which clocks differ, as lines show that ranks print at one moment."""
+    offsets = case.job.of(ClockOffset)
+    if not offsets:
+        return
+    ways = ("behind", "ahead of")
+    first = ", ".join(
+        f"that of {fact.who.host} is {abs(fact.seconds):,.0f} s {ways[fact.seconds > 0]} rank 0's"
+        for fact in offsets[:MOST_CLOCKS]
+    )
+    more = f", {len(offsets) - MOST_CLOCKS} more differ" if len(offsets) > MOST_CLOCKS else ""
+    yield (
+        f"Clocks differ, by steps that ranks print at one moment: {first}{more}. Times are told "
+        "by the clock of rank 0."
+    )
+
+
+def pauses(case: Case) -> Iterator[str]:
+    """Say for how long whyhang may have paused each rank, the longest first."""
+    longest = sorted(case.job.of(Paused), key=lambda fact: -fact.seconds)
+    known = [(fact, case.job.member_of(fact.who)) for fact in longest]
+    each = [
+        f"{member.name} for at most {fact.seconds:.2f} s in {counted(fact.dumps, 'stack dump')}"
+        for fact, member in known
+        if member is not None
+    ]
+    more = f" and {len(each) - MOST_PAUSES} more for less" if len(each) > MOST_PAUSES else ""
+    if each:
+        yield f"Looking at the job paused {'; '.join(each[:MOST_PAUSES])}{more}."

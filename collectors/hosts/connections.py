@@ -41,15 +41,7 @@ class Connections(AbstractContextManager["Connections"]):
         self.reach = reach
         self.gaps: list[Gap] = list(reach.gaps)
         self.hosts: list[RemoteHost] = []
-        self.handlers: dict[str, Callable[[RemoteHost, Answer], None]] = {
-            "alive": self._alive,
-            "no-python": self._no_python,
-            "hello": self._hello,
-            "ready": self._ready,
-            "clock": self._clock,
-            "done": self._done,
-            "trouble": self._trouble,
-        }
+        self.handlers: dict[str, Callable[[RemoteHost, Answer], None]] = {}
         self._limit = limit
         self._until = time.monotonic() + limit
         self._tell = tell
@@ -191,9 +183,25 @@ class Connections(AbstractContextManager["Connections"]):
 
     def _came(self, channel: str, answer: Answer) -> None:
         host = self._speaker(channel, answer.name)
-        handler = self.handlers.get(answer.say)
-        if host is not None and host.gap is None and handler is not None:
-            handler(host, answer)
+        if host is None or host.gap is not None:
+            return
+        match answer.say:
+            case "alive":
+                host.alive = True
+            case "no-python":
+                self.give_up(host, troubles.no_python(host.name, self.reach.kind))
+            case "hello":
+                self._hello(host, answer)
+            case "ready":
+                host.ready = True
+            case "clock":
+                self._clock(host, answer)
+            case "done":
+                host.busy = False
+            case "trouble":
+                self._trouble(host, answer)
+            case other if other in self.handlers:
+                self.handlers[other](host, answer)
 
     def _speaker(self, channel: str, own_name: str) -> RemoteHost | None:
         """Find who speaks: alone on its channel, or by the name that it gives itself."""
@@ -209,28 +217,16 @@ class Connections(AbstractContextManager["Connections"]):
                 return host
         return None
 
-    def _alive(self, host: RemoteHost, _: Answer) -> None:
-        host.alive = True
-
-    def _no_python(self, host: RemoteHost, _: Answer) -> None:
-        self.give_up(host, troubles.no_python(host.name, self.reach.kind))
-
     def _hello(self, host: RemoteHost, answer: Answer) -> None:
         host.node = answer.text("node")[:255]
         host.alive = True
         if not answer.fields.get("has"):
             self._delivery.add(host, answer)
 
-    def _ready(self, host: RemoteHost, _: Answer) -> None:
-        host.ready = True
-
     def _clock(self, host: RemoteHost, answer: Answer) -> None:
         now, sent = time.time(), answer.number("sent")
         host.round_trip = now - sent
         host.offset = answer.number("now") - (now + sent) / 2
-        host.busy = False
-
-    def _done(self, host: RemoteHost, _: Answer) -> None:
         host.busy = False
 
     def _trouble(self, host: RemoteHost, answer: Answer) -> None:

@@ -11,7 +11,9 @@ from collections.abc import Iterator
 
 from whyhang.analyzer.facts import PrintedValue, Topic, Who
 from whyhang.collectors.logs.lines.line_reader import LogFile
-from whyhang.collectors.logs.text.line import OWN_WORDS, clean, take_apart
+from whyhang.collectors.logs.text.line import clean, take_apart
+from whyhang.collectors.logs.text.own_rank import OWN_WORDS
+from whyhang.collectors.logs.text.templates import TIME
 
 READ = 32 << 10  # bytes of the beginning of a file
 MOST_HITS = 200  # of each word
@@ -132,6 +134,7 @@ def _places(low: bytes) -> dict[int, Topic]:
 
 def _values(text: str, topic: Topic) -> Iterator[tuple[str, str]]:
     """Yield each value that ranks should share, named by the line around it."""
+    text = TIME.sub("", text)
     for place, match in enumerate(_VALUE.finditer(text)):
         before, behind = text[: match.start()], text[match.end() :]
         dotted = "." in match[0] and topic != "version"  # a fraction, an address

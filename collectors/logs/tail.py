@@ -7,7 +7,7 @@ of libraries are left out, and what stands behind the first word of trouble is n
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from whyhang.analyzer.facts import LogTail, OwnLine, Trust, Who, replace
+from whyhang.analyzer.facts import NOBODY, LogTail, OwnLine, Trust, Who, replace
 from whyhang.collectors.logs.lines.line_reader import LogFile
 from whyhang.collectors.logs.lines.signs_of_life import outlook, sign
 from whyhang.collectors.logs.text.line import Line, clean, take_apart
@@ -25,6 +25,7 @@ _OF_LIBRARIES = re.compile(
 )
 _TROUBLE = re.compile(
     r"Traceback \(most recent|\bSIG(?:TERM|KILL|ABRT|SEGV|INT|HUP)\b|Fatal Python error"
+    r"|\b[Uu]n(?:handled|caught) (?:[Ee]xception|[Ee]rror)"
     r"|\[?[EF]\d{3,4} |^[\w.]*(?:Error|Exception|Interrupt|Exit)\b|[Ww]atchdog"
     r"|\b[Tt]imed?[ -]?out\b|ProcessGroup\w+\.cpp|\b[Aa]bort(?:ed|ing)\b|Segmentation fault|^Killed"
     r"|\bERROR\b|CANCELLED|[Tt]erminat(?:ed|ing)\b|core dumped"
@@ -47,11 +48,13 @@ def tails(data: bytes, file: LogFile, last: int, size: int) -> Iterator[LogTail]
     raw = raw[-most:]
     lines: dict[Who, list[OwnLine]] = {}
     over: dict[Who, int] = {}  # how many lines there were at the first word of trouble
+    nameless = -1  # line of the last word of trouble that nobody's label claims
     for number, line in _taken_apart(raw, last - len(raw) + 1, file):
         who = _speaker(line)
         own = lines.setdefault(who, [])
         if _TROUBLE.search(line.text):
             over.setdefault(who, len(own))
+            nameless = number if who == NOBODY else nameless
             continue
         if who in over and sign(line.text) is not None:
             del over[who]  # it got over it
@@ -80,6 +83,7 @@ def tails(data: bytes, file: LogFile, last: int, size: int) -> Iterator[LogTail]
             whole=whole and len(kept) == len(own),
             cut=cut and last - kept[-1].number <= near and who not in over,
             trouble=who in over,
+            troubled=nameless > kept[-1].number,
         )
 
 

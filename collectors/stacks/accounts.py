@@ -24,12 +24,14 @@ _RANKS = (
     r"(?:process(?:es)? with (?:the )?(?:global )?ranks?(?: of)? "
     r"|(?<![\w.-])(?:(?:global|local|world) )?(?:ranks?(?:=\[?|[-# ]?)"
     r"|(?:TP|gpus? #?|process #?)(?=\d{1,3}\b)))"
-    r"(?P<ranks>" + RANKS + r")\]?(?![\w.:=/-])(?: process(?:es)?)?(?:'s [a-z]+)?"
+    r"(?P<ranks>" + RANKS + r")\]?(?![\w.:=/-])(?: (?:gpu )?process(?:es)?)?(?:'s [a-z]+)?"
     r"(?: (?:on|of) \w+| \([^()]{1,40}\))?"
 )
 """Whom a sentence is about. GPUs and processes are counted as ranks are, where others are said to
 wait; what only a label begins ("rank 3: …") is not a sentence."""
 
+_NOT_TOWARDS = r"(?<!\bto )(?<!\bwith )(?<!\bfrom )"
+"""What fails on the way to a rank is not the rank's end ("connecting to rank 5 failed")."""
 _ALL_BUT = (
     r"\b(?:all|every) (?:of the )?(?:other )?(?:\d+ )?"
     r"(?:ranks?|gpus?|process(?:es)?|workers?|devices?)"
@@ -44,7 +46,11 @@ _COME = (
 )
 _NOT = (
     r"(?:(?:ha[sd]|have|did|do(?:es)?|is|are|was|were|could|can)(?:n.t| ?not| never)"
-    r"(?: (?:yet|even|ever|actually|all))?|never|fail(?:s|ed)? to) "
+    r"(?: (?:yet|even|ever|actually|all))?|never|not|fail(?:s|ed)? to) "
+)
+_THE_ONE = (
+    r"(?:(?:is|was) (?:\w+ )?the (?:only )?(?:one|rank|gpu|process|worker) "
+    r"(?:that |which |who )?)?"
 )
 _OF_OTHERS = (
     r"(?![^.;]{0,60}\b(?:tim(?:e|ed|es|ing)[- ]?outs?|nccl|gloo|Dist\w+Error|connection|pipe|peers?"
@@ -54,8 +60,8 @@ _OF_OTHERS = (
 
 _ENDED = (
     r"(?:(?:has |had |was |is |got |gets |were |already ){0,2})"
-    r"(?P<ended>crash(?:es|ed)|dies|died|dead|killed|lost|oom[- ]?killed|preempted|ooms|oomed"
-    r"|segfault(?:s|ed)|disappear(?:s|ed)|"
+    r"(?P<ended>crash(?:es|ed)?|die[sd]?|dead|killed|lost|oom[- ]?killed|preempted|ooms|oomed"
+    r"|segfault(?:s|ed)?|disappear(?:s|ed)?|"
     + _OF_OTHERS
     + r"(?:abort(?:s|ed)|errors? out|errored|fail(?:s|ed)(?! to)"
     r"|(?:rais(?:es|ed)|throws?|threw|hits?|got|gets|r[au]ns? into|encounter(?:s|ed)) "
@@ -63,8 +69,8 @@ _ENDED = (
 )
 _LEFT = (
     r"(?:(?:has |had |is |already |just |simply ){0,2})"
-    r"(?:exit(?:s|ed)|gone|missing|absent|(?:finish(?:es|ed)|ends|ended) (?:early|first|before)"
-    r"|left|leaves|quits?|skip(?:s|ped)"
+    r"(?:exit(?:s|ed)?|gone|missing|absent|(?:finish(?:es|ed)?|end(?:s|ed)?) (?:early|first|before)"
+    r"|left|leaves?|quits?|skip(?:s|ped)?"
     r"|(?:went|goes|falls|fell) (?:silent|quiet|missing|away|behind)"
     r"|return(?:s|ed) early|stop(?:s|ped) (?:at|print|log|respond|send|answer|writ))"
 )
@@ -80,11 +86,16 @@ _WORKS = (
     _IS + r"(?:[a-z]+-)?(?:issuing|writing|computing|loading|running|mapping|processing|reading"
     r"|download|saving|compiling|compiled|generating|evaluating|tokenizing|building|converting"
     r"|preprocessing|gathering|validating|uploading|initiali[sz]ing|compressing|scanning)"
+    r"|(?:[a-z]+-)?(?:compiled|loaded|wrote|saved|processed|downloaded|built|tokenized|evaluated)"
+    r"\b[^.;]{0,80}? while\b|took (?:\w+ ){0,2}longer\b"
 )
 _ODD = (
     r"(?:is|was|seems?(?: to be)?|appears? to be) (?:clearly |always |indeed |probably )?the "
     r"(?:[a-z]+ )?(?:problem\w*|culprit|straggler|odd|bad|faulty|slow\w*|lagg\w*|late|broken"
     r"|divergent|offend\w*)|lag(?:s|ged) behind"
+    r"|(?:(?:is|was) (?:still |already )?(?:attempting|trying|doing|perform|call|enter|execut|issu"
+    r"|in\b|evaluat|validat)|enter|call|execut|issu|evaluat)[^.;]{1,100}? (?:while|whereas|but) "
+    r"(?:all )?(?:of )?(?:the )?(?:other|rest|remaining)"
 )
 _ONLY = (
     r"\bonly " + _RANKS + r" (?:ever |actually )?(?:enter|reach|call|arriv|execut|issu|participat"
@@ -108,14 +119,17 @@ _SAYS: tuple[tuple[Deed, limits.Pattern[str]], ...] = tuple(
     (deed, limits.compile(pattern, re.IGNORECASE))
     for deed, pattern in (
         *(
-            (deed, _RANKS + r"[ ,]{1,2}(?:itself |alone |has |had )?(?:" + verb + ")")
+            (
+                deed,
+                _NOT_TOWARDS + _RANKS + r"[ ,]{1,2}(?:itself |alone |has |had )?" + verb,
+            )
             for deed, verb in (
-                (Deed.ABSENT, _NOT + _COME),
-                (Deed.ENDED, _ENDED),
-                (Deed.LEFT, _LEFT),
+                (Deed.ABSENT, _THE_ONE + _NOT + _COME),
+                (Deed.ENDED, _THE_ONE + _ENDED),
+                (Deed.LEFT, _THE_ONE + _LEFT),
                 (Deed.WAITS, _WAITS),
-                (Deed.WORKS, _WORKS),
-                (Deed.ODD, _ODD),
+                (Deed.WORKS, rf"(?:{_WORKS})"),
+                (Deed.ODD, rf"(?:{_ODD})"),
             )
         ),
         (

@@ -74,21 +74,16 @@ class HyperscanSearcher:
             once = hyperscan.HS_FLAG_SINGLEMATCH if pattern in self._once else 0
             wanted = [literal(word) for word in sorted(needle.words)]
             if needle.expression and needle.shortest < LONG_WORD:
-                alone = (number, needle.expression, _flags(needle))
+                expression = needle.part or needle.expression
+                alone = (number, expression, _flags(needle))
                 if not one_refused or _scanner(alone) is not None:
-                    wanted = [needle.expression]
+                    wanted = [expression]
             if not wanted:
                 self.unsearchable.append((pattern, "Hyperscan refuses it, and it has no word"))
             codes += [(number, code, _flags(needle) | once) for code in wanted]
         return codes
 
-    def search(self, block: Block) -> list[Hit]:
-        """Look for everything in one pass."""
-        hits = self._scanner.scan(block, sys.maxsize)
-        assert hits is not None
-        return hits
-
-    def search_some(self, block: Block, most: int) -> list[Hit] | None:
+    def search(self, block: Block, most: int = sys.maxsize) -> list[Hit] | None:
         """Look for everything in one pass, but give up at more than ``most`` hits."""
         return self._scanner.scan(block, most)
 
@@ -99,7 +94,7 @@ class HyperscanSearcher:
             code = needle.expression and (number, needle.expression, _flags(needle))
             self._exact[number] = _scanner(code) if code else None
         scanner = self._exact[number]
-        return None if scanner is None else scanner.scan(block, sys.maxsize)
+        return None if scanner is None else scanner.scan(block)
 
     def forget(self, number: int) -> None:
         """Look for one pattern no longer: its hits would cost time in every block."""
@@ -114,7 +109,7 @@ class _Scanner:
         self._database = database
         self._own = threading.local()
 
-    def scan(self, block: Block, most: int) -> list[Hit] | None:
+    def scan(self, block: Block, most: int = sys.maxsize) -> list[Hit] | None:
         """Return the hits in a block; None if there are more than ``most``."""
         hits: list[Hit] = []
 
@@ -156,7 +151,7 @@ def _flags(needle: Needle) -> int:
     return hyperscan.HS_FLAG_CASELESS if needle.caseless else 0
 
 
-FORMAT = 5  # to be raised when what is looked for instead of a pattern changes
+FORMAT = 6  # to be raised when what is looked for instead of a pattern changes
 KEEP = 8  # databases; older ones are deleted
 
 

@@ -13,6 +13,7 @@ would only wait for each other. Such blocks come back unsearched and are searche
 and after a few of them the threads are left alone.
 """
 
+import sys
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -40,11 +41,8 @@ class Searcher(Protocol):
     threaded: bool
     unsearchable: list[tuple[str, str]]
 
-    def search(self, block: Block) -> list[Hit]:
-        """Return the hits in the lines of a block, in no order."""
-
-    def search_some(self, block: Block, most: int) -> list[Hit] | None:
-        """Search a block, but give up (None) at more than ``most`` hits."""
+    def search(self, block: Block, most: int = sys.maxsize) -> list[Hit] | None:
+        """Return the hits in the lines of a block, in no order; None for more than ``most``."""
 
     def exact(self, block: Block, number: int) -> list[Hit] | None:
         """Search for one pattern more exactly, if that can be done (else None)."""
@@ -112,13 +110,13 @@ class WordSearcher:
             for word in needle.words or (b"\n",):  # without a word every line is tried
                 words.setdefault(word.lower() if needle.caseless else word, []).append(number)
 
-    def search(self, block: Block) -> list[Hit]:
+    def search(self, block: Block, most: int = sys.maxsize) -> list[Hit] | None:
         """Look for each word in turn: many quick passes over a block that stays in the cache."""
         data = bytes(block.data[block.start : block.stop]) + b"\n"
         hits = list(self._find(data, self._numbers))
         if self._caseless:
             hits += self._find(data.lower(), self._caseless)
-        return hits
+        return hits if len(hits) <= most else None
 
     def _find(self, data: bytes, words: dict[bytes, list[int]]) -> Iterator[Hit]:
         for word, numbers in words.items():
@@ -129,11 +127,6 @@ class WordSearcher:
                     if at == first or number not in self._once:
                         yield at + len(word), number
                 at = data.find(word, at + 1)
-
-    def search_some(self, block: Block, most: int) -> list[Hit] | None:
-        """Search a block, but give up at more than ``most`` hits."""
-        hits = self.search(block)
-        return hits if len(hits) <= most else None
 
     def exact(self, block: Block, number: int) -> list[Hit] | None:
         """Words cannot be looked for more exactly."""
@@ -188,7 +181,7 @@ def searched(
         yield from _ahead(rest, searcher, threads)
     for part in rest:
         block = part()
-        yield block, searcher.search(block)
+        yield block, searcher.search(block) or []
 
 
 def _ahead(
@@ -206,7 +199,7 @@ def _ahead(
             block, hits = waiting.popleft().result()
             if hits is None:
                 busy += 1
-                hits = searcher.search(block)
+                hits = searcher.search(block) or []
             yield block, hits
 
 
@@ -214,4 +207,4 @@ def _search(searcher: Searcher, part: Part) -> tuple[Block, list[Hit] | None]:
     """Search a block in a thread, and look at what else whoever takes it needs."""
     block = part()
     block.survey()
-    return block, searcher.search_some(block, MAX_HITS)
+    return block, searcher.search(block, MAX_HITS)

@@ -26,7 +26,7 @@ _FAILS = (
     r"|not loaded"
     r"|no (?:such|suitable|usable|space|locks|data available)|broken|aborted|disconnect"
 )
-_TRIES = rf"{_FAILS}|waiting|retry(?:ing)?|trying|not reachable"
+_TRIES = rf"{_FAILS}|waiting|retry(?:ing)?|trying|not reachable|deadline.?exceeded"
 _FULL = (
     r"no space|ENOSPC|short of space|cannot allocate|out of memory|ENOMEM|too small|insufficient"
     r"|not enough|exhausted|could not be allocated|(?:un|not )able to (?:allocate|mmap)|StoreFull"
@@ -34,9 +34,10 @@ _FULL = (
 )
 _SILENT = (
     r"(?:un|not )reachable|unavailable|(?:not|no|never) (?:respon|answer)|refused|is (?:down|gone)"
+    r"|deadline.?exceeded"
 )
 _COORDINATOR = (
-    r"coordinator|coordination service|(?:mesh|client|chief) (?:master|service)|\bmaster\b"
+    r"coordinator|coordination ?(?:service|leader)|(?:mesh|client) (?:master|service)|\bmaster\b"
     r"|head[ _-]node|\bleader\b|\bscheduler\b|\btracker\b|rendezvous|\bGCS\b|\bray cluster"
     r"|\bredis\b|\betcd\b|(?:bootstrap|metadata|name|param(?:eter)?|registry|store) ?server"
 )
@@ -63,6 +64,7 @@ OBJECTS: dict[str, str] = {
         r"|\bqueue[ -]pairs?|\bQPs?\b|\bib(?:gda|rc|devx|verbs)\b|\bmemory region"
         r"|\bcompletion queue|\bregister(?:ing)? (?:MR|memory|user buffer|address)"
         r"|\bcreate (?:ah|cq|mr|qp|srq|DCT)\b"
+        r"|\bhfi1?_\w+|_hfi_\w+|\bpsm[23]?_\w+|\brcvhdr\w*|\bcxi\w*|\bomni-?path"
         r"|\bnv_peer_?mem|nvidia[-_]peermem|\bdma-?buf\b|\befa\b|\b(?:transport )?retry count",
     ),
     "links": _near(
@@ -72,9 +74,11 @@ OBJECTS: dict[str, str] = {
     ).replace("|system\\b", "|\\bsystem (?=not yet initialized)"),
     "peer access": _near(
         _FAILS,
-        r"peer access|peer mapping|\b(?:cuda|hip|ze)_?Ipc\w*|\bIPC (?:mem )?handle|\biommu\b|AMD-Vi"
+        r"\bcustom_?all_?reduce\.cu|peer access|peer mapping|\b(?:cuda|hip|ze)_?Ipc\w*"
+        r"|\bIPC (?:mem )?handle|\biommu\b|AMD-Vi"
         r"|IO_PAGE_FAULT",
     ),
+    "lost gpu": r"(?i)has fallen off the bus|fell off the bus|device lost from bus",
     "gpu": (
         r"(?i)\bHW Exception by GPU|\bGPU (?:hang|reset)\b|Memory access fault by GPU"
         r"|\bdevice (?:is )?lost\b|GPU is lost|uncorrectable ECC"
@@ -98,14 +102,15 @@ OBJECTS: dict[str, str] = {
     ),
     "name": (
         r"(?i)name or service not known|temporary failure in name resolution|UnknownHostException"
-        r"|\bno such host\b|could ?n[o']t resolve|(?:un|not )able to resolve|failed to resolve"
+        r"|\bno such host\b|could ?n[o']t resolve|(?:un|not )able to resolve"
+        r"|failed to resolve (?:host|name|addr|DNS|'|\S+\.)"
         r"|DNS resolution failed|nodename nor servname|name does not resolve|cannot resolve"
         r"|unknown host\b|getaddrinfo(?: failed| error|\(\w)"
     ),
     "lock": (
-        r"(?i)(?:waiting|blocking|timed? ?out|unable|failed|could not|cannot)"
+        r"(?i)(?:timed? ?out|unable|failed|could not|cannot|been waiting|blocking waiting)"
         r"[^\n]{0,60}?(?:file ?lock|lock ?file|\block on\b|\S*[/.]lock\b)"
-        r"|(?:file ?lock|lock ?file|\S+\.lock\b)[^\n]{0,60}?(?:could not|held by|timed? ?out)"
+        r"|(?:file ?lock|lock ?file|\S+[/.]lock\b)[^\n]{0,60}?(?:could not|held by|timed? ?out)"
         r"|another process (?:is|must be) (?:currently )?(?:compiling|building|downloading|writing)"
         r"|database is locked"
     ),
@@ -118,8 +123,15 @@ OBJECTS: dict[str, str] = {
     ),
     "call": (
         rf"(?i)\b{_MEMBERS}(?: \d[\d, -]*)? (?:did|do|does|have|has) ?n[o']t (?:respond|arrive"
-        rf"|reach|enter|complete|join|reply)"
+        rf"|reach|enter|complete|join|reply)[^\n]{{0,20}}(?:within|after|in time|\d ?m?s\b)"
         rf"|\bbarrier\b[^\n]{{0,60}}?\bmissing:? (?:{_MEMBERS})?[ \[\d]"
+    ),
+    "placement": (
+        r"(?i)could ?n[o']t find a node type|no available node types?|NO_RESOURCES|[Ii]nfeasible"
+        r"|\b(?:cannot|can't|could ?n[o']t|unable to|failed to|insufficient \w+ to)"
+        r" (?:be )?(?:schedul|plac|satisf|fulfill|alloc)\w*[^\n]{0,40}?"
+        r"\b(?:pods?|tasks?|actors?|workers?|gang|placement|resources?|requests?|demands?|nodes?)\b"
+        r"|\binsufficient (?:nvidia\.com/gpu|gpus?|resources)|\bnot enough (?:gpus|resources|slots)"
     ),
     "members": (
         rf"(?i)(?:timed? ?out|gave up|still|timeout)[^\n]{{0,30}}?\bwaiting (?:for|on) "
@@ -131,28 +143,43 @@ OBJECTS: dict[str, str] = {
     "coordinator": (
         _near(_TRIES, rf"(?:{_REACH})\w*[^\n]{{0,40}}?(?:{_COORDINATOR})")
         + rf"|(?:{_COORDINATOR})[^\n]{{0,60}}?(?:{_REACH})\w*[^\n]{{0,60}}?(?:{_TRIES})"
-        rf"|(?:{_COORDINATOR})[^\n]{{0,40}}?(?:{_SILENT})"
+        rf"|(?:{_COORDINATOR})[^\n]{{0,40}}?(?:{_SILENT})|^RPC: /\S*CoordinationService/"
     ),
     "service": (
         r"(?i)\b(?:status(?:[ _]?code)?|response code|(?:HTTP|server) error)\W{1,3}(?:429|5\d\d)\b"
         r"|\b(?:429|50[0234]) (?:GET|POST|PUT|Too Many|Bad Gateway|Service|Server|Gateway)"
         r"|\b(?:Connect|Read)Timeout(?:Error)?\b|Max retries exceeded|ProxyError|ServerDisconnected"
         r"|EndpointConnectionError|\(SlowDown\)|ServiceUnavailable|RemoteDisconnected"
+        r"|\b(?:s3|gs|gcs|az|abfss?|hdfs|oss)://[^\n]{0,120}?(?:broken pipe|fail|exit [1-9]|error)"
+        r"|(?:download|read|open|fetch|cop[yi])\w* fail\w*[^\n]{0,40}(?:s3|gs|gcs|az|hdfs|oss)://"
         r"|ServiceResponseError|\bcurl: \((?:5|6|7|28|35|52|56)\)|unexpected code in http response"
     ),
     "transport": _near(
-        _FAILS,
-        r"\bfi_[a-z]\w+|\blibfabric|\bOFI\b|\bproviders?\b|\bUCX +ERROR|\buc[pst]_\w+|\bNIXL\w*"
+        _FAILS + "|output empty list",
+        r"\bfi_[a-z]\w+|\blibfabric|\bOFI\b|\bproviders?\b|\bUCX\b|\buc[pst]_\w+|\bNIXL\w*"
         r"|\bmooncake\b|(?:KV|batch data|cache) ?transfer|\bnetwork (?:plugin|device|interface)"
+        r"|waiting for (?:an? )?(?:incoming connection|RX|handshake)\b"
         r"|\b(?:to|any|for) interface \w+\d|\bsocket interface|no route to host|network is unreach",
+    ),
+    "peer": (
+        r"(?i)(?:connect\w*|handshake|link|send\w*|receiv\w*) (?:to|with|from) rank "
+        r"(?P<ranks>\d{1,6})\b[^\n]{0,30}?(?:fail|timed? ?out|refused|reset)"
+        r"|(?:fail\w*|unable|could not|cannot|timed? ?out)(?: to| in| while)?"
+        r" (?:connect\w*|reach\w*)(?: to| with)? rank (?P<rank>\d{1,6})\b"
     ),
     "address": (
         rf"(?i)connect\w*(?: \w+)? (?:to |with )?(?:tcp://|ipc://)?[\w.-]+:\d+[^\n]{{0,60}}?"
-        rf"(?:{_FAILS}|after \d)|(?:{_FAILS})[^\n]{{0,40}}? connect\w*(?: \w+)? (?:to |with )"
+        rf"(?:{_FAILS}|after \d)"
+        r"|\b[\w.-]+:\d{4,5}\W[^\n]{0,40}?(?:connect(?:ion)? (?:fail|refuse|time)|deadline ex)"
+        rf"|(?:{_FAILS})[^\n]{{0,40}}? connect\w*(?: \w+)? (?:to |with )"
         r"(?:tcp://)?[\w.-]+:\d+"
     ),
     "process": (
-        rf"(?i)\b{_MEMBERS}[ -][\w.-]{{1,40}} (?:was |is |has been |marked )*"
+        rf"(?i)\b{_MEMBERS} (?:proc\w* )?\S{{1,40}} (?:died|exited|terminated|crashed)"
+        r" unexpectedly|"
+        rf"\b{_MEMBERS}\b[^\n]{{0,160}}?\b(?:marked|declared|considered|reported) (?:as )?"
+        r"(?:dead|lost|failed|down)\b|"
+        rf"\b{_MEMBERS}[ -][\w.-]{{1,40}} (?:was |is |has been |marked )*"
         r"(?:lost|dead|evicted|preempted|unhealthy)\b|missed too many heartbeats|heartbeat timeout"
         r"|\b(?:spot|preemption) (?:instance )?(?:interruption|notice|termination)"
     ),
@@ -167,16 +194,16 @@ _NOT_THESE = re.compile(
 _HEADER = re.compile(r"^[^a-zA-Z]*(?:[\w./-]+\.(?:cc?|cpp|cu|h|py|rs|go):\d+[\]:]?\s*)?")
 
 
-def object_of(text: str) -> str | None:
-    """Return about which object a line says that something failed, if it does."""
+def object_of(text: str) -> tuple[str, dict[str, str]] | None:
+    """Return about which object a line says that something failed, and what it names."""
     if _NOT_THESE.search(text):
         return None
     for name, pattern in _OBJECTS.items():
         match = pattern.search(text)
         if match is not None:
-            counts = match.groupdict()
-            all_came = counts.get("came") is not None and counts["came"] == counts["all"]
-            return None if all_came else name
+            named = {key: word for key, word in match.groupdict().items() if word}
+            all_came = "came" in named and named["came"] == named["all"]
+            return None if all_came else (name, named)
     return None
 
 
@@ -191,9 +218,10 @@ class FailedCallReader(LineReader):
     @wants(*OBJECTS.values())
     def on_failure(self, line: FoundLine, match: Match) -> None:
         """Note the line by its object, once."""
-        name = object_of(line.text)
-        if name is None or self._seen[name] >= MAX_LINES or line.number in self._lines:
+        found = object_of(line.text)
+        if found is None or self._seen[found[0]] >= MAX_LINES or line.number in self._lines:
             return
+        name, named = found
         self._seen[name] += 1
         words = " ".join(_HEADER.sub("", line.text).split())
         self._lines[line.number] = LogLine(
@@ -201,7 +229,7 @@ class FailedCallReader(LineReader):
             text=line.text[: 4 * MAX_WORDS],
             source=line.source,
             matched=(FAILED + name,),
-            fields={"what": words[:MAX_WORDS]},
+            fields={**named, "what": words[:MAX_WORDS]},
             time=line.time,
             offset=line.offset,
         )

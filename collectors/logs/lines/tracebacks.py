@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 from whyhang.analyzer.facts import NOBODY, Fact, LogLine, Trust, Who, replace
+from whyhang.analyzer.facts.exceptions import Raised
 from whyhang.collectors.logs.engine.matching import Match
 from whyhang.collectors.logs.lines.line_reader import FoundLine, LineReader, LogFile, wants
 from whyhang.collectors.logs.lines.traceback_text import (
@@ -24,6 +25,7 @@ from whyhang.collectors.stacks.peers import PeerCall, call_in, facts_of
 
 HEAD = 16 << 10  # bytes of a file in which a traceback without its first line is looked for
 MAX_TRACEBACKS = 2000  # of one file
+_FRAMES_BELOW = '\n  File "'
 _HOOK = re.compile(r"\[rank\d+\]: (?:[A-Za-z_][\w.]*\.)?[A-Z]\w*: ")
 _WORKER = re.compile(r"in DataLoader worker process (?P<worker>\d+)")
 _LOGGED = re.compile(r"^\S.{0,60}\b(?:ERROR|CRITICAL|FATAL|hit an exception)\b")
@@ -38,6 +40,9 @@ _HEADING = re.compile(
 )
 _HEADLESS = re.compile(r'[ \t]*File "[^"\n]+\.py", line \d+, in \S')
 _BARE_TYPE = re.compile(r"(?:Error|Exception|Timeout|Interrupt|Exhausted)$")
+
+_OF_GROUPS = re.compile(r"(?i)Dist\w+Error|process ?group|\bPG |watchdog|\bMPI\b|\bUC[CPX]\b")
+"""Words of exceptions of C++ about other ranks."""
 
 # What threading prints above the traceback of a thread; the program goes on without it.
 _THREAD = re.compile(r"Exception in thread (?P<thread>[^:]{1,80}):")
@@ -57,8 +62,9 @@ class TracebackReader(LineReader):
     @wants(r"Traceback \(most recent call last\):", RAY_TASK)
     def on_traceback(self, line: FoundLine, match: Match) -> None:
         """Read a traceback and those it is chained with."""
-        if line.number <= self._read_to.get(line.prefix, 0):
-            return  # the later part of a chain
+        task = RAY_TASK_HEAD.search(line.text)
+        if line.number < self._read_to.get(line.prefix, 0) + (task is None):
+            return  # the later part of a chain; the end of one task's may be the head of another's
         if len(self._lines) >= MAX_TRACEBACKS:
             return
         chain = read_chain(line)
@@ -67,8 +73,10 @@ class TracebackReader(LineReader):
         if chain[-1].end is None:
             return
         self._read_to[line.prefix] = chain[-1].end[0]
+        if RAY_TASK_HEAD.search(chain[-1].end[1].text) and _FRAMES_BELOW in chain[-1].message:
+            return  # the error of another task that it waited for, whose traceback follows
         who = _speaker(line)
-        if task := RAY_TASK_HEAD.search(line.text):
+        if task is not None:
             who = replace(who, pid=int(task["pid"]), host=task["ip"] or who.host)
         if who.local_rank is not None and line.who.local_rank is None:
             self._spawned.add(line.offset)
@@ -98,6 +106,29 @@ class TracebackReader(LineReader):
         if len(self._bare) < MAX_TRACEBACKS and read_frame(traceback, line.number, line.line):
             last = self._exception(line.who, [traceback])
             self._bare.append(replace(last, time=line.time, offset=line.offset))
+
+    @wants(r"terminate called after throwing an instance of '(?P<type>[^']{1,200})'")
+    def on_native(self, line: FoundLine, match: Match) -> None:
+        """Read an exception of C++ that nobody caught, unless others brought it about."""
+        for number, after in line.following(1, bare=True):
+            _, what, message = after.text.partition("what():")
+            raised = Raised(
+                type=match["type"].replace("::", "."), message=message.strip()[:MAX_MESSAGE]
+            )
+            of_others = (
+                raised.is_about_others or not raised.is_own or _OF_GROUPS.search(str(raised))
+            )
+            if what and not of_others and len(self._bare) < MAX_TRACEBACKS:
+                self._bare.append(
+                    LogLine(
+                        who=line.who,
+                        text=after.text[:MAX_MESSAGE],
+                        source=self._file.document.source(number),
+                        raised=raised,
+                        time=line.time,
+                        offset=line.offset,
+                    )
+                )
 
     def _exception(self, who: Who, chain: list[Traceback], thread: str | None = None) -> LogLine:
         """Return the line of the last exception; the first one's, where others brought it about.

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 LONGEST = 200  # characters of a line that are compared
 
-_TIME = re.compile(
+TIME = re.compile(
     r"\b\d{4}[-/]\d\d[-/]\d\d(?:[T ]|\b)|\b\d\d/\d\d/\d{2,4}\b|\b\d{1,2}:\d\d:\d\d(?:[.,]\d+)?Z?"
 )
 _VALUE = re.compile(
@@ -24,7 +24,7 @@ _VALUE = re.compile(
 
 def reduce(text: str) -> tuple[str, tuple[str, ...]]:
     """Return the template of a line and the values that were in it."""
-    text = _TIME.sub("", text[:LONGEST])
+    text = TIME.sub("", text[:LONGEST])
     values = tuple(_VALUE.findall(text))
     return " ".join(_VALUE.sub("#", text).split()) if values else " ".join(text.split()), values
 

@@ -8,20 +8,23 @@ from whyhang.analyzer.facts import NOBODY, Trust, Who, replace
 from whyhang.collectors.files.prefix import is_numbered, split_prefix
 from whyhang.collectors.logs.text.clock import year_of
 from whyhang.collectors.logs.text.line import (
-    C10D_RANK,
     ENGINE_LABEL,
-    INDEX_LABEL,
     MESH_LABEL,
-    NAMED_INDEX,
     OUTER_PREFIX,
-    OWN_WORDS,
     TORCHRUN_WORDS,
     Voice,
     clean,
-    rank_in_content,
     speaker_and_rest,
 )
 from whyhang.collectors.logs.text.margin import NO_MARGIN, margin_of
+from whyhang.collectors.logs.text.own_rank import (
+    C10D_RANK,
+    INDEX_LABEL,
+    NAMED_INDEX,
+    OWN_WORDS,
+    rank_in_content,
+    rank_in_statement,
+)
 from whyhang.collectors.logs.text.templates import reduce
 
 # What each process of Hugging Face's example scripts prints of itself; rank 0's are in all logs.
@@ -40,12 +43,14 @@ def voice_of(head: bytes, who: Who, taken_at: float | None = None) -> Voice:
         year = 1970 + int(taken_at / 31_556_952)
     if who.trust is Trust.INFERRED and _others_speak(lines, who):
         who = replace(who, rank=None, trust=Trust.NONE)
+    own_words = _speak_of_themselves(lines)
     voice = Voice(
         who=who,
         numbered=numbered,
         ranks_by_number=numbered and not _numbers_count_nodes(lines),
-        own_words=_speak_of_themselves(lines),
+        own_words=own_words,
         index=next((label for label in _INDICES if _count_ranks(lines, label)), None),
+        statements=frozenset() if own_words else _statements(lines),
         year=year,
         margin=margin,
     )
@@ -123,6 +128,28 @@ def _count_ranks(lines: Iterable[str], label: re.Pattern[str]) -> bool:
         and in_turn > 1
         and len(spoken) >= 2 * len(everyone)
         and any(ranks == everyone for ranks in speakers.values())
+    )
+
+
+def _statements(lines: Iterable[str]) -> frozenset[str]:
+    """Return the templates of lines that each rank prints again and again with its number in them.
+
+    One process that prints a line for each rank keeps to their order; ranks that run beside each
+    other do not. Where lines have labels, those tell who speaks.
+    """
+    speakers: dict[str, list[int]] = {}
+    for line in lines:
+        if split_prefix(line)[0] is not NOBODY:
+            return frozenset()
+        rank, template = rank_in_statement(line)
+        if template:
+            speakers.setdefault(template, []).append(rank)
+    return frozenset(
+        template
+        for template, ranks in speakers.items()
+        if set(ranks) == set(range(len(set(ranks))))
+        and len(ranks) >= 2 * len(set(ranks)) > 2
+        and any(after != (rank + 1) % len(set(ranks)) for rank, after in itertools.pairwise(ranks))
     )
 
 

@@ -1,0 +1,133 @@
+"""Ranks that wait for data, for pools and for managers beside them."""
+
+from __future__ import annotations
+
+import pytest
+from small_jobs import (
+    ALL_REDUCE,
+    BARRIER,
+    LOADER,
+    WORKER,
+    dump,
+    process,
+    report_of,
+    still,
+)
+
+from whyhang.analyzer.facts import (
+    Excerpt,
+    Fact,
+    Role,
+    Who,
+    replace,
+)
+
+POOL = """
+get (multiprocessing/pool.py:768)
+map (multiprocessing/pool.py:367)
+train (train.py:35)
+<module> (train.py:60)
+"""
+POOLED = """
+acquire (logging/__init__.py:914)
+tokenize (data.py:7)
+mapstar (multiprocessing/pool.py:48)
+worker (multiprocessing/pool.py:125)
+"""
+SHARED = """
+__enter__ (multiprocessing/synchronize.py:95)
+tokenize (data.py:7)
+mapstar (multiprocessing/pool.py:48)
+worker (multiprocessing/pool.py:125)
+"""
+
+
+@pytest.mark.parametrize(
+    ("woke", "other", "verdict"),
+    [(33, LOADER, "healthy"), (2, LOADER, "hung"), (33, ALL_REDUCE, "hung")],
+)
+def test_ranks_that_wait_for_data_and_are_given_it(woke: int, other: str, verdict: str) -> None:
+    """Both looks may find them in the wait; where it ended in between they go on.
+
+    Not where another rank has waited for them all the time.
+    """
+    environ = {"WORLD_SIZE": "2"}
+    facts: list[Fact] = []
+    for look in (0, 1):
+        for rank, stack in ((0, LOADER), (1, other)):
+            times = woke if look and stack is LOADER else 0
+            facts += [process(rank, look=look, environ=environ, woke=times)]
+            facts += [dump(rank, stack, look=look)]
+
+    assert report_of(facts).verdict == verdict
+
+
+MANAGER = """
+wait (threading.py:331)
+wait (threading.py:629)
+serve_forever (multiprocessing/managers.py:176)
+_run_server (multiprocessing/managers.py:600)
+main (data.py:20)
+"""
+
+
+def test_a_manager_beside_the_workers_waits_for_no_lock() -> None:
+    """The process of a multiprocessing manager is a child of the rank like its workers."""
+    asks = "_callmethod (multiprocessing/managers.py:822)\n" + WORKER.strip()
+    facts = still({0: ALL_REDUCE, 1: LOADER})
+    for pid, stack in ((4000, MANAGER), (4001, asks)):
+        child = replace(process(1, pid=pid), role=Role.DATALOADER_WORKER, ppid=1001)
+        facts += [replace(child, who=Who(pid=pid)), dump(None, stack, pid=pid)]
+
+    finding = report_of(facts).findings[0]
+
+    assert (finding.category, finding.culprit_ranks) == ("dataloader-blocked", (1,))
+    assert "multiprocessing manager" in finding.title
+
+
+@pytest.mark.parametrize(("stack", "category"), [(POOLED, True), (SHARED, False)])
+def test_a_pools_worker_may_wait_for_a_lock_copied_by_fork(stack: str, *, category: bool) -> None:
+    """What a DataLoader's worker may fall into, a pool's may: not for a lock that they share."""
+    facts = still({0: ALL_REDUCE, 1: POOL})
+    worker = replace(
+        process(1, pid=4000), role=Role.DATALOADER_WORKER, ppid=1001, who=Who(pid=4000)
+    )
+    facts += [worker, dump(None, stack, pid=4000)]
+
+    finding = report_of(facts).findings[0]
+
+    assert (finding.category == "fork-deadlock") is category
+    assert finding.culprit_ranks == (1,)
+    assert finding.location is not None
+    assert finding.location.function == "tokenize"
+
+
+@pytest.mark.parametrize(
+    ("head", "category"),
+    [
+        ("    for batch in part:", "uneven-inputs"),
+        ("    for parameter in part.parameters():", "collective-mismatch"),
+        ("    if part:", "collective-mismatch"),
+    ],
+)
+def test_back_from_a_function_is_past_its_loop(head: str, category: str) -> None:
+    """The others are in a loop of the function that one rank has come back from."""
+    inner = ALL_REDUCE.replace("train (train.py:40)", "epoch (train.py:12)\nmain (train.py:50)")
+    last = BARRIER.replace("main (train.py:55)", "main (train.py:51)")
+    source = (
+        Excerpt(
+            file="train.py",
+            first_line=10,
+            lines=("def epoch(part):", head, "        dist.all_reduce(grad)"),
+        ),
+        Excerpt(
+            file="train.py",
+            first_line=49,
+            lines=("    for number in range(9):", "        epoch(part)", "        dist.barrier()"),
+        ),
+    )
+
+    finding = report_of([*still({0: inner, 1: inner, 2: last, 3: inner}), *source]).findings[0]
+
+    assert finding.category == category
+    assert finding.culprit_ranks == (2,)

@@ -1,0 +1,115 @@
+"""Operations that cannot meet, and those that may."""
+
+from __future__ import annotations
+
+from small_jobs import (
+    ALL_REDUCE,
+    BARRIER,
+    dump,
+    report_of,
+    still,
+)
+
+from whyhang.analyzer.facts import (
+    Call,
+    CallState,
+    Frame,
+    Group,
+    Setting,
+    Source,
+    Track,
+    Who,
+    replace,
+)
+
+DDP_REDUCTION = """
+_engine_run_backward (torch/autograd/graph.py:979)
+backward (torch/autograd/__init__.py:395)
+train (train.py:39)
+<module> (train.py:60)
+"""
+REDUCE = ALL_REDUCE.replace("all_reduce", "reduce")
+GATHER = ALL_REDUCE.replace("all_reduce", "all_gather").replace(":40)", ":44)")
+RECV = """
+recv (torch/distributed/distributed_c10d.py:2700)
+exchange (train.py:30)
+<module> (train.py:60)
+"""
+
+
+def test_ddps_all_reduce_and_the_loss_cannot_meet() -> None:
+    """One operation called from two places of which one is DDP's backward is a mismatch."""
+    facts = still({0: DDP_REDUCTION, 1: DDP_REDUCTION, 2: ALL_REDUCE, 3: DDP_REDUCTION})
+    reducer = Frame(
+        function="c10d::Reducer::finalize_backward", file="libtorch_cpu.so", native=True
+    )
+    for rank in (0, 1, 3):
+        last = dump(rank, DDP_REDUCTION, look=1)
+        inner = (reducer, *last.threads[0].frames)
+        facts.append(replace(last, threads=(replace(last.threads[0], frames=inner),)))
+
+    finding = report_of(facts).findings[0]
+
+    assert finding.category == "collective-mismatch"
+    assert finding.culprit_ranks == (2,)
+    assert "DDP's gradient all_reduce" in finding.title
+
+
+def test_one_operation_at_two_lines_may_be_one_call() -> None:
+    """Rank 0 may take part in a collective from a branch of its own: nobody is blamed for that."""
+    own = ALL_REDUCE.replace("train.py:40", "train.py:44")
+
+    findings = report_of(still({0: own, 1: ALL_REDUCE, 2: ALL_REDUCE})).findings
+
+    assert all(f.culprit_ranks is None for f in findings)
+
+
+def test_of_several_behind_a_reduce_nobody_is_blamed() -> None:
+    """A rank that did its part of a reduce goes on before the others; one alone did not."""
+    two = report_of(still({0: REDUCE, 1: REDUCE, 2: GATHER, 3: REDUCE, 4: GATHER})).findings[0]
+    one = report_of(still({0: REDUCE, 1: REDUCE, 2: GATHER, 3: REDUCE, 4: REDUCE})).findings[0]
+
+    assert (two.category, two.culprit_ranks) == ("collective-mismatch", None)
+    assert (one.category, one.culprit_ranks) == ("collective-mismatch", (2,))
+
+
+def test_a_receive_that_nobody_sends_to() -> None:
+    """One rank receives and all others, the sender among them, are in a barrier."""
+    report = report_of(still({0: BARRIER, 1: BARRIER, 2: RECV, 3: BARRIER}))
+
+    assert report.verdict == "hung"
+    assert report.findings[0].category == "p2p-mismatch"
+    assert report.findings[0].culprit_ranks is None
+    assert "no rank sends" in report.headline
+
+
+def test_sends_and_receives_at_once_may_be_on_their_way() -> None:
+    """While one rank sends and one receives, nothing is said of a call that is missing."""
+    send = RECV.replace("recv", "send")
+
+    findings = report_of(still({0: BARRIER, 1: send, 2: RECV, 3: BARRIER})).findings
+
+    assert all(f.category != "p2p-mismatch" for f in findings)
+
+
+def _receives_from(peer: int) -> Track:
+    call = Call(op="recv", state=CallState.INSIDE, p2p=True, peer=peer, tag=7)
+    source = Source(file="rank2.peers.json")
+    group = Group(name="")
+    return Track(who=Who(rank=2), group=group, kind="stack", source=source, calls=(call,))
+
+
+def test_a_send_and_a_receive_that_face_each_other_and_do_not_end_do_not_fit() -> None:
+    """The arguments of one of them name the other; over NCCL the path may be broken instead."""
+    facts = still({0: BARRIER, 1: RECV.replace("recv", "send"), 2: RECV, 3: BARRIER})
+    nccl = Setting(name="backend", value="nccl", who=Who(), source=Source(file="rank2.log"))
+
+    finding = report_of([*facts, _receives_from(1)]).findings[0]
+    others = [
+        report_of([*facts, _receives_from(0)]).findings,
+        report_of([*facts, _receives_from(1), nccl]).findings,
+    ]
+
+    assert (finding.category, finding.culprit_ranks) == ("p2p-mismatch", None)
+    assert finding.title.startswith("Rank 2 waits to receive and rank 1 to send to it")
+    assert all(f.category != "p2p-mismatch" for each in others for f in each)

@@ -1,0 +1,256 @@
+"""From several snapshots to the diagnosis: what moves, and what only seems to."""
+
+from __future__ import annotations
+
+import pytest
+from small_jobs import (
+    ALL_REDUCE,
+    BARRIER,
+    ELSEWHERE,
+    INIT,
+    dump,
+    process,
+    report_of,
+    still,
+)
+
+from whyhang.analyzer.facts import (
+    Excerpt,
+    Fact,
+    Frame,
+    Process,
+    Source,
+    replace,
+)
+from whyhang.analyzer.report import Finding
+
+
+def test_waiting_ranks_that_woke_up_are_progress() -> None:
+    """A job whose waiting ranks ran between the looks is slow, not hung."""
+    facts = still({0: ALL_REDUCE, 1: ALL_REDUCE, 2: ELSEWHERE})
+    facts = [
+        process(f.who.rank, look=1, environ=f.environ, woke=5)
+        if getattr(f, "look", 0) == 1 and hasattr(f, "environ")
+        else f
+        for f in facts
+    ]
+
+    report = report_of(facts)
+
+    assert report.verdict == "slow"
+    assert report.findings[0].category == "slow-not-hung"
+
+
+@pytest.mark.parametrize(
+    ("late", "verdict"),
+    [("00000", "slow"), ("00100", "slow"), ("01020", "healthy"), ("0000000100", "slow")],
+)
+def test_slow_is_who_is_late_at_nearly_all_looks(late: str, verdict: str) -> None:
+    """In a job that moves someone is always last: only the same one, again and again, is slow."""
+    environ = {"WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1"}
+    facts: list[Fact] = []
+    for look, behind in enumerate(late):
+        for rank in range(3):
+            stack = ELSEWHERE if rank == int(behind) else ALL_REDUCE
+            facts.append(process(rank, look=look, environ=environ, woke=5 * look))
+            facts.append(dump(rank, stack, look=look))
+
+    assert report_of(facts).verdict == verdict
+
+
+@pytest.mark.parametrize(("second", "moves"), [("futex_do_wait", True), ("do_nanosleep", False)])
+def test_a_nap_elsewhere_in_the_step_is_no_polling(second: str, *, moves: bool) -> None:
+    """Who was seen to sleep until answered, and woke up, goes on; who only naps polls."""
+    facts: list[Fact] = []
+    for look, place in enumerate(["hrtimer_nanosleep", second]):
+        for rank in range(3):
+            own = process(rank, look=look, woke=40 * look)
+            facts.append(replace(own, wchan=place if rank != 1 else "hrtimer_nanosleep"))
+            facts.append(dump(rank, ELSEWHERE if rank == 1 else ALL_REDUCE, look=look))
+
+    assert (report_of(facts).verdict != "hung") == moves
+
+
+def test_a_native_stack_of_a_later_moment_shows_a_step() -> None:
+    """A rank that left its wait between its plain and its native stack took part in a step."""
+    plain = "_engine_run_backward (torch/autograd/graph.py:979)\nmain (train.py:36)\n"
+    native = Frame(function="clock_nanosleep", file="libc.so.6", line=None, native=True)
+    facts: list[Fact] = []
+    for rank in range(3):
+        for look, stack in enumerate(["main (train.py:41)\n", plain]):
+            facts.append(process(rank, look=look, woke=40 * look))
+            facts.append(dump(rank, stack, look=look))
+        last = dump(rank, "main (train.py:41)\n", look=1)
+        frames = (native, *last.threads[0].frames)
+        facts.append(replace(last, threads=(replace(last.threads[0], frames=frames),)))
+
+    assert report_of(facts).verdict == "healthy"
+
+
+@pytest.mark.parametrize(("line", "verdict"), [(39, "healthy"), (40, "hung")])
+def test_ranks_that_ran_at_another_line_have_come_to_their_wait(line: int, verdict: str) -> None:
+    """All were at work and stand in backward a moment later: they take steps. At one line not."""
+    backward = "_engine_run_backward (torch/autograd/graph.py:979)\nmain (train.py:40)\n"
+    reducer = Frame(
+        function="c10d::Reducer::finalize_backward", file="libtorch_cpu.so", native=True
+    )
+    facts: list[Fact] = []
+    for rank in range(3):
+        for look in (0, 1):
+            # less than a quarter of a CPU: others share it
+            facts.append(process(rank, look=look, state="R", ticks=20 * look, woke=4 * look))
+            facts.append(dump(rank, f"main (train.py:{line})\n", look=look))
+        last = dump(rank, backward, look=1)
+        frames = (reducer, *last.threads[0].frames)
+        facts.append(replace(last, threads=(replace(last.threads[0], frames=frames),)))
+
+    assert report_of(facts).verdict == verdict
+
+
+def test_one_rank_alone_is_inconclusive_or_local() -> None:
+    """One rank in a collective proves no cause; nobody is blamed."""
+    report = report_of([dump(5, ALL_REDUCE)])
+
+    assert all(finding.culprit_ranks is None for finding in report.findings)
+
+
+def test_no_facts_is_inconclusive() -> None:
+    """Nothing in, and the report says that nothing can be said."""
+    report = report_of([])
+
+    assert report.verdict == "inconclusive"
+    assert report.headline
+
+
+@pytest.mark.parametrize("many", [8, 64])
+def test_the_many_that_run_on_are_not_blamed(many: int) -> None:
+    """Where most ranks run on and few wait, who is wrong cannot be seen."""
+    stacks = dict.fromkeys(range(many - 2), ELSEWHERE)
+    stacks |= {many - 2: ALL_REDUCE, many - 1: ALL_REDUCE}
+    facts = [dump(rank, text) for rank, text in stacks.items()]
+
+    report = report_of(facts)
+
+    assert all(f.culprit_ranks is None for f in report.findings)
+
+
+def test_every_piece_of_evidence_has_a_source() -> None:
+    """No statement without the place it was read."""
+    report = report_of(still({0: ALL_REDUCE, 1: ELSEWHERE}))
+
+    for finding in report.findings:
+        assert finding.evidence
+        assert all(piece.source and piece.quote for piece in finding.evidence)
+
+
+def test_source_is_a_path_and_a_line() -> None:
+    """A source prints the way editors read it."""
+    assert str(Source(file="a.log", line=3)) == "a.log:3"
+
+
+def test_a_native_stack_at_the_last_look_only_is_no_movement() -> None:
+    """A spinning MPI rank looks busy in Python; its native stack shows where it was all along."""
+    plain = "<module> (train.py:10)\n"
+    native = Frame(function="PMPI_Barrier", file="libmpi.so.40", line=None, native=True)
+    facts: list[Fact] = []
+    for rank in range(3):
+        text = "time_out (train.py:30)\n" + plain if rank == 2 else plain
+        for look in (0, 1):
+            ticks = 0 if rank == 2 else 100 * look
+            facts.append(process(rank, look=look, state="R" if rank != 2 else "S", ticks=ticks))
+            facts.append(dump(rank, text, look=look))
+        if rank != 2:
+            last = dump(rank, plain, look=1)
+            frames = (native, *last.threads[0].frames)
+            facts.append(replace(last, threads=(replace(last.threads[0], frames=frames),)))
+
+    report = report_of(facts)
+
+    assert report.verdict == "hung"
+    assert report.findings[0].culprit_ranks == (2,)
+
+
+def test_ranks_that_read_from_disk_are_not_stuck_in_the_call_they_were_caught_in() -> None:
+    """A start on a slow disk shows everyone in init_process_group, asleep in page I/O: no hang."""
+    facts: list[Fact] = []
+    for rank in range(3):
+        facts += [dump(rank, INIT, look=look) for look in (0, 1)]
+        facts += [process(rank, look=look, state="D", switches=5 + look) for look in (0, 1)]
+
+    assert report_of(facts).verdict == "inconclusive"
+
+
+@pytest.mark.parametrize("head", ["    for batch in loader:", "    while True:"])
+def test_out_of_the_loop_is_past_it(head: str) -> None:
+    """Less deep than the with around the others, and no deeper than their loop."""
+    assert _of_loop(head, "    dist.barrier()").category == "uneven-inputs"
+
+
+def test_behind_an_if_of_the_same_loop_is_not_past_it() -> None:
+    """A call further down in the body of the loop is no end of it, whatever ifs it has left."""
+    found = _of_loop("    for batch in loader:", "        dist.barrier()")
+
+    assert found.category == "collective-mismatch"
+    assert found.culprit_ranks == (2,)
+
+
+def _of_loop(head: str, last: str) -> Finding:
+    inside = ALL_REDUCE.replace("train (train.py:40)", "main (train.py:40)")
+    lines = (head, "", "        with maybe_sync():", "            dist.all_reduce(grad)")
+    facts = still({0: inside, 1: inside, 2: BARRIER, 3: inside})
+    source = (
+        Excerpt(file="train.py", first_line=37, lines=lines),
+        Excerpt(file="train.py", first_line=55, lines=(last,)),
+    )
+    return report_of([*facts, *source]).findings[0]
+
+
+def test_who_reads_files_at_full_speed_is_not_blocked_by_storage() -> None:
+    """Imports that are seen in a read at every look use the processor: the disk answers."""
+    stack = "get_data (<frozen importlib._bootstrap_external>:1130)\nload (train.py:7)"
+    looks = [
+        fact
+        for look in (0, 1)
+        for fact in (process(0, look=look, ticks=90 * look), dump(0, stack, look=look))
+    ]
+
+    assert all(f.category != "storage-io-blocked" for f in report_of(looks).findings)
+
+
+@pytest.mark.parametrize(("woke", "times"), [(9, 0), (0, 1)])
+def test_a_cold_start_on_a_slow_disk_is_no_hang(woke: int, times: int) -> None:
+    """All ranks import: one that woke up between the looks gets its data, if slowly."""
+    stack = "get_data (<frozen importlib._bootstrap_external>:1131)\n<module> (train.py:7)"
+    looks = [
+        fact
+        for rank in (0, 1)
+        for look in (0, 1)
+        for fact in (
+            process(rank, state="D", look=look, woke=woke * look),
+            dump(rank, stack, look=look),
+        )
+    ]
+
+    found = [f.category for f in report_of(looks).findings]
+
+    assert found.count("storage-io-blocked") == times
+
+
+def test_the_many_that_sleep_are_not_blamed_by_the_few_that_wait() -> None:
+    """Ranks that poll may wait for what the rank in the barrier has not done."""
+    polls = "poll (train.py:30)\n<module> (train.py:60)"
+    facts = still({0: BARRIER, 1: polls, 2: polls})
+    asleep = [replace(f, wchan="hrtimer_nanosleep") if isinstance(f, Process) else f for f in facts]
+
+    assert report_of(asleep).findings[0].confidence < 0.6
+    assert report_of(asleep).findings[0].culprit_ranks is None
+
+
+def test_without_a_finding_the_headline_says_where_everybody_stands() -> None:
+    """Who reads that nothing is known learns at least what the ranks do."""
+    polls = "poll (train.py:30)\n<module> (train.py:60)"
+
+    headline = report_of(still({0: polls, 1: polls}, world=2)).headline
+
+    assert "ranks 0-1" in headline
+    assert "poll (train.py:30)" in headline

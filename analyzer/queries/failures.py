@@ -35,7 +35,7 @@ from whyhang.analyzer.queries.failed_calls import (
     strength_of,
 )
 from whyhang.analyzer.queries.hits import cite_line, members_of
-from whyhang.analyzer.rank_state.ends import LOST_PEER, WAITED
+from whyhang.analyzer.rank_state.ends import LOST_PEER, WAITED, who_says
 from whyhang.analyzer.wording.describe import site_location
 
 _OF_COLLECTIVES = re.compile(r"nccl\w+Error\b|NCCL [Ee]rror|\bDist(?:Backend|Network|Store)Error\b")
@@ -121,23 +121,11 @@ def first_failures(case: Case) -> tuple[int, ...]:
     return tuple(sorted(roots))
 
 
-def brought_down(case: Case) -> frozenset[int | None]:
-    """Return the ranks that say that they lost a peer or waited in vain; None of unknown ones."""
-    speaker: dict[tuple[str, int | None], int | None] = {}
-    for line in case.job.lines:  # one line may stand there twice, of which one knows its rank
-        if LOST_PEER.search(line.text) or WAITED.search(line.text):
-            place = (line.source.file, line.source.line)
-            if speaker.get(place) is None:
-                speaker[place] = line.who.rank
-    return frozenset(speaker.values())
-
-
 def left_others(case: Case) -> tuple[int, ...]:
     """Return the one rank that failed, where others lost a peer and it says nothing of one."""
-    echoes = brought_down(case)
-    own = tuple(rank for rank in failures(case) if rank not in echoes)
-    lost = any(LOST_PEER.search(line.text) for line in case.job.lines)
-    return own if lost and len(own) == 1 and None not in echoes else ()
+    lost, waited = who_says(case.job, LOST_PEER), who_says(case.job, WAITED)
+    own = tuple(rank for rank in failures(case) if rank not in lost | waited)
+    return own if lost and len(own) == 1 and None not in lost | waited else ()
 
 
 def _alike(case: Case, spoken: set[int], ended: dict[int, Exit]) -> set[int]:

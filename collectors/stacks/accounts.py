@@ -46,7 +46,11 @@ _COME = (
 )
 _NOT = (
     r"(?:(?:ha[sd]|have|did|do(?:es)?|is|are|was|were|could|can)(?:n.t| ?not| never)"
-    r"(?: (?:yet|even|ever|actually|all))?|never|fail(?:s|ed)? to) "
+    r"(?: (?:yet|even|ever|actually|all))?|never|not|fail(?:s|ed)? to) "
+)
+_THE_ONE = (
+    r"(?:(?:is|was) (?:\w+ )?the (?:only )?(?:one|rank|gpu|process|worker) "
+    r"(?:that |which |who )?)?"
 )
 _OF_OTHERS = (
     r"(?![^.;]{0,60}\b(?:tim(?:e|ed|es|ing)[- ]?outs?|nccl|gloo|Dist\w+Error|connection|pipe|peers?"
@@ -117,15 +121,15 @@ _SAYS: tuple[tuple[Deed, limits.Pattern[str]], ...] = tuple(
         *(
             (
                 deed,
-                _NOT_TOWARDS + _RANKS + r"[ ,]{1,2}(?:itself |alone |has |had )?(?:" + verb + ")",
+                _NOT_TOWARDS + _RANKS + r"[ ,]{1,2}(?:itself |alone |has |had )?" + verb,
             )
             for deed, verb in (
-                (Deed.ABSENT, _NOT + _COME),
-                (Deed.ENDED, _ENDED),
-                (Deed.LEFT, _LEFT),
+                (Deed.ABSENT, _THE_ONE + _NOT + _COME),
+                (Deed.ENDED, _THE_ONE + _ENDED),
+                (Deed.LEFT, _THE_ONE + _LEFT),
                 (Deed.WAITS, _WAITS),
-                (Deed.WORKS, _WORKS),
-                (Deed.ODD, _ODD),
+                (Deed.WORKS, rf"(?:{_WORKS})"),
+                (Deed.ODD, rf"(?:{_ODD})"),
             )
         ),
         (

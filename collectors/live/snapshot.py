@@ -93,7 +93,7 @@ class Snapshot:
         """Look at ``members``; those in ``pids`` have Python stacks worth reading."""
         self._members = {member.pid: member for member in members}
         self._others_until = time.monotonic() + pausing.PATIENCE
-        turn = in_turn(list(self._members), self.number)
+        turn = pausing.in_turn(list(self._members), self.number)
         outcomes = {o.command.pid: o for o in self._run(self._commands(turn, pids))}
         allowed = any(o.code == 0 for o in outcomes.values())
         again = [pid for pid, o in outcomes.items() if self._may_work_again(o, allowed=allowed)]
@@ -292,12 +292,3 @@ def _tool(outcome: Outcome) -> str:
     if "-batch" in outcome.command.arguments:
         return "gdb"
     return "py-spy-native" if "--native" in outcome.command.arguments else "py-spy"
-
-
-def in_turn(pids: list[int], number: int) -> list[int]:
-    """Let each snapshot begin with another process.
-
-    Whoever is paused first is late for its step, and the others are then seen to wait for it.
-    """
-    first = number % max(1, len(pids))
-    return [*pids[first:], *pids[:first]]

@@ -70,7 +70,7 @@ class ExitReader(LineReader):
             source=line.source,
             quote=line.text.strip()[:400],
             exitcode=code if code >= 0 else None,
-            signal=-code if code < 0 else code - 128 if 128 < code < 128 + 65 else None,
+            signal=-code if code < 0 else code - 128 if 128 < code < 128 + 32 else None,
             time=line.time,
         )
         row = replace(row, **more)
@@ -173,7 +173,7 @@ class ExitReader(LineReader):
         who = replace(line.who, pid=int(match["pid"]), host=None)
         self._add(line, who, int(match["code"]))
 
-    @wants(r"ActorDiedError: |RayActorError: The actor died")
+    @wants(r"(?:ActorDied|RayActor)Error: The actor (?:died (?:unexpectedly|because its)|is dead)")
     def on_ray_actor(self, line: FoundLine, match: Match) -> None:
         """Note an actor that Ray lost, where its name ends in its place: node and local rank."""
         del match
@@ -204,7 +204,7 @@ class ExitReader(LineReader):
             who = self._file.voice.who
         self._add(line, who, exit_code(match))
 
-    @wants(r"srun: error: (?P<host>[\w.-]+): tasks? (?P<tasks>\d[\d, -]*): (?P<what>.+)")
+    @wants(r"[a-z]run: error: (?P<host>[\w.-]+): tasks? (?P<tasks>\d[\d, -]*): (?P<what>.+)")
     def on_srun(self, line: FoundLine, match: Match) -> None:
         """Note tasks that srun saw end."""
         code = code_of(match["what"])

@@ -19,6 +19,8 @@ def first(text: str, name: str = "issue.md") -> Finding | None:
         ("It hangs at step 0. Ranks 1 and 2 never print `[data]`.\n", (1, 2)),
         ("So rank 3 is the one not submitting its tensor while the others are.\n", (3,)),
         ("GPU 3 was the only process which did not log the end of the epoch.\n", (3,)),
+        ("Why is rank3 stuck in another place?\n", (3,)),
+        ("Two of three wait in the barrier, and ranks [1] are somewhere else.\n", (1,)),
         (
             "The kernel cannot complete because rank 5 has **not yet**\njoined the all-reduce.\n",
             (5,),
@@ -49,6 +51,8 @@ def first(text: str, name: str = "issue.md") -> Finding | None:
         "never",
         "the one",
         "the only",
+        "another place",
+        "elsewhere",
         "not yet",
         "exits",
         "all but",
@@ -114,6 +118,8 @@ def test_who_died(text: str) -> None:
         ("GPU 0 is running at 100 percent.\n", "issue.md"),
         ("Rank 0 loaded the model while it printed its progress.\n", "issue.md"),
         ("Rank 0 is the master while the other ranks are workers.\n", "issue.md"),
+        ("Rank 0 is on another node than rank 1.\n", "issue.md"),
+        ("Ranks 0 and 1 are stuck in different places.\n", "issue.md"),
         ("Rank 0 is the one that prints what the training does.\n", "issue.md"),
     ],
     ids=[
@@ -133,6 +139,8 @@ def test_who_died(text: str) -> None:
         "a busy GPU",
         "all the while",
         "master",
+        "another node",
+        "each in its place",
         "the one that prints",
     ],
 )

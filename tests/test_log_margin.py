@@ -10,6 +10,8 @@ from log_docs import lines
 
 from whyhang.collectors.logs.text.margin import NO_MARGIN, margin_of
 
+pytestmark = pytest.mark.usefixtures("no_own_patterns")
+
 LOG = (
     "step 1 loss 0.5",
     "[rank3]: Traceback (most recent call last):",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import pytest
@@ -9,14 +10,17 @@ from log_docs import document, lines, read_log
 
 from whyhang import signatures
 from whyhang.analyzer.facts import Gap, LogLine, NcclSetup, replace
+from whyhang.collectors.logs import scan
 from whyhang.collectors.logs.engine import hyperscan_search, matching, search
 from whyhang.collectors.logs.engine import needle as log_needle
 from whyhang.collectors.logs.engine.blocks import Block
 from whyhang.collectors.logs.engine.needle import Needle
-from whyhang.collectors.logs.engine.search import searcher
+from whyhang.collectors.logs.engine.search import Searcher, searcher
 from whyhang.collectors.logs.engine.storm import last_of_each
 from whyhang.collectors.logs.lines.readers import ONCE_A_BLOCK, OWN_PATTERNS
 from whyhang.collectors.logs.scan import LogReader
+
+pytestmark = pytest.mark.usefixtures("no_own_patterns")
 
 PATTERNS = (
     r"Bus error",
@@ -262,8 +266,11 @@ def test_the_last_line_of_each_speaker_is_found_from_both_ends() -> None:
     assert lines_of(2) == ([19], 2)
 
 
-def test_lines_of_nccl_that_stand_everywhere_are_looked_at_to_the_last() -> None:
+def test_lines_of_nccl_that_stand_everywhere_are_looked_at_to_the_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Of a million channel lines the last one of a file still says how far NCCL came."""
+    monkeypatch.setattr(scan, "OWN_PATTERNS", OWN_PATTERNS)
     line = "n1:{}:9 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM\n"
     text = line.format(1) * 60_000 + line.format(2) + line.format(1) * 60_000 + line.format(3)
 
@@ -282,14 +289,19 @@ EVERYWHERE = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("line", EVERYWHERE)
-def test_no_pattern_is_found_in_lines_that_stand_everywhere(line: str) -> None:
-    """Each hit is told one by one: on lines by the million they would cost more than the search."""
+@functools.cache
+def searcher_of_all() -> tuple[list[str], Searcher]:
     patterns = sorted(
         {pattern for s in signatures.load() for pattern in s.searched} | OWN_PATTERNS - ONCE_A_BLOCK
     )
-    found, _ = searcher(patterns)
+    return patterns, searcher(patterns)[0]
 
-    hits = found.search(_block(f"{line}\n" * 3))
+
+@pytest.mark.parametrize("line", EVERYWHERE)
+def test_no_pattern_is_found_in_lines_that_stand_everywhere(line: str) -> None:
+    """Each hit is told one by one: on lines by the million they would cost more than the search."""
+    patterns, every = searcher_of_all()
+
+    hits = every.search(_block(f"{line}\n" * 3))
 
     assert {patterns[number] for _, number in hits} == set()

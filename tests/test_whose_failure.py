@@ -141,3 +141,20 @@ def test_who_says_that_it_lost_a_peer_is_an_echo() -> None:
 
     assert report.findings[0].culprit_ranks == (0,)
     assert unknown.findings[0].culprit_ranks is None
+
+
+RAISED = """\
+[rank{rank}]: Traceback (most recent call last):
+[rank{rank}]:   File "/srv/ring.py", line 176, in main
+[rank{rank}]:     reqs = build(rank)
+[rank{rank}]: RuntimeError: communicator is not there
+"""
+
+
+def test_an_error_of_all_but_one_that_speaks_is_theirs() -> None:
+    """A rank that prints and does not fail is one of the ranks; else the program is at fault."""
+    errors = RAISED.format(rank=1) + RAISED.format(rank=2)
+    started = "[Rank 0]: created driver\n[Rank 1]: created driver\n[Rank 2]: created driver\n"
+
+    assert culprits(started + errors) == (1, 2)
+    assert culprits(errors) == ()

@@ -160,8 +160,9 @@ def speakers(case: Case) -> set[int]:
 
 def has_no_ranks_to_blame(case: Case, ranks: tuple[int, ...]) -> bool:
     """Return whether an error is the program's: all ranks had it, or there is only one."""
-    exits = {row.who.rank for row in case.job.exits if row.who.rank is not None}
-    everyone = speakers(case) | exits
+    exits = {row.who.rank for row in case.job.exits}
+    print_too = {fact.who.rank for fact in case.job.of(Speaker)}
+    everyone = (speakers(case) | exits | print_too) - {None}
     return not has_ranks(case) or (len(ranks) > 1 and len(ranks) >= len(everyone))
 
 

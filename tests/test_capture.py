@@ -74,8 +74,8 @@ def only(bundle: Bundle, kind: type[Fact]) -> list[Fact]:
 
 def state_of(pid: int) -> str:
     """Give the state of a process now."""
-    found = Proc().stat(pid)
-    return found.state if found is not None else "gone"
+    answer = Proc().stat(pid)
+    return answer.state if answer is not None else "gone"
 
 
 @pytest.fixture
@@ -251,8 +251,8 @@ def test_stop_that_is_still_pending_is_taken_back() -> None:
 
     class Pending(Proc):
         def status(self, pid: int, tid: int | None = None):  # type: ignore[no-untyped-def]
-            found = super().status(pid, tid)
-            return found and type(found)(
+            answer = super().status(pid, tid)
+            return answer and type(answer)(
                 process=0, tracer=0, switches=0, pending=1 << (signal.SIGSTOP - 1)
             )
 
@@ -299,11 +299,11 @@ def test_native_stacks_are_part_of_the_last_look() -> None:
 
 def test_progress_is_told_in_words() -> None:
     """A person who waits hears what is being done."""
-    said: list[str] = []
+    messages: list[str] = []
     with program(SLEEP) as child:
-        capture(child.pid, ONCE, said.append)
-    assert said[0] == f"finding the job of process {child.pid}"
-    assert said[1] == "look 1: 1 rank"
+        capture(child.pid, ONCE, messages.append)
+    assert messages[0] == f"finding the job of process {child.pid}"
+    assert messages[1] == "look 1: 1 rank"
 
 
 def test_process_that_is_gone_is_an_error() -> None:
@@ -325,9 +325,9 @@ def test_excerpts_show_user_code_only(tmp_path: Path) -> None:
     dump = json.dumps(
         [{"pid": 7, "frames": [{"filename": file, "line": line} for file, line in stand]}]
     )
-    found = dict.fromkeys(places(dump.encode()), os.getpid())
-    assert set(found) == {(str(source), 10), (str(source), 12), (str(source), 40)}
-    shown = list(excerpts(Host(Proc()), found))
+    answer = dict.fromkeys(places(dump.encode()), os.getpid())
+    assert set(answer) == {(str(source), 10), (str(source), 12), (str(source), 40)}
+    shown = list(excerpts(Host(Proc()), answer))
     assert [(e.first_line, len(e.lines)) for e in shown] == [(6, 11), (36, 5)]
     assert shown[0].lines[4] == "api_key = '[redacted]'"
 

@@ -18,8 +18,8 @@ TIMEOUT = (
 
 def job(*settings: str) -> str:
     """Write the log of four ranks on two hosts that all time out in one all_reduce."""
-    said = [*(f"{one}\n" for one in settings), f"{COMM}Init START\n", f"{COMM}Init COMPLETE\n"]
-    lines = [NODE + line for line in said]
+    log = [*(f"{one}\n" for one in settings), f"{COMM}Init START\n", f"{COMM}Init COMPLETE\n"]
+    lines = [NODE + line for line in log]
     return "".join(
         line.format(rank=rank, host=rank // 2) for line in [*lines, TIMEOUT] for rank in range(4)
     )

@@ -92,7 +92,7 @@ def test_a_plan_that_starts_enough_or_cannot_be_counted_is_no_cause(script: str,
 
 
 @pytest.mark.parametrize(
-    ("nodes", "master", "said"),
+    ("nodes", "master", "blamed"),
     [
         (2, "localhost", True),
         (4, '"127.0.0.1"', True),
@@ -102,12 +102,12 @@ def test_a_plan_that_starts_enough_or_cannot_be_counted_is_no_cause(script: str,
         (2, "10.0.0.7", False),
     ],
 )
-def test_a_master_that_is_each_host_itself(nodes: int, master: str, *, said: bool) -> None:
+def test_a_master_that_is_each_host_itself(nodes: int, master: str, *, blamed: bool) -> None:
     """On one host it is right; what the batch script asks its own host for is rank 0's."""
     script = SBATCH.format(nodes, 1) + f"export MASTER_ADDR={master}\nsrun python train.py\n"
     findings = diagnosed_files({"a.log": JOINED.format(1, nodes), "a.sbatch": script}).findings
 
-    assert ("launch-master-is-local" in {one.signature for one in findings}) is said
+    assert ("launch-master-is-local" in {one.signature for one in findings}) is blamed
 
 
 def environ(**settings: str) -> str:
@@ -272,7 +272,7 @@ ASKED = "me@node{}:~$ hostname -i\n{}\n"
 
 
 @pytest.mark.parametrize(
-    ("text", "log", "said"),
+    ("text", "log", "blamed"),
     [
         (ASKED.format(0, "127.0.1.1") + ASKED.format(1, "127.0.1.1"), JOINED.format(1, 2), True),
         (ASKED.format(0, "127.0.1.1") + ASKED.format(1, "10.0.0.2"), JOINED.format(1, 2), True),
@@ -283,8 +283,8 @@ ASKED = "me@node{}:~$ hostname -i\n{}\n"
         (ASKED.format(0, "127.0.1.1") + ASKED.format(1, "127.0.1.1"), STEPS, False),
     ],
 )
-def test_a_host_whose_name_is_its_loopback(text: str, log: str, *, said: bool) -> None:
+def test_a_host_whose_name_is_its_loopback(text: str, log: str, *, blamed: bool) -> None:
     """Of two hosts at least one finds itself under its name; the other never reaches it there."""
     findings = diagnosed_files({"job.log": log, "names.txt": text}).findings
 
-    assert ("host-name-is-loopback" in {one.signature for one in findings}) is said
+    assert ("host-name-is-loopback" in {one.signature for one in findings}) is blamed

@@ -48,10 +48,10 @@ def environ(tmp_path: Path) -> Mapping[str, str]:
 def until(folder: Path, pattern: str, limit: float = 90.0) -> Path:
     """Wait until there is a file of that name that holds something."""
     end = time.monotonic() + limit
-    while not (found := [each for each in folder.glob(pattern) if each.stat().st_size]):
+    while not (files := [each for each in folder.glob(pattern) if each.stat().st_size]):
         assert time.monotonic() < end, list(folder.rglob("*"))
         time.sleep(0.3)
-    return found[0]
+    return files[0]
 
 
 def test_the_wrapper_watches_and_passes_on(tmp_path: Path, environ: Mapping[str, str]) -> None:
@@ -143,10 +143,10 @@ def test_the_sidecar_finds_the_launcher_and_not_itself(
     stub = tmp_path / "bin" / "whyhang"
     stub.write_text('#!/bin/sh\necho "$@"; tr "\\0" " " <"/proc/$2/cmdline"\n')
     stub.chmod(0o755)
-    apart = ["unshare", "--fork", "--pid", "--kill-child", "--mount-proc", "bash", "-c"]
+    namespace = ["unshare", "--fork", "--pid", "--kill-child", "--mount-proc", "bash", "-c"]
     start = '(sleep 1; exec -a "$NAME" sleep 60) & exec "$@"'
     said = subprocess.run(
-        [*apart, start, "bash", "sh", "-c", script],
+        [*namespace, start, "bash", "sh", "-c", script],
         env={**environ, "SLACK_WEBHOOK": "x", "NAME": "torchrun"},
         capture_output=True,
         text=True,

@@ -188,10 +188,10 @@ def test_out_of_the_loop_is_past_it(head: str) -> None:
 
 def test_behind_an_if_of_the_same_loop_is_not_past_it() -> None:
     """A call further down in the body of the loop is no end of it, whatever ifs it has left."""
-    found = _of_loop("    for batch in loader:", "        dist.barrier()")
+    places = _of_loop("    for batch in loader:", "        dist.barrier()")
 
-    assert found.category == "collective-mismatch"
-    assert found.culprit_ranks == (2,)
+    assert places.category == "collective-mismatch"
+    assert places.culprit_ranks == (2,)
 
 
 def _of_loop(head: str, last: str) -> Finding:

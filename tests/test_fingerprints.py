@@ -65,11 +65,11 @@ def ranks(count: int = 4, **environ: dict[int, str]) -> list[Fact]:
     """Give ranks that stand in an all_reduce, with variables by rank."""
     from small_jobs import ALL_REDUCE, dump
 
-    found: list[Fact] = []
+    all_facts: list[Fact] = []
     for rank in range(count):
         who = Who(rank=rank, trust=Trust.ENVIRONMENT, host="n", pid=100 + rank)
         own = {name: by_rank[rank] for name, by_rank in environ.items() if rank in by_rank}
-        found.append(
+        all_facts.append(
             Process(
                 who=who,
                 source=Source(file="processes.json"),
@@ -78,8 +78,8 @@ def ranks(count: int = 4, **environ: dict[int, str]) -> list[Fact]:
                 environ={"RANK": str(rank), **own},
             )
         )
-        found.append(dump(rank, ALL_REDUCE))
-    return found
+        all_facts.append(dump(rank, ALL_REDUCE))
+    return all_facts
 
 
 def of(report: Report, signature: str) -> list[tuple[tuple[int, ...] | None, str]]:

@@ -254,11 +254,11 @@ def test_missing_paths_are_gaps(tmp_path: Path) -> None:
 def test_progress_is_told(tmp_path: Path) -> None:
     """The caller hears what is being read."""
     write(tmp_path, rank0=stack(10))
-    heard: list[str] = []
+    messages: list[str] = []
 
-    list(read([tmp_path], readers=READERS, progress=heard.append))
+    list(read([tmp_path], readers=READERS, progress=messages.append))
 
-    assert heard == ["found 1 files", "reading 0 of 1 files: rank0.txt"]
+    assert messages == ["found 1 files", "reading 0 of 1 files: rank0.txt"]
 
 
 def test_documents_at_hand() -> None:

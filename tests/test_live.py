@@ -84,14 +84,14 @@ def row_of(sample: scenario.Sample, report: Report, logs: Report) -> dict[str, s
     return {
         "sample": sample.name,
         "truth": f"{truth}{f' {fold(ranks)}' if ranks else ''}",
-        "live": said(report),
+        "live": summary(report),
         "live_right": "WRONG" if deviations(sample, report) else "right",
-        "logs": said(logs),
+        "logs": summary(logs),
         "logs_right": logs_right,
     }
 
 
-def said(report: Report) -> str:
+def summary(report: Report) -> str:
     """Give the category and the ranks that a report names first."""
     if open_question(report):
         return report.verdict

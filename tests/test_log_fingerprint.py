@@ -27,10 +27,10 @@ def mismatch(rank: int, own: str, peer: int, theirs: str) -> str:
 
 
 def tracks(facts: list[Fact]) -> dict[int | None, list[Track]]:
-    found: dict[int | None, list[Track]] = {}
+    by_rank: dict[int | None, list[Track]] = {}
     for track in of(facts, Track):
-        found.setdefault(track.who.rank, []).append(track)
-    return found
+        by_rank.setdefault(track.who.rank, []).append(track)
+    return by_rank
 
 
 def test_announced_calls_place_every_rank() -> None:

@@ -86,7 +86,7 @@ def test_the_host_in_a_journal_is_kept() -> None:
     line = "2024-05-05T12:00:0{}+0000 node3 kernel: NVRM: Xid (PCI:0000:3b:00): 79, gone"
     hits = lines("\n".join(line.format(n) for n in range(4)), "NVRM: Xid")
 
-    assert {said.who.host for said in hits} == {"node3"}
+    assert {hit.who.host for hit in hits} == {"node3"}
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ def test_ranks_of_processes() -> None:
 def test_ranks_by_their_places_in_trees() -> None:
     """Where no line gives a communicator, a tree and a proxy tell who speaks."""
     line = "node{}:{}:9 [{}] {}\n".format
-    told = [
+    given = [
         line(0, 100, 0, "NCCL INFO Trees [0] 1/-1/-1->0->-1 [1] 1/-1/-1->0->-1"),
         line(0, 101, 1, "NCCL INFO Trees [0] -1/-1/-1->1->0 [1] -1/-1/-1->1->0"),
         line(
@@ -85,11 +85,11 @@ def test_ranks_by_their_places_in_trees() -> None:
         ),
         line(1, 103, 1, "proxy.cc:1519 NCCL WARN [Proxy Service 3] Failed to execute operation"),
     ]
-    assert ranks_by_pid(read_log("".join(told))) == {100: 0, 101: 1, 102: 2, 103: 3}
+    assert ranks_by_pid(read_log("".join(given))) == {100: 0, 101: 1, 102: 2, 103: 3}
     other_group = line(0, 104, 4, "NCCL INFO Trees [0] 1/-1/-1->0->-1 [1] 1/-1/-1->0->-1")
-    assert ranks_by_pid(read_log("".join([*told, other_group]))) == {}
+    assert ranks_by_pid(read_log("".join([*given, other_group]))) == {}
     one_process = line(0, 100, 1, "NCCL INFO Trees [0] -1/-1/-1->1->0 [1] -1/-1/-1->1->0")
-    assert ranks_by_pid(read_log("".join([*told, one_process]))) == {}
+    assert ranks_by_pid(read_log("".join([*given, one_process]))) == {}
 
 
 def test_who_never_began_and_who_never_ended() -> None:

@@ -103,7 +103,7 @@ def test_the_progress_is_told(tmp_path: Path) -> None:
     """Every byte that is given out for reading counts once."""
     path = tmp_path / "job.log"
     path.write_bytes(b"x\n" * 500)
-    told: list[int] = []
+    counts: list[int] = []
     with path.open("rb") as stream:
-        assert list(ranges(stream, told.append) or ())
-    assert sum(told) == 1000
+        assert list(ranges(stream, counts.append) or ())
+    assert sum(counts) == 1000

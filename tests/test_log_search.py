@@ -207,7 +207,7 @@ def test_look_around_is_found_whatever_stands_beside_it(
     pattern: str, line: str, engine: str
 ) -> None:
     """Dropping look-around for the search never drops a line, with a word in it or without."""
-    assert [found.text for found in lines(f"nothing\n{line}\n", pattern, engine=engine)] == [line]
+    assert [hit.text for hit in lines(f"nothing\n{line}\n", pattern, engine=engine)] == [line]
 
 
 def test_words_behind_a_place_are_looked_for() -> None:

@@ -260,7 +260,7 @@ STALLED = (
 
 
 @pytest.mark.parametrize(
-    ("told", "signature", "ranks"),
+    ("printed", "signature", "ranks"),
     [
         ("Stalled ops:allreduce.a [missing ranks: 1]\n", "horovod-missing-ranks", (1,)),
         (
@@ -302,10 +302,10 @@ STALLED = (
     ],
 )
 def test_horovod_waits_for_those_who_lack_every_tensor(
-    told: str, signature: str, ranks: tuple[int, ...]
+    printed: str, signature: str, ranks: tuple[int, ...]
 ) -> None:
     """Ranks that lack what others sent, and the other way round, are out of step."""
-    report = diagnosed({None: STALLED + told})
+    report = diagnosed({None: STALLED + printed})
     assert report.findings[0].signature == signature
     assert (report.findings[0].culprit_ranks or ()) == ranks
 

@@ -108,10 +108,10 @@ def test_the_newest_dump_of_the_present_run_is_taken(tmp_path: Path) -> None:
     put(tmp_path, "/tmp/nccl_trace_rank_1", b"\x80\x02older", age=9)
     put(tmp_path, "/home/u/.cache/torch/comm_lib_trace_rank_1", dump())
 
-    (found,) = take(written, *job(tmp_path)).files
+    (one,) = take(written, *job(tmp_path)).files
 
-    assert (found.entry.rank, found.entry.pid) == (1, 71)
-    assert found.data == dump()
+    assert (one.entry.rank, one.entry.pid) == (1, 71)
+    assert one.data == dump()
 
 
 def test_a_relative_choice_is_below_the_working_directory(tmp_path: Path) -> None:
@@ -313,6 +313,6 @@ def test_a_live_look_takes_the_dumps_of_the_job(
 
     report = json.loads(capsys.readouterr().out)
 
-    sources = {piece["source"] for found in report["findings"] for piece in found["evidence"]}
+    sources = {piece["source"] for one in report["findings"] for piece in one["evidence"]}
     assert any(source.endswith("rank1.flight_recorder") for source in sources), report["headline"]
     assert report["findings"][0]["culprit_ranks"] == [0]

@@ -225,8 +225,8 @@ def fake(tmp_path) -> FakeProc:
 
 def test_a_server_that_knows_no_greeting_takes_it_for_an_impossible_length() -> None:
     """Up to torch 2.0 the first byte means SET; no memory could hold the key that would follow."""
-    heard: list[bytes] = []
-    with listening(lambda connection: heard.append(connection.recv(99))) as port:
+    received: list[bytes] = []
+    with listening(lambda connection: received.append(connection.recv(99))) as port:
         view_of(port, limit=1.0)
 
-    assert int.from_bytes(heard[0][1:9], sys.byteorder) > 2**63
+    assert int.from_bytes(received[0][1:9], sys.byteorder) > 2**63

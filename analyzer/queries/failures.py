@@ -35,7 +35,7 @@ from whyhang.analyzer.queries.failed_calls import (
     strength_of,
 )
 from whyhang.analyzer.queries.hits import cite_line, members_of
-from whyhang.analyzer.rank_state.ends import LOST_PEER, WAITED
+from whyhang.analyzer.rank_state.ends import LOST_PEER, WAITED, who_says
 from whyhang.analyzer.wording.describe import site_location
 
 _OF_COLLECTIVES = re.compile(r"nccl\w+Error\b|NCCL [Ee]rror|\bDist(?:Backend|Network|Store)Error\b")
@@ -123,11 +123,9 @@ def first_failures(case: Case) -> tuple[int, ...]:
 
 def left_others(case: Case) -> tuple[int, ...]:
     """Return the one rank that failed, where others lost a peer and it says nothing of one."""
-    ended = failures(case)
-    lost = {line.who.rank for line in case.job.lines if LOST_PEER.search(line.text)}
-    waited = {line.who.rank for line in case.job.lines if WAITED.search(line.text)}
-    own = len(ended) == 1 and lost and not {None, *ended} & (lost | waited)
-    return tuple(ended) if own else ()
+    lost, waited = who_says(case.job, LOST_PEER), who_says(case.job, WAITED)
+    own = tuple(rank for rank in failures(case) if rank not in lost | waited)
+    return own if lost and len(own) == 1 and None not in lost | waited else ()
 
 
 def _alike(case: Case, spoken: set[int], ended: dict[int, Exit]) -> set[int]:

@@ -131,7 +131,8 @@ OBJECTS: dict[str, str] = {
         r"|\b(?:cannot|can't|could ?n[o']t|unable to|failed to|insufficient \w+ to)"
         r" (?:be )?(?:schedul|plac|satisf|fulfill|alloc)\w*[^\n]{0,40}?"
         r"\b(?:pods?|tasks?|actors?|workers?|gang|placement|resources?|requests?|demands?|nodes?)\b"
-        r"|\binsufficient (?:nvidia\.com/gpu|gpus?|resources)\b(?! mem)|\bnot enough (?:gpus|resources|slots)"
+        r"|\binsufficient (?:nvidia\.com/gpu|gpus?|resources)\b(?! mem)"
+        r"|\bnot enough (?:gpus|resources|slots)"
     ),
     "members": (
         rf"(?i)(?:timed? ?out|gave up|still|timeout)[^\n]{{0,30}}?\bwaiting (?:for|on) "

@@ -363,10 +363,10 @@ def test_programs_run_beside_each_other() -> None:
     lines = {1: "head -c 300000 /dev/zero", 2: "echo bad >&2; exit 3", 4: "sleep 0.1"}
     commands = (shell(number, line) for number, line in lines.items())
     ended: list[Outcome] = []
-    found = {o.command.pid: o for o in run_all(commands, width=4, ended=ended.append)}
-    assert sorted(found) == [1, 2, 4]
-    assert len(found[1].output) == 300000
-    assert (found[2].code, found[2].errors) == (3, "bad\n")
+    outcomes = {o.command.pid: o for o in run_all(commands, width=4, ended=ended.append)}
+    assert sorted(outcomes) == [1, 2, 4]
+    assert len(outcomes[1].output) == 300000
+    assert (outcomes[2].code, outcomes[2].errors) == (3, "bad\n")
     assert sorted(outcome.command.pid for outcome in ended) == [1, 2, 4]
 
 
@@ -381,10 +381,10 @@ def test_late_program_is_killed_and_told() -> None:
     ended: list[Outcome] = []
     began = time.monotonic()
     commands = [shell(1, "sleep 613.7 & wait", limit=0.3), shell(2, "echo hi", limit=0.3)]
-    found = {o.command.pid: o for o in run_all(commands, width=1, ended=ended.append)}
+    outcomes = {o.command.pid: o for o in run_all(commands, width=1, ended=ended.append)}
     assert time.monotonic() - began < 2
-    assert (found[1].timed_out, found[1].asleep) == (True, None)
-    assert found[2].output == b"hi\n"
+    assert (outcomes[1].timed_out, outcomes[1].asleep) == (True, None)
+    assert outcomes[2].output == b"hi\n"
     assert [outcome.command.pid for outcome in ended if outcome.timed_out] == [1]
     listed = subprocess.run(["ps", "axww"], capture_output=True, text=True, check=True).stdout
     assert "sleep 613.7" not in listed

@@ -239,10 +239,10 @@ def test_what_stands_beside_several_cards_is_told() -> None:
 
 def test_two_cards_of_one_file_have_ids_of_their_own(tmp_path: Path) -> None:
     """Of two cards with one id in a file the first counts, and the other is named."""
-    found = known([str(written(tmp_path, several(CARD, CARD)))])
+    knowledge = known([str(written(tmp_path, several(CARD, CARD)))])
 
-    assert [s.id for s in found.signatures if s.origin] == ["acmefs-quota"]
-    assert "comes first" in str(found.gaps[0])
+    assert [s.id for s in knowledge.signatures if s.origin] == ["acmefs-quota"]
+    assert "comes first" in str(knowledge.gaps[0])
 
 
 def test_every_field_reaches_the_signature() -> None:
@@ -315,16 +315,16 @@ def test_lines_are_those_of_the_text() -> None:
         "[t]\nu = 1979-05-27 07:32:00\n[[v]]\nw = 1\n[[v]]\nw = 2\n[v.x]\ny = true\n"
     )
     tomllib.loads(text)
-    found = line_numbers(text)
+    numbers = line_numbers(text)
 
-    assert {path: line for path, line in found.items() if path[0] != "v"} == {
+    assert {path: line for path, line in numbers.items() if path[0] != "v"} == {
         ("a",): 1, ("b c",): 2, ("d",): 5, ("d", "e"): 5, ("f",): 7, ("f", 0): 8, ("f", 1): 9,
         ("f", 1, 0): 9, ("f", 1, 1): 9, ("f", 2): 9, ("f", 2, "g"): 9, ("f", 2, "h"): 9,
         ("t",): 11, ("t", "u"): 12,
     }  # fmt: skip
-    assert found["v", 0, "w"] == 14
-    assert found["v", 1, "w"] == 16
-    assert found["v", 1, "x", "y"] == 18
+    assert numbers["v", 0, "w"] == 14
+    assert numbers["v", 1, "w"] == 16
+    assert numbers["v", 1, "x", "y"] == 18
 
 
 def test_every_value_of_a_card_is_found() -> None:
@@ -367,9 +367,9 @@ def test_a_card_is_used_wherever_it_is(
     log = tmp_path / "job.log"
     log.write_text(f"[rank1]: {LINE}\n")
 
-    found = report(capsys, str(log), *options)
+    answer = report(capsys, str(log), *options)
 
-    (finding,) = found["findings"]  # type: ignore[misc, str-bytes-safe, attr-defined]
+    (finding,) = answer["findings"]  # type: ignore[misc, str-bytes-safe, attr-defined]
     assert finding["signature"] == "acmefs-quota"
     assert finding["title"] == "Rank 3 ran out of quota on /mnt/acme/run7"
     assert finding["culprit_ranks"] == [3]
@@ -391,12 +391,12 @@ def test_a_line_may_lie_about_its_rank(
     card = changed("(?P<rank>\\d+)", "(?P<rank>\\S+)")
     (tmp_path / "job.log").write_text(LINE.replace("rank 3", f"rank {rank}"), encoding="utf-8")
 
-    found = report(
+    answer = report(
         capsys, str(tmp_path / "job.log"), "--cards", str(written(tmp_path / "mine", card).parent)
     )
 
-    assert found["findings"][0]["signature"] == "acmefs-quota"  # type: ignore[index]
-    assert found["findings"][0]["culprit_ranks"] is None  # type: ignore[index]
+    assert answer["findings"][0]["signature"] == "acmefs-quota"  # type: ignore[index]
+    assert answer["findings"][0]["culprit_ranks"] is None  # type: ignore[index]
 
 
 def test_any_text_can_be_checked() -> None:
@@ -424,10 +424,10 @@ def test_a_broken_card_costs_only_itself(
     (tmp_path / "b.log").write_text(f"{LINE}\n")
 
     names = [str(tmp_path / "a.log"), str(tmp_path / "b.log")]
-    found = report(capsys, *names, "--cards", str(tmp_path / "mine"))
+    answer = report(capsys, *names, "--cards", str(tmp_path / "mine"))
 
-    gaps = [gap for gap in found["gaps"] if "broken.toml" in gap]  # type: ignore[attr-defined]
-    assert [f["signature"] for f in found["findings"]] == ["acmefs-quota"]  # type: ignore[attr-defined]
+    gaps = [gap for gap in answer["gaps"] if "broken.toml" in gap]  # type: ignore[attr-defined]
+    assert [f["signature"] for f in answer["findings"]] == ["acmefs-quota"]  # type: ignore[attr-defined]
     assert len(gaps) == 1
     line = line_of(CARD, "  'acmefs: quota")
     assert f"line {line}" in gaps[0]
@@ -454,11 +454,11 @@ def test_of_two_cards_with_one_id_the_nearer_counts(tmp_path: Path) -> None:
     written(tmp_path / "config" / "whyhang" / "cards")
     written(tmp_path / "mine")
 
-    found = known([str(tmp_path / "mine")])
+    knowledge = known([str(tmp_path / "mine")])
 
-    (own,) = [s for s in found.signatures if s.id == "acmefs-quota"]
+    (own,) = [s for s in knowledge.signatures if s.id == "acmefs-quota"]
     assert own.origin == str(tmp_path / "mine" / "quota.toml")
-    assert [gap for gap in found.gaps if "comes first" in gap.why]
+    assert [gap for gap in knowledge.gaps if "comes first" in gap.why]
     assert len(known([str(tmp_path / "config" / "whyhang" / "cards")]).gaps) == 0
 
 
@@ -509,14 +509,14 @@ def test_a_runaway_pattern_is_cut_off_named_and_switched_off(
         (logs / f"rank{number}.log").write_text(text)
     before = os.times().user
 
-    found = report(capsys, str(logs), "--cards", str(card.parent))
+    answer = report(capsys, str(logs), "--cards", str(card.parent))
 
     assert os.times().user - before < 5 * 0.2
-    gaps = [gap for gap in found["gaps"] if "longer than" in gap]  # type: ignore[attr-defined]
+    gaps = [gap for gap in answer["gaps"] if "longer than" in gap]  # type: ignore[attr-defined]
     assert len(gaps) == 1
     assert str(card) in gaps[0]
     assert "rank0.log" in gaps[0]
-    assert found["findings"][0]["category"] == "gpu-oom"  # type: ignore[index]
+    assert answer["findings"][0]["category"] == "gpu-oom"  # type: ignore[index]
 
 
 def test_runbooks_come_from_the_configuration(
@@ -546,6 +546,6 @@ def test_a_configuration_that_cannot_be_seen_is_as_none(monkeypatch: pytest.Monk
     """A home of somebody else's, or a name that no file can have, keeps nothing from working."""
     monkeypatch.setenv("XDG_CONFIG_HOME", "/" + "x" * 300)
 
-    found = known()
-    assert len(found.signatures) == len(signatures.load())
-    assert found.gaps == ()
+    knowledge = known()
+    assert len(knowledge.signatures) == len(signatures.load())
+    assert knowledge.gaps == ()

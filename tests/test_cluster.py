@@ -182,9 +182,9 @@ COUNTERS = "link mlx5_0/1 rx_write_requests {} out_of_sequence {} local_ack_time
 def test_counters_of_errors_count_where_they_grow(files: dict[str, str], grew: str | None) -> None:
     """A high number is history; one that grew between two prints is now."""
     findings = diagnosed_files({"job.log": job(), **files}).findings
-    told = [one for one in findings if one.signature == "network-errors-grew"]
+    chosen = [one for one in findings if one.signature == "network-errors-grew"]
 
-    assert bool(told) is bool(grew)
+    assert bool(chosen) is bool(grew)
     assert not grew or (grew in findings[0].title and "on node1" in findings[0].title)
 
 

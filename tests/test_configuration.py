@@ -134,10 +134,10 @@ def test_printed_environments_are_compared(
     """One rank of four was told another master or size; an interface may differ by host."""
     files = {f"rank{n}.env": environ(**(odd if n == 2 else usual)) for n in range(4)}
     findings = diagnosed_files(files).findings
-    told = [one for one in findings if one.signature.startswith("printed-")]
+    chosen = [one for one in findings if one.signature.startswith("printed-")]
 
-    assert [one.signature for one in told] == ([signature] if signature else [])
-    assert all(one.culprit_ranks == (2,) for one in told)
+    assert [one.signature for one in chosen] == ([signature] if signature else [])
+    assert all(one.culprit_ranks == (2,) for one in chosen)
 
 
 def test_a_job_that_trains_does_not_mind_what_was_printed() -> None:
@@ -223,10 +223,10 @@ def test_an_address_is_held_against_the_tables_of_interfaces(
 ) -> None:
     """Whose address it is, and who else is in its network, tells whether others reach it."""
     findings = diagnosed_files({"store.log": ONE_OF_TWO, **files}).findings
-    told = [one for one in findings if one.signature == "address-out-of-reach"]
+    chosen = [one for one in findings if one.signature == "address-out-of-reach"]
 
-    assert bool(told) is (title is not None)
-    assert not title or (told[0] is findings[0] and told[0].title.startswith(title))
+    assert bool(chosen) is (title is not None)
+    assert not title or (chosen[0] is findings[0] and chosen[0].title.startswith(title))
     assert all(one.culprit_ranks in {None, (1,)} for one in findings)
 
 
@@ -263,9 +263,9 @@ def test_limits_of_hosts_are_compared(
     """One host may lock less memory than the others, in whichever print says so."""
     files = {f"node{n}_limits.txt": odd if n == 2 else usual for n in range(4)}
     findings = diagnosed_files({"job.log": STARTED, **files}).findings
-    told = [one for one in findings if one.signature == "locked-memory-differs"]
+    chosen = [one for one in findings if one.signature == "locked-memory-differs"]
 
-    assert [one.culprit_ranks for one in told] == ([culprits] if culprits else [])
+    assert [one.culprit_ranks for one in chosen] == ([culprits] if culprits else [])
 
 
 ASKED = "me@node{}:~$ hostname -i\n{}\n"

@@ -92,10 +92,10 @@ def test_the_prolog_sets_what_is_not_set() -> None:
     environ = {"PATH": os.environ["PATH"], "SLURM_JOB_ID": "7", "SLURM_SUBMIT_DIR": "/work"}
     environ["TORCH_FR_BUFFER_SIZE"] = "20"
     script = ["sh", str(DEPLOY / "slurm-task-prolog.sh")]
-    said = subprocess.run(script, env=environ, capture_output=True, text=True, check=True).stdout
+    done = subprocess.run(script, env=environ, capture_output=True, text=True, check=True).stdout
 
-    assert "export TORCH_FR_DUMP_TEMP_FILE=/work/fr-7-rank_\n" in said
-    assert "TORCH_FR_BUFFER_SIZE" not in said
+    assert "export TORCH_FR_DUMP_TEMP_FILE=/work/fr-7-rank_\n" in done
+    assert "TORCH_FR_BUFFER_SIZE" not in done
 
 
 def test_the_epilog_reports_on_what_is_left(tmp_path: Path, environ: Mapping[str, str]) -> None:

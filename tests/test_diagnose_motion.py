@@ -231,9 +231,9 @@ def test_a_cold_start_on_a_slow_disk_is_no_hang(woke: int, times: int) -> None:
         )
     ]
 
-    found = [f.category for f in report_of(looks).findings]
+    categories = [f.category for f in report_of(looks).findings]
 
-    assert found.count("storage-io-blocked") == times
+    assert categories.count("storage-io-blocked") == times
 
 
 def test_the_many_that_sleep_are_not_blamed_by_the_few_that_wait() -> None:

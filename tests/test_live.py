@@ -140,9 +140,9 @@ def test_ctrl_c_leaves_no_process_behind(moment: str) -> None:
         time.sleep(0.2)
         started = keeper.descendants(demo.pid)
         demo.send_signal(signal.SIGINT)
-        _, said = demo.communicate(timeout=30)
+        _, output = demo.communicate(timeout=30)
     assert started
-    assert b"Traceback" not in said
+    assert b"Traceback" not in output
     assert demo.returncode == 130
     deadline = time.monotonic() + 5
     while left := set(started) & {pid for pid, _ in keeper.parents()}:

@@ -26,8 +26,8 @@ def _read(path: Path, seed: int = 0) -> list[Block]:
         parts = list(ranges(stream, lambda _: None) or ())
         order = list(range(len(parts)))
         random.Random(seed).shuffle(order)
-        found = {number: parts[number]() for number in order}
-    return [found[number] for number in range(len(parts))]
+        rows = {number: parts[number]() for number in order}
+    return [rows[number] for number in range(len(parts))]
 
 
 @settings(

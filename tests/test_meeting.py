@@ -278,8 +278,12 @@ def test_listeners_are_named_by_pid_and_command() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         host = Host(Proc())
-        (found,) = listeners(host, Sockets(host.proc), os.getpid(), port, [os.getpid()])
-    assert (found.pid, found.address, found.ours) == (os.getpid(), f"127.0.0.1:{port}", True)
+        (listener,) = listeners(host, Sockets(host.proc), os.getpid(), port, [os.getpid()])
+    assert (listener.pid, listener.address, listener.ours) == (
+        os.getpid(),
+        f"127.0.0.1:{port}",
+        True,
+    )
     assert not listeners(host, Sockets(host.proc), os.getpid(), port, [])
 
 

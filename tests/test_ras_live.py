@@ -77,12 +77,12 @@ def asked(*pids: int, limit: float = 2.0) -> tuple[Answer | None, str]:
 def test_a_report_is_taken_as_it_came(tmp_path: Path) -> None:
     """The bundle gets RAS's own bytes, once for the first look and once for the last."""
     with served(tmp_path, "answer") as pids:
-        found = collected(collect, site(*pids, looks=2))
+        evidence = collected(collect, site(*pids, looks=2))
 
-    assert [file.data for file in found.files] == [REPORT.encode()] * 2
-    assert [file.entry.path for file in found.files] == ["ras.look0.json", "ras.look1.json"]
-    assert found.facts == []
-    assert "asked NCCL RAS" in found.touched[0]
+    assert [file.data for file in evidence.files] == [REPORT.encode()] * 2
+    assert [file.entry.path for file in evidence.files] == ["ras.look0.json", "ras.look1.json"]
+    assert evidence.facts == []
+    assert "asked NCCL RAS" in evidence.touched[0]
 
 
 @pytest.mark.parametrize("mode", ["old", "rude"])

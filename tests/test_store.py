@@ -41,10 +41,10 @@ def view_of(
     port: int, *, host: str = "127.0.0.1", limit: float = 5.0
 ) -> tuple[StoreView, list[Gap]]:
     place = Place(host=host, port=port, pids=(os.getpid(),), world_size=4)
-    found = Collected()
-    ask(site_of(Host(Proc())), [place], found, limit)
-    (view,) = (fact for fact in found.facts if isinstance(fact, StoreView))
-    return view, [fact for fact in found.facts if isinstance(fact, Gap)]
+    evidence = Collected()
+    ask(site_of(Host(Proc())), [place], evidence, limit)
+    (view,) = (fact for fact in evidence.facts if isinstance(fact, StoreView))
+    return view, [fact for fact in evidence.facts if isinstance(fact, Gap)]
 
 
 def test_the_keys_of_a_store_are_listed_and_only_harmless_values_read() -> None:
@@ -168,9 +168,9 @@ def test_ranks_meet_where_their_environment_says(fake: FakeProc) -> None:
         fake.add(20 + rank, 10, "python train.py", elastic(rank, 3, 29500))
     host = fake.host()
 
-    found = meeting_places(host, find_job(host, 10), {})
+    places = meeting_places(host, find_job(host, 10), {})
 
-    assert [(p.host, p.port, p.pids) for p in found] == [("127.0.0.1", 29500, (20, 21, 22))]
+    assert [(p.host, p.port, p.pids) for p in places] == [("127.0.0.1", 29500, (20, 21, 22))]
 
 
 @pytest.mark.parametrize(
@@ -191,9 +191,9 @@ def test_agents_meet_where_their_options_say(
     fake.add(20, 10, "python train.py", elastic(0, 1))
     host = fake.host()
 
-    found = meeting_places(host, find_job(host, 10), {})
+    places = meeting_places(host, find_job(host, 10), {})
 
-    assert place in [(p.host, p.port) for p in found]
+    assert place in [(p.host, p.port) for p in places]
 
 
 def test_a_store_that_no_environment_names_is_known_by_its_thread(fake: FakeProc) -> None:

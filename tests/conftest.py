@@ -43,10 +43,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def _rows(reporter: pytest.TerminalReporter) -> Iterator[tuple[str, ...]]:
     for reports in reporter.stats.values():
         for report in reports:
-            told: Mapping[str, object] = dict(getattr(report, "user_properties", ()))
-            if getattr(report, "when", "") == "call" and "truth" in told:
+            properties: Mapping[str, object] = dict(getattr(report, "user_properties", ()))
+            if getattr(report, "when", "") == "call" and "truth" in properties:
                 names = ("sample", "truth", "live", "live_right", "logs", "logs_right")
-                yield tuple(str(told.get(name, "")) for name in names)
+                yield tuple(str(properties.get(name, "")) for name in names)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

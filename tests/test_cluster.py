@@ -70,6 +70,13 @@ ETHTOOL = "Settings for eth1:\n\tSpeed: Unknown!\n\tDuplex: Unknown!\n\tLink det
             id="a port that was up in an earlier print",
         ),
         pytest.param(
+            "",
+            {"node1_rdma.txt": RDMA.format("DOWN", "POLLING") + RDMA.format("ACTIVE", "LINK_UP")},
+            "network-port-down",
+            (2, 3),
+            id="a port that comes and goes",
+        ),
+        pytest.param(
             BOOTSTRAP,
             {"node0_ip.txt": IP.format("", "UP"), "node1_ip.txt": IP.format("NO-CARRIER,", "DOWN")},
             "network-interface-down",

@@ -217,13 +217,19 @@ MAX_PORTS = 6
 def ports_down(case: Case, *, rdma: bool) -> Iterator[Hit]:
     """Yield one hit for ports that are down where others alike are up, or that the job uses.
 
+    So are those that are up in one print and down in another.
+
     ``rdma``: ports of InfiniBand and RoCE cards, or else network interfaces.
     """
     prints = _prints(case, rdma=rdma)
     now = {key: ports[-1] for key, ports in prints.items()}
     down = {key: port for key, port in now.items() if port.up is False}
     odd = {key: port for key, port in down.items() if _is_odd(key, now)}
-    fell = {key: port for key, port in down.items() if any(p.up for p in prints[key])}
+    fell = {
+        key: next(port for port in ports if port.up is False)
+        for key, ports in prints.items()
+        if {True, False} <= {port.up for port in ports}
+    }
     used = {key: port for key, port in down.items() if _is_used(case, port)}
     bad = used | odd | fell
     if not bad:

@@ -17,6 +17,10 @@ def first(text: str, name: str = "issue.md") -> Finding | None:
     ("text", "ranks"),
     [
         ("It hangs at step 0. Ranks 1 and 2 never print `[data]`.\n", (1, 2)),
+        ("So rank 3 is the one not submitting its tensor while the others are.\n", (3,)),
+        ("GPU 3 was the only process which did not log the end of the epoch.\n", (3,)),
+        ("Why is rank3 stuck in another place?\n", (3,)),
+        ("Two of three wait in the barrier, and ranks [1] are somewhere else.\n", (1,)),
         (
             "The kernel cannot complete because rank 5 has **not yet**\njoined the all-reduce.\n",
             (5,),
@@ -45,6 +49,10 @@ def first(text: str, name: str = "issue.md") -> Finding | None:
     ],
     ids=[
         "never",
+        "the one",
+        "the only",
+        "another place",
+        "elsewhere",
         "not yet",
         "exits",
         "all but",
@@ -80,6 +88,7 @@ def test_who_is_elsewhere(text: str, ranks: tuple[int, ...]) -> None:
         "After an hour rank 12 segfaulted and everything stood still.\n",
         "Then `Worker rank=[12] died unexpectedly`, and nothing answers.\n",
         "Rank 12 raised an IndexError in its collate function; the others hang.\n",
+        "It was rank 12: rank 12 is the only one that crashed, the others hang.\n",
     ],
 )
 def test_who_died(text: str) -> None:
@@ -109,6 +118,9 @@ def test_who_died(text: str) -> None:
         ("GPU 0 is running at 100 percent.\n", "issue.md"),
         ("Rank 0 loaded the model while it printed its progress.\n", "issue.md"),
         ("Rank 0 is the master while the other ranks are workers.\n", "issue.md"),
+        ("Rank 0 is on another node than rank 1.\n", "issue.md"),
+        ("Ranks 0 and 1 are stuck in different places.\n", "issue.md"),
+        ("Rank 0 is the one that prints what the training does.\n", "issue.md"),
     ],
     ids=[
         "if",
@@ -127,6 +139,9 @@ def test_who_died(text: str) -> None:
         "a busy GPU",
         "all the while",
         "master",
+        "another node",
+        "each in its place",
+        "the one that prints",
     ],
 )
 def test_words_that_name_nobody(text: str, name: str) -> None:

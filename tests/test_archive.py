@@ -25,7 +25,8 @@ from hypothesis import strategies as st
 from whyhang.analyzer.facts import Gap
 from whyhang.analyzer.reading import Document
 from whyhang.collectors.files import spool
-from whyhang.collectors.files.archive import Item, Limits, Store, Unopened
+from whyhang.collectors.files.archive import Limits, Store
+from whyhang.collectors.files.listing import Item, Unopened
 
 MIB = 1 << 20
 

@@ -23,10 +23,10 @@ from whyhang.collectors.files.own_files import OwnFiles
 from whyhang.collectors.live import pausing, programs
 from whyhang.collectors.live.capture import Capture, Options, capture, spread
 from whyhang.collectors.live.job.host import Host
+from whyhang.collectors.live.pausing import in_turn
 from whyhang.collectors.live.probes.source_lines import excerpts, places
 from whyhang.collectors.live.proc import Proc
 from whyhang.collectors.live.programs import Command, Outcome, run_all
-from whyhang.collectors.live.snapshot import in_turn
 from whyhang.collectors.stacks import pyspy
 
 pytestmark = pytest.mark.skipif(

@@ -169,6 +169,53 @@ CASES: dict[str, tuple[dict[int | None, str], str, tuple[int, ...] | None]] = {
         "slurm-task-failed",
         (0,),
     ),
+    "an error within the task that a task of Ray waited for, at the end of all": (
+        {
+            None: raised("ray.exceptions.RayTaskError(ActorDiedError): ray::Runner.run() (pid=7)")
+            + '  File "/w/main.py", line 13, in run\n    ray.get(sync.start.remote())\n'
+            "ray.exceptions.ActorDiedError: The actor died because of an error raised in its "
+            "creation task, ray::Sync.__init__() (pid=8, ip=10.0.0.7)\n"
+            '  File "/w/sync.py", line 53, in __init__\n    make_group()\n'
+            "RuntimeError: NCCL is not available.\n"
+        },
+        "plain-exception",
+        None,
+    ),
+    "who failed, where the launcher killed itself with the rest": (
+        {
+            None: raised("KeyError: 'tokens'", rank=1) + "[rank: 1] Child process with PID 4 "
+            "terminated with code 1. Forcefully terminating all other processes\nKilled\n"
+        },
+        "uncaught-exception",
+        (1,),
+    ),
+    "the rank of a send that torch found in a wrong state of its own": (
+        {
+            0: "step 1 loss 0.3\n",
+            1: 'Traceback (most recent call last):\n  File "/w/ring.py", line 5, in f\n'
+            '  File "/opt/torch/distributed/distributed_c10d.py", line 9, in isend\n'
+            "RuntimeError: ncclComm != nullptr INTERNAL ASSERT FAILED at ProcessGroupNCCL.cpp:43\n",
+            2: "step 1 loss 0.3\n",
+        },
+        "uncaught-exception",
+        (1,),
+    ),
+    "the task that a Slurm of another name saw end, not those that it killed": (
+        {
+            None: "yhrun: error: n1: task 0: Exited with exit code 174\n"
+            "yhrun: error: n1: tasks 1-35: Killed\n"
+        },
+        "failure-row-exit-code",
+        (0,),
+    ),
+    "the one rank that gave MPI what it refuses": (
+        {
+            None: "Abort(4) on node 3 (rank 3 in comm 0): Fatal error in PMPI_Send: Invalid tag, "
+            "error stack:\n"
+        },
+        "mpi-invalid-argument",
+        (3,),
+    ),
     "nobody, if the program does not take its command line": (
         {
             None: 4 * "usage: t.py [-h] config\nt.py: error: unrecognized arguments: --x\n"

@@ -39,6 +39,9 @@ WARNING = (
         {None: UP + HEALTH},
         {None: UP + VLLM.format(1, 0) + VLLM.format(2, 0)},
         {None: "The server is fired up and ready to roll!\n" + SGLANG.format(0)},
+        {None: STEPS + "2026-03-01 11:52:03 [INFO] Training time 0:08:42\n"},
+        {None: STEPS + "(TrainController pid=7) [State Transition] RUNNING -> FINISHED.\n"},
+        {None: STEPS + "Job 'raysubmit_k7' succeeded\n"},
     ],
 )
 def test_a_job_that_came_to_its_end_or_idles_is_healthy(logs: dict[int | None, str]) -> None:
@@ -65,6 +68,10 @@ def test_a_job_that_came_to_its_end_or_idles_is_healthy(logs: dict[int | None, s
         {None: SGLANG.format(7)},
         {None: STEPS + "step 100 of 100, 16 documents\n"},  # the last step has begun
         dict.fromkeys(range(4), STEPS + "all steps done, total 8129\n"),  # and the job?
+        {None: STEPS + "training time left 0:08:42\n"},
+        {None: STEPS + "training time per step: 0.34\n"},
+        {None: STEPS + "(TrainController pid=7) [State Transition] SCHEDULING -> RUNNING.\n"},
+        {None: STEPS + "Job 'raysubmit_k7' submitted successfully, step 3 next\n"},
     ],
 )
 def test_a_log_that_merely_ends_is_not_healthy(logs: dict[int | None, str]) -> None:

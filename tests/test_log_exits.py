@@ -84,6 +84,7 @@ LIGHTNING = "[rank: 3] Child process with PID 123 terminated with code -9. Force
         (f"{SRUN}Exited with exit code 2", (5, "node3", None), (None, 2)),
         (f"{SRUN}Segmentation fault (core dumped)", (5, "node3", None), (11, None)),
         (f"{SRUN}Out Of Memory", (5, "node3", None), (9, None)),
+        ("yhrun: error: n1: task 5: Exited with exit code 174", (5, "n1", None), (None, 174)),
         ("srun: error: Node failure on node37", (None, "node37", None), (9, None)),
         (MPIRUN, (3, "n1", 12345), (9, None)),
         (

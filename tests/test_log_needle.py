@@ -11,8 +11,10 @@ import pytest
 import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from log_docs import of, read_log
 
 from whyhang import signatures
+from whyhang.analyzer.facts import LogLine
 from whyhang.collectors.logs.engine.blocks import Block
 from whyhang.collectors.logs.engine.needle import needle_of
 from whyhang.collectors.logs.engine.pattern import UnsearchableError
@@ -174,3 +176,17 @@ def test_what_cannot_be_looked_for_is_said(pattern: str) -> None:
 def test_words_of_which_every_match_has_one(pattern: str, words: set[str]) -> None:
     """Texts that stand in a row count as one; what may be left out is not among them."""
     assert needle_of(pattern).words == {word.encode() for word in words}
+
+
+def test_of_a_pattern_that_takes_long_to_compile_a_part_is_looked_for() -> None:
+    """Two lists of words with any text between, in either order: one list finds every line."""
+    one, other = ("|".join(f"{kind}{n} word" for n in range(40)) for kind in ("north", "west"))
+    pattern = rf"(?:{one})[^\n]{{0,80}}?(?:{other})|(?:{other})[^\n]{{0,80}}?(?:{one})"
+    lines = ["north3 word, west7 word", "west39 word of north0 word", "west7 word alone"]
+    needle = needle_of(pattern)
+
+    assert needle.expression is not None
+    assert needle.part is not None
+    assert len(needle.part) < len(needle.expression)
+    facts = of(read_log("\n".join(lines), pattern), LogLine)
+    assert [line.text for line in facts if pattern in line.matched] == lines[:2]

@@ -36,6 +36,8 @@ _ABOUT_OTHERS = re.compile(
     re.IGNORECASE,
 )
 
+_ASSERTED = "INTERNAL ASSERT FAILED"
+"""PyTorch found its own state wrong: no rank can bring that about in another."""
 
 _FAILED_CALL = re.compile(
     r"(?i)\b(?:nccl|hccl|rccl)(?:all|reduce|broadcast|send|recv|barrier|gather|scatter)\w*,? "
@@ -87,4 +89,6 @@ class Raised(Record):
     @property
     def is_about_others(self) -> bool:
         """Return whether an exception of a collective is due to other ranks, and no misuse."""
+        if self.kind not in OF_OTHERS and _ASSERTED in self.message:
+            return False
         return self.kind in OF_OTHERS or _ABOUT_OTHERS.search(self.message) is not None

@@ -34,13 +34,16 @@ Queries that answer with hits:
   an end; ``nccl_set_up``: whether a set-up was completed
 - ``agents``, ``launch_plans``, ``scheduler_shows``: what starts the job, and what it lacks
 - ``meeting_file``, ``port_held``, ``world_sizes``: the place where ranks meet, and how many
-- ``gpus_show``, ``nvlinks``: what the load of all GPUs shows, and their links
+- ``gpus_show``, ``nvlinks``: what the load and state of GPUs show, and their links
+- ``lagging_for``: lagging ranks of which it is known why
+- ``counters_show``, ``own_lines_show``: ranks that count, or print, otherwise than others
+- ``meeting_place``: ranks that do not get to where the others meet
 - ``loop_left``: few ranks in a loop that others have left, or the other way round
 - ``waits_for_absent``: calls that wait for ranks of which there is no record
 - ``unpaired_by_stacks``: sends without receives, as stacks show them; ``face_to_face``: a send and
   a receive of the same two ranks that do not fit
 - ``instead_of_waiting``: ranks that worked while others waited, or had left them
-- ``gpus_with``: GPUs that show a symptom; ``faulty_gpus``: a fault of their own
+- ``faulty_gpus``: GPUs with a fault of their own
 - ``stuck_in_setup``: all ranks in one phase of NCCL's set-up
 - ``nccl_warned``, ``nccl_failed_in``: warnings in unknown words, and the reason of a failed call
 - ``merged``: the answers of several queries; those about the same members become one, surer;
@@ -50,17 +53,13 @@ Queries about ranks:
 
 - ``waiters_for``: the members that wait for other ranks
 - ``kinds_of``: what a member waits for and the larger work it is in
-- ``await_messages``: members that wait to send or receive, and for nothing else
 - ``collective_beside``: where another thread of a member is in a collective, too
-- ``is_shared_lock``: a place is the wait for a lock that processes share
 - ``has_initialized``: a rank is through init_process_group
 - ``left_behind``: who waits while others count on
-- ``side_in_branch``: of ranks that part, those who are in a branch on the number of their rank
 - ``all_seen``: every member's place is known
 - ``count``: processes that members stand for
 - ``members_of``: members by rank, and the ranks of which nothing is known
 - ``failures``, ``first_failures``, ``left_others``: ranks that ended by an error of their own
-- ``starting_ranks``, ``state_of_rank_0``, ``states_of``: ranks that start, and where rank 0 stands
 - ``others_elsewhere``: who waits elsewhere, where one rank alone is in a call of all
 - ``hosts_of_job``, ``ranks_on``: the hosts of the job, and the ranks on some of them
 - ``networks_of``: the networks of a port; ``VIRTUAL``: names of interfaces that end at their host;
@@ -68,12 +67,11 @@ Queries about ranks:
 
 Evidence and words for a title (more of them in ``whyhang.analyzer.wording.describe``):
 
-- ``cite``, ``cite_line``, ``cite_environ``, ``cite_gpu``, ``cite_view``: words with their source
+- ``cite``, ``cite_line``, ``cite_environ``, ``cite_gpu``: words with their source
 - ``evidence_of``, ``location_of``, ``call_of``: what places a rank, where, and in which collective
-- ``beat_of``: the step that a rank noted last; ``duration``: seconds in words
+- ``duration``: seconds in words
 - ``subject_fields``: who, does, where, others, call, waiting
 - ``hit_on``, ``gpu_names``: a hit about GPUs, and their names
-- ``view_fields``: the place where ranks meet
 - ``ranks_in_words``: "ranks 0-1,3"
 """
 
@@ -91,36 +89,31 @@ from whyhang.analyzer.queries.cluster import (
     ranks_on,
     scheduled,
 )
+from whyhang.analyzer.queries.counters import counters_show
 from whyhang.analyzer.queries.failures import failed, failures, first_failures, left_others, raised
 from whyhang.analyzer.queries.file_locks import file_locks
 from whyhang.analyzer.queries.gpu_sides import gpus_show
-from whyhang.analyzer.queries.gpus import (
-    Symptom,
-    cite_gpu,
-    faulty_gpus,
-    gpu_names,
-    gpus_with,
-    hit_on,
-)
+from whyhang.analyzer.queries.gpus import cite_gpu, faulty_gpus, gpu_names, hit_on
 from whyhang.analyzer.queries.hits import cite_environ, cite_line, members_of, merge, merged
 from whyhang.analyzer.queries.horovod import horovod_stalls
 from whyhang.analyzer.queries.instead_of_waiting import instead_of_waiting, ranks_not_waiting
 from whyhang.analyzer.queries.lagging import absent, lagging
+from whyhang.analyzer.queries.lagging_for import lagging_for
 from whyhang.analyzer.queries.launch_plans import launch_plans
 from whyhang.analyzer.queries.log import log_ends, logged
 from whyhang.analyzer.queries.loop_left import loop_left
 from whyhang.analyzer.queries.meeting_file import meeting_file
+from whyhang.analyzer.queries.meeting_place import meeting_place
 from whyhang.analyzer.queries.moving import left_behind, stragglers
 from whyhang.analyzer.queries.nccl import nccl_failed_in, nccl_set_up, nccl_warned, stuck_in_setup
 from whyhang.analyzer.queries.nccl_start import connections_not_made, nccl_start
 from whyhang.analyzer.queries.nvlink import nvlinks
 from whyhang.analyzer.queries.operations import (
-    ONE_SIDED,
     all_in_one_call,
     different_operations,
     groups_crossed,
-    side_in_branch,
 )
+from whyhang.analyzer.queries.own_lines import own_lines_show
 from whyhang.analyzer.queries.quiet import ends_at_work, quiet_logs
 from whyhang.analyzer.queries.recorded import others_elsewhere, ras_reported, recorded, recorded_hit
 from whyhang.analyzer.queries.scheduler import scheduler_shows
@@ -128,29 +121,15 @@ from whyhang.analyzer.queries.settings import printed_values_differ, settings_di
 from whyhang.analyzer.queries.states import (
     WAITERS,
     all_seen,
-    await_messages,
     collective_beside,
     count,
     has_initialized,
-    is_shared_lock,
     kinds_of,
     waiters_for,
 )
 from whyhang.analyzer.queries.step_times import step_times_differ
 from whyhang.analyzer.queries.store_barrier import store_barrier
-from whyhang.analyzer.queries.store_place import (
-    OPEN,
-    SAYS,
-    StartingRank,
-    cite_view,
-    cut_off,
-    is_loopback,
-    resolves_differently,
-    starting_ranks,
-    state_of_rank_0,
-    states_of,
-    view_fields,
-)
+from whyhang.analyzer.queries.store_place import cut_off, is_loopback, resolves_differently
 from whyhang.analyzer.queries.store_port import port_held
 from whyhang.analyzer.queries.unpaired import face_to_face, unpaired_by_stacks
 from whyhang.analyzer.queries.waits_for_absent import waits_for_absent
@@ -159,5 +138,5 @@ from whyhang.analyzer.rank_state.motion import Moved
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.report import cite
 from whyhang.analyzer.stacks import WaitKind
-from whyhang.analyzer.wording.describe import beat_of, call_of, duration, evidence_of, location_of
+from whyhang.analyzer.wording.describe import call_of, duration, evidence_of, location_of
 from whyhang.analyzer.wording.title_fields import subject_fields

@@ -15,7 +15,15 @@ from whyhang.analyzer.queries.gpu_load import (
     trust_in_load,
     waits_seen,
 )
-from whyhang.analyzer.queries.gpus import SHOWN, cite_gpu, gpu_names, hit_on
+from whyhang.analyzer.queries.gpus import (
+    AT_REST,
+    HELD,
+    SHOWN,
+    cite_gpu,
+    gpu_names,
+    hit_on,
+    taken,
+)
 from whyhang.analyzer.queries.states import waiters_for
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.stacks import WaitKind
@@ -193,16 +201,94 @@ def _held(case: Case, state: RankState) -> str | None:
     return None
 
 
-What = Literal["all-spin", "all-idle", "never-launched", "alone-at-work"]
+def _memory_without_process(case: Case) -> Iterator[Hit]:
+    """Yield one hit for all GPUs with much memory in use and no process, where others list theirs.
+
+    In a container no processes are listed at all.
+    """
+    devices = [d for d in case.job.gpus.devices if d.now("processes") is not None]
+    places = {d.place for d in devices if d.pids}
+    full = [
+        d
+        for d in devices
+        if d.place in places
+        and not d.now("processes")
+        and not d.now("mig")
+        and (d.now("memory_used") or 0) > max(HELD, 0.02 * (d.now("memory_total") or 0))
+    ]
+    if not full or case.graph.progress:
+        return
+    held = sum(d.now("memory_used") for d in full) / 1024
+    yield hit_on(
+        case,
+        full,
+        evidence=[cite_gpu(case, d, d.state_with("memory_used")) for d in full[:SHOWN]],
+        fields={"held": f"{held:.0f} GiB"},
+    )
+
+
+_BRAKES = {
+    "hw_thermal_slowdown": "too hot (hardware)",
+    "hw_power_brake_slowdown": "the power supply's brake",
+    "sw_thermal_slowdown": "too hot",
+}
+
+
+def _slowed_down(case: Case) -> Iterator[Hit]:
+    """Yield one hit; where the stacks show a standstill it is no cause."""
+    devices = [d for d in case.job.gpus.devices if d.now("reasons") is not None]
+    slow = [d for d in devices if _brakes(d) and max(d.every("busy"), default=100) > AT_REST]
+    if not slow or 2 * len(slow) > max(len(devices), 2):
+        return
+    stands = bool(waiters_for(case)) and case.graph.progress is False
+    if stands or (case.job.gpus.by_member and not any(d.members for d in slow)):
+        return
+    words = {d.number: ", ".join(_brakes(d)) for d in slow}
+    yield hit_on(
+        case,
+        slow,
+        evidence=[
+            cite_gpu(
+                case,
+                d,
+                d.state_with("reasons"),
+                f"clocks held down ({words[d.number]}), SM clock {d.now('sm_clock')} MHz",
+            )
+            for d in slow[:SHOWN]
+        ],
+        strength=1.0 if case.graph.progress else INCOMPLETE,
+        fields={"says": "; ".join(dict.fromkeys(words.values()))},
+    )
+
+
+def _brakes(device: Device) -> list[str]:
+    """Return the brakes that every sample shows: one that is on for a moment is everyday."""
+    samples = [set(reasons) for reasons in device.every("reasons")]
+    always = set.intersection(*samples) if samples else set()
+    return [words for name, words in _BRAKES.items() if name in always]
+
+
+What = Literal[
+    "all-spin",
+    "all-idle",
+    "never-launched",
+    "alone-at-work",
+    "memory-without-process",
+    "slowed-down",
+    "taken",
+]
 
 _SIDES: dict[What, Callable[[Case], Iterable[Hit]]] = {
     "all-spin": _all_spin,
     "all-idle": _all_idle,
     "never-launched": _never_launched,
     "alone-at-work": _alone_at_work,
+    "memory-without-process": _memory_without_process,
+    "slowed-down": _slowed_down,
+    "taken": taken,
 }
 
 
 def gpus_show(case: Case, what: What) -> Iterable[Hit]:
-    """Yield one hit for what the load of all GPUs shows: all alike, or few unlike the others."""
+    """Yield one hit for what GPUs show: all alike, few unlike the others, or in need of help."""
     return _SIDES[what](case)

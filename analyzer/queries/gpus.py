@@ -46,6 +46,24 @@ def faulty_gpus(case: Case, fault: Fault) -> tuple[Hit, ...]:
     return gpus_with(case, FAULTS[fault])
 
 
+def taken(case: Case) -> tuple[Hit, ...]:
+    """Return one hit for all GPUs that take one process only, or none, and not their rank."""
+    return gpus_with(case, lambda device: _shuts_rank_out(case, device))
+
+
+def _shuts_rank_out(case: Case, device: Device) -> Symptom | None:
+    """Return a symptom if a GPU takes one process only, or none, and its rank is not on it."""
+    mode = str(device.now("compute_mode") or "").lower()
+    pids = {case.member(n).pid for n in device.members}
+    others = set(device.pids) - pids
+    shut_out = bool(device.members) and not pids & set(device.pids)
+    if not shut_out or not (mode == "prohibited" or (mode.startswith("exclusive") and others)):
+        return None
+    taken = f", taken by pid {min(others)}" if others else ""
+    words = f"compute mode {device.now('compute_mode')}{taken}"
+    return 1.0, device.state_with("compute_mode"), words
+
+
 def broken_gpus(case: Case, broken: Sequence[tuple[Device, Symptom]]) -> tuple[Hit, ...]:
     """Return one hit for GPUs with their symptoms, if any; less sure where no rank uses them."""
     if not broken:

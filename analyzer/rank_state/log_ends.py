@@ -4,6 +4,7 @@ That nothing in a log looks bad makes no job healthy: one that hangs without a w
 logs as well.
 """
 
+import re
 from collections.abc import Iterator
 
 from whyhang.analyzer.facts import LastLine, LogLine, LogTail, Outlook
@@ -13,6 +14,9 @@ from whyhang.analyzer.rank_state.ends import WAITED
 
 NO_LOGS = (".py", ".sh", ".toml", ".json", ".yaml", ".yml", ".md", ".cfg", ".ini")
 """Text files beside logs: how they end says nothing."""
+
+_OF_THE_JOB = re.compile(r" -> FINISHED\W*$|^Job '\S+' succeeded$")
+"""What who keeps all processes says of the job: Ray Train's controller, Ray's jobs."""
 
 _MOST = {Outlook.ENDED: 3, Outlook.STEPS: 2, Outlook.IDLE: 1, Outlook.UNKNOWN: 0}
 
@@ -55,6 +59,8 @@ def have_ended(job: Job) -> bool:
     others = [tail for tail in tails if tail.outlook is not Outlook.ENDED]
     if any(tail.trouble for tail in others):
         return False
+    if any(_OF_THE_JOB.search(tail.lines[tail.decisive].text) for tail in ended):
+        return True
     if not ended or (len(ended) > 1 and len(others) <= len(ended)):
         return bool(ended) and not any(tail.who.rank is not None for tail in others)
     return not any(_stops_short(tail, ended) for tail in others)

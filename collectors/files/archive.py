@@ -9,7 +9,6 @@ everything before it, and every other file, is read.
 
 from __future__ import annotations
 
-import os
 import shlex
 import stat
 import sys
@@ -18,9 +17,20 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from whyhang.analyzer.errors import TargetError
-from whyhang.analyzer.facts import Gap, Record, Source, Who, replace
+from whyhang.analyzer.facts import Gap, Who, replace
 from whyhang.analyzer.reading import HEAD_BYTES, Document
 from whyhang.collectors.files import naming, remote, unpack
+from whyhang.collectors.files.listing import (
+    LONGEST_NAME,
+    NOT_EVIDENCE,
+    UNREADABLE,
+    Item,
+    Unopened,
+    clean,
+    gap,
+    reason,
+    walk,
+)
 from whyhang.collectors.files.meter import Meter
 from whyhang.collectors.files.remote import RemoteFile
 from whyhang.collectors.files.spool import MIB, Budget, Extent, Limits, SpentError, Spool
@@ -29,45 +39,6 @@ STDIN = "-"
 START_BYTES = 8
 DUMP_BYTES = 4 * MIB
 """Up to here a pickle is read once and whole: its reader needs all of it, and nobody else any."""
-
-LONGEST_NAME = 255
-"""Characters of a name between two slashes, which is as many as file systems allow."""
-
-# Large files that are never evidence; opening checkpoints of many gigabytes (which are zip
-# files) would take longer than the diagnosis. A file that the user names himself is read.
-NOT_EVIDENCE = frozenset(
-    {".pt", ".pth", ".ckpt", ".safetensors", ".npz", ".npy", ".onnx", ".h5", ".hdf5"}
-    | {".whl", ".jar", ".egg", ".so", ".a", ".pyc", ".docx", ".xlsx", ".iso"}
-    | {".parquet", ".arrow", ".tfrecord", ".tfevents"}
-    | {".png", ".jpg", ".jpeg", ".gif", ".mp4", ".pdf"}
-)
-
-_UNREADABLE = "Make it readable for this user"
-
-
-class Item(Record):
-    """A file that was found. ``start``: its first bytes."""
-
-    path: str
-    extent: Extent | RemoteFile
-    start: bytes = b""
-
-    @property
-    def size(self) -> int:
-        """Its size in bytes."""
-        return self.extent.size
-
-
-class Unopened(Record):
-    """A file that was listed and not looked into: it may be an archive.
-
-    ``asked``: the user named it. ``inside`` is put before the names of its members, else its own
-    path is.
-    """
-
-    item: Item
-    asked: bool = False
-    inside: str | None = None
 
 
 class Store(AbstractContextManager["Store"]):
@@ -94,7 +65,7 @@ class Store(AbstractContextManager["Store"]):
             start = _start(file.item.extent)
             yield from self._expand(file.item, start, 0, asked=file.asked, inside=file.inside)
         except (OSError, RuntimeError) as error:
-            yield _gap(file.item.path, f"it cannot be looked at ({_reason(error)})")
+            yield gap(file.item.path, f"it cannot be looked at ({reason(error)})")
 
     def listed(
         self, named: str | Path, shown: str | None = None
@@ -114,18 +85,16 @@ class Store(AbstractContextManager["Store"]):
         try:
             state = path.stat()
         except (OSError, ValueError) as error:
-            yield _gap(
-                str(named), f"it cannot be opened ({_reason(error)})", remedy="Check the path"
-            )
+            yield gap(str(named), f"it cannot be opened ({reason(error)})", remedy="Check the path")
             return
         if stat.S_ISDIR(state.st_mode):
-            yield from self._walk(path, path.resolve(), shown or "", 0)
+            yield from walk(path, path.resolve(), shown or "", self.limits.folder_depth)
         elif stat.S_ISREG(state.st_mode):
             extent = Extent(local=str(path), size=state.st_size)
             item = Item(path=shown or clean(path.name), extent=extent)
             yield Unopened(item=item, asked=True, inside="" if shown is None else None)
         else:
-            yield _gap(
+            yield gap(
                 str(named),
                 "it is neither a file nor a folder",
                 remedy="If it is a pipe, give its content as standard input: "
@@ -139,7 +108,7 @@ class Store(AbstractContextManager["Store"]):
             with item.extent.open() as stream:
                 head = stream.read(item.size if is_dump else HEAD_BYTES)
         except (OSError, ValueError) as error:
-            return _gap(item.path, f"it cannot be read ({_reason(error)})", remedy=_UNREADABLE)
+            return gap(item.path, f"it cannot be read ({reason(error)})", remedy=UNREADABLE)
         return Document(
             path=item.path,
             head=head,
@@ -152,15 +121,18 @@ class Store(AbstractContextManager["Store"]):
     def _standard_input(self, shown: str) -> Iterator[Item | Gap]:
         """Keep what comes in to its end, then look at it as at any file."""
         if sys.stdin is None:
-            yield _gap(shown, "standard input is closed")
+            yield gap(shown, "standard input is closed")
             return
         self.meter.start("reading standard input")
-        try:
-            stream = unpack.Charged(sys.stdin.buffer, self._budget.spend)
-            yield from self._keep(stream, shown, 0)
-        except SpentError as error:
-            yield _gap(shown, str(error), cost=_REST)
+        yield from self._to_its_end(sys.stdin.buffer, shown)
         self.meter.stop()
+
+    def _to_its_end(self, stream: unpack.Stream, shown: str) -> Iterator[Item | Gap]:
+        """Keep a stream of which nobody tells how long it is."""
+        try:
+            yield from self._keep(unpack.Charged(stream, self._budget.spend), shown, 0)
+        except SpentError as error:
+            yield gap(shown, str(error), cost=_REST, remedy=error.remedy)
 
     def _remote(self, url: str, shown: str | None) -> Iterator[Unopened | Item | Gap]:
         """Yield the files at a URL, as those of a folder here, or the one file that it names."""
@@ -168,7 +140,7 @@ class Store(AbstractContextManager["Store"]):
         try:
             folder = remote.RemoteFolder(url)
         except TargetError as error:
-            yield _gap(shown or url, error.message, remedy=error.remedy.rstrip("."))
+            yield gap(shown or url, error.message, remedy=error.remedy.rstrip("."))
             return
         finally:
             self.meter.stop()
@@ -178,61 +150,16 @@ class Store(AbstractContextManager["Store"]):
                 continue
             if shown is not None:
                 name = shown if folder.is_file else f"{shown}/{name}"
-            if file.size < 0:  # nobody tells how large it is: kept to its end, like standard input
-                yield from self._unsized(file, name)
+            if file.size < 0:
+                try:
+                    with file.open() as stream:
+                        yield from self._to_its_end(stream, name)
+                except OSError as error:
+                    yield gap(name, f"it cannot be read ({reason(error)})")
                 continue
             inside = "" if folder.is_file and shown is None else None
             item = Item(path=name, extent=file)
             yield Unopened(item=item, asked=folder.is_file, inside=inside)
-
-    def _unsized(self, file: RemoteFile, shown: str) -> Iterator[Item | Gap]:
-        try:
-            with file.open() as stream:
-                yield from self._keep(unpack.Charged(stream, self._budget.spend), shown, 0)
-        except SpentError as error:
-            yield _gap(shown, str(error), cost=_REST, remedy=error.remedy)
-        except OSError as error:
-            yield _gap(shown, f"it cannot be read ({_reason(error)})")
-
-    def _walk(self, folder: Path, root: Path, shown: str, depth: int) -> Iterator[Unopened | Gap]:
-        if depth > self.limits.folder_depth:
-            yield _gap(shown, f"folders are nested deeper than {self.limits.folder_depth} levels")
-            return
-        try:
-            with os.scandir(folder) as listing:
-                entries = sorted(listing, key=lambda entry: naming.natural(entry.name))
-        except OSError as error:
-            yield _gap(
-                shown or str(folder),
-                f"the folder cannot be listed ({_reason(error)})",
-                remedy=_UNREADABLE,
-            )
-            return
-        for entry in entries:
-            name = f"{shown}/{clean(entry.name)}" if shown else clean(entry.name)
-            yield from self._entry(entry, root, name, depth)
-
-    def _entry(
-        self, entry: os.DirEntry[str], root: Path, shown: str, depth: int
-    ) -> Iterator[Unopened | Gap]:
-        try:
-            if entry.is_symlink():
-                # What a link points at inside the folder is read there, once.
-                if not Path(entry.path).resolve().is_relative_to(root):
-                    yield _gap(
-                        shown,
-                        "it is a link that leads out of the folder",
-                        remedy="Name its target as well to have it read",
-                    )
-            elif entry.is_dir():
-                yield from self._walk(Path(entry.path), root, shown, depth + 1)
-            elif not entry.is_file():
-                yield _gap(shown, "it is a device, pipe or socket and was not opened")
-            elif entry.name[entry.name.rfind(".") :].lower() not in NOT_EVIDENCE:
-                extent = Extent(local=entry.path, size=entry.stat().st_size)
-                yield Unopened(item=Item(path=shown, extent=extent))
-        except (OSError, RuntimeError) as error:  # RuntimeError: a loop of links (3.12 and older)
-            yield _gap(shown, f"it cannot be looked at ({_reason(error)})")
 
     def _expand(
         self,
@@ -250,13 +177,13 @@ class Store(AbstractContextManager["Store"]):
         else the archive's own path is.
         """
         if isinstance(start, Exception):
-            yield _gap(item.path, f"it cannot be read ({_reason(start)})", remedy=_UNREADABLE)
+            yield gap(item.path, f"it cannot be read ({reason(start)})", remedy=UNREADABLE)
             return
         is_other_zip = unpack.is_zip(start) and not (asked or item.path.endswith(".zip"))
         if is_other_zip or not unpack.is_packed(start):
             yield replace(item, start=start[:START_BYTES])
         elif depth >= self.limits.depth:
-            yield _gap(item.path, f"archives are nested deeper than {self.limits.depth} levels")
+            yield gap(item.path, f"archives are nested deeper than {self.limits.depth} levels")
         else:
             inside = item.path + "/" if inside is None else inside
             yield from self._unpack(item, start, depth, inside)
@@ -271,14 +198,14 @@ class Store(AbstractContextManager["Store"]):
                     name = clean(member.name or "").removeprefix("./")
                     shown = inside + name[:LONGEST_NAME] if name else item.path
                     if why := refusal(member):
-                        yield _gap(shown, why)
+                        yield gap(shown, why)
                     elif isinstance(member, unpack.Member):
                         self._budget.count_member()
                         yield from self._keep(member.stream, shown, depth + 1)
         except SpentError as error:
             if error.depth < depth:
                 raise  # what is spent is the share of an archive around this one
-            yield _gap(item.path, str(error), cost=_REST, remedy=error.remedy)
+            yield gap(item.path, str(error), cost=_REST, remedy=error.remedy)
         finally:
             self._budget.leave()
 
@@ -296,10 +223,10 @@ class Store(AbstractContextManager["Store"]):
         if isinstance(error, SpentError):
             raise error
         if error is not None:
-            yield _gap(shown, f"it is damaged or cut off ({_reason(error)})", cost=_REST)
+            yield gap(shown, f"it is damaged or cut off ({reason(error)})", cost=_REST)
         elif extent.size >= most:
             why = f"it unpacks to more than {most / MIB:,.0f} MiB and was left there"
-            yield _gap(shown, why, cost=_REST)
+            yield gap(shown, why, cost=_REST)
 
 
 def _start(extent: Extent | RemoteFile) -> bytes | Exception:
@@ -309,14 +236,6 @@ def _start(extent: Extent | RemoteFile) -> bytes | Exception:
             return stream.read(unpack.MAGIC_BYTES)
     except (OSError, ValueError) as error:
         return error
-
-
-def clean(name: str) -> str:
-    """Make a file name safe to print: no control characters, no broken Unicode."""
-    if name.isprintable():
-        return name
-    whole = name.encode("utf-8", "replace").decode("utf-8", "replace")
-    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in whole)
 
 
 _REST = "what comes after that in it is not known"
@@ -331,13 +250,3 @@ def refusal(member: unpack.Member | unpack.Refused) -> str:
     if max(map(len, parts)) > LONGEST_NAME:
         return "its name is longer than file systems allow"
     return member.why if isinstance(member, unpack.Refused) else ""
-
-
-def _reason(error: BaseException) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    return str(error)[:120] or type(error).__name__
-
-
-def _gap(path: str, why: str, *, cost: str = "", remedy: str = "") -> Gap:
-    return Gap(what=f"reading {path}", why=why, cost=cost, remedy=remedy, source=Source(file=path))

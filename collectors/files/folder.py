@@ -14,7 +14,8 @@ from typing import Protocol, TypeAlias, runtime_checkable
 from whyhang.analyzer.facts import NOBODY, Fact, Gap, Record, StackDump, Who, grouped, replace
 from whyhang.analyzer.reading import Document, Reader
 from whyhang.collectors.files import bundle, naming, snapshots, workers
-from whyhang.collectors.files.archive import Item, Store, Unopened, clean
+from whyhang.collectors.files.archive import Store
+from whyhang.collectors.files.listing import Item, Unopened, clean
 from whyhang.collectors.files.manifests import Manifests
 from whyhang.collectors.files.meter import Meter
 from whyhang.collectors.files.offer import facts_of_document

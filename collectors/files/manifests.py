@@ -7,7 +7,8 @@ from whyhang.analyzer.errors import BundleError
 from whyhang.analyzer.facts import Gap, Source
 from whyhang.analyzer.reading import Document
 from whyhang.collectors.files import bundle
-from whyhang.collectors.files.archive import Item, Store
+from whyhang.collectors.files.archive import Store
+from whyhang.collectors.files.listing import Item
 
 
 class Manifests:

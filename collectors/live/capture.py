@@ -35,13 +35,13 @@ from whyhang.collectors.live.job.by_stacks import number, settle, whom_to_ask
 from whyhang.collectors.live.job.exits import ended
 from whyhang.collectors.live.job.find import find_job
 from whyhang.collectors.live.job.host import Host
-from whyhang.collectors.live.job.members import Job, Member
+from whyhang.collectors.live.job.members import Job, Member, worth_reading
 from whyhang.collectors.live.probes import PROBES
 from whyhang.collectors.live.probes.probe import Collected, Options, Running, Site
 from whyhang.collectors.live.probes.source_lines import excerpts, stands
 from whyhang.collectors.live.proc import Proc
 from whyhang.collectors.live.programs import Outcome
-from whyhang.collectors.live.snapshot import Dump, Snapshot, worth_reading
+from whyhang.collectors.live.snapshot import Dump, Snapshot
 from whyhang.collectors.stacks.pyspy_json import peers_only
 
 __all__ = ["Capture", "Options", "capture", "spread"]

@@ -6,10 +6,12 @@ are not in it, nor is a lock file that programs merely look for.
 """
 
 import re
+import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import NamedTuple
 
-from whyhang.analyzer.facts import LockWait
+from whyhang.analyzer.facts import LockWait, Process, replace
 from whyhang.analyzer.redact import redact, redact_command
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.proc import Proc
@@ -87,6 +89,27 @@ def positions(proc: Proc, pid: int) -> dict[str, int]:
     return offsets
 
 
+def with_files(
+    host: Host, processes: Mapping[int, Process], ranks: Collection[int]
+) -> Iterator[tuple[int, Process]]:
+    """Add locks on files to processes, and how far ranks are in the files that they have open."""
+    table = host.proc.bytes_of("locks") or b""
+    holders = lock_holders(table)
+    holds = locked_files(host.proc, table, processes)
+    others = locks_of_others(host, table, ranks)
+    silent = silences(host, ranks, time.time())
+    for pid, process in processes.items():
+        added = replace(
+            process,
+            lock=lock_wait(host, pid, holders[pid]) if pid in holders else None,
+            holds=holds.get(pid, ()),
+            locked_by_others=tuple(others.get(pid, ())),
+            positions=positions(host.proc, pid) if pid in ranks else {},
+            silent_for=silent.get(pid),
+        )
+        yield pid, added
+
+
 def silences(host: Host, pids: Iterable[int], now: float) -> dict[int, float]:
     """Return how many seconds ago something was written to the output or errors of each process."""
     names = {
@@ -96,31 +119,38 @@ def silences(host: Host, pids: Iterable[int], now: float) -> dict[int, float]:
         if host.proc.link_of(f"{pid}/fd/{number}") not in {None, "/dev/null"}
     }
     silent: dict[int, float] = {}
-    for name, time in host.files.when_written(list(names)).items():
-        if time is not None:
-            silent[names[name]] = min(max(0.0, now - time), silent.get(names[name], now))
+    for name, written in host.files.when_written(list(names)).items():
+        if written is not None:
+            silent[names[name]] = min(max(0.0, now - written), silent.get(names[name], now))
     return {pid: round(seconds, 1) for pid, seconds in silent.items()}
 
 
-def lock_holders(table: bytes) -> dict[int, int]:
-    """Return who holds the lock that a process waits for, by pid, as /proc/locks tells.
+class _Lock(NamedTuple):
+    """One line of /proc/locks."""
 
-    Locks of no process that can be seen are left out.
-    """
-    holders: dict[bytes, int] = {}
-    holder_of: dict[int, int] = {}
+    number: bytes
+    waits: bool
+    exclusive: bool
+    pid: int
+    inode: bytes
+
+
+def _locks(table: bytes) -> Iterator[_Lock]:
+    """Read /proc/locks, without the locks of no process that can be seen."""
     for line in table.splitlines():
-        number, *field = line.split()
-        waits_for_it = field[:1] == [b"->"]
-        try:
-            pid = int(field[4 if waits_for_it else 3])
-        except (IndexError, ValueError):
-            continue
-        if not waits_for_it:
-            holders[number] = pid
-        elif holders.get(number, 0) > 0 and pid > 0:
-            holder_of[pid] = holders[number]
-    return holder_of
+        number, *fields = line.split()
+        if waits := fields[:1] == [b"->"]:
+            del fields[0]
+        if len(fields) > 4 and fields[3].isdigit() and int(fields[3]) > 0:
+            inode = fields[4].rpartition(b":")[2]
+            yield _Lock(number, waits, fields[2] == b"WRITE", int(fields[3]), inode)
+
+
+def lock_holders(table: bytes) -> dict[int, int]:
+    """Return who holds the lock that a process waits for, by pid, as /proc/locks tells."""
+    holders = {lock.number: lock.pid for lock in _locks(table) if not lock.waits}
+    waiting = (lock for lock in _locks(table) if lock.waits and lock.number in holders)
+    return {lock.pid: holders[lock.number] for lock in waiting}
 
 
 def lock_wait(host: Host, pid: int, holder: int) -> LockWait:
@@ -130,17 +160,17 @@ def lock_wait(host: Host, pid: int, holder: int) -> LockWait:
     """
     name, number = parse_syscall(host.system_call(pid)) or ("", None)
     path = host.proc.link_of(f"{pid}/fd/{number}") if name in _LOCK_CALLS else None
-    return LockWait(
-        holder_pid=holder,
-        holder=redact_command(host.arguments(holder)) if holder in host.stats else "",
-        path=redact(path) if path is not None and path.startswith("/") else None,
-    )
+    return _held_by(host, holder, path if path is not None and path.startswith("/") else None)
+
+
+def _held_by(host: Host, holder: int, path: str | None) -> LockWait:
+    command = redact_command(host.arguments(holder)) if holder in host.stats else ""
+    return LockWait(holder_pid=holder, holder=command, path=None if path is None else redact(path))
 
 
 def locked_files(proc: Proc, table: bytes, pids: Iterable[int]) -> dict[int, tuple[str, ...]]:
     """Return for each of these processes the files on which it has an exclusive lock."""
-    fields = [line.split() for line in table.splitlines()]
-    writers = {int(f[4]) for f in fields if len(f) > 4 and f[3] == b"WRITE" and f[4].isdigit()}
+    writers = {lock.pid for lock in _locks(table) if lock.exclusive and not lock.waits}
     locked = {}
     for pid in writers.intersection(pids):
         paths = [
@@ -158,12 +188,8 @@ def locks_of_others(host: Host, table: bytes, pids: Iterable[int]) -> dict[int, 
 
     Files are told apart by their inode, which /proc/PID/fdinfo holds since Linux 5.14.
     """
-    fields = [line.split() for line in table.splitlines()]
-    writers = {
-        f[5].rpartition(b":")[2]: int(f[4])
-        for f in fields
-        if len(f) > 5 and f[3] == b"WRITE" and f[4].isdigit() and int(f[4]) > 0
-    }
+    locks = _locks(table)
+    writers = {lock.inode: lock.pid for lock in locks if lock.exclusive and not lock.waits}
     locked: dict[int, list[LockWait]] = {}
     for pid in pids if writers else ():
         links = {n: link for n, link in host.proc.open_files(pid).items() if link.startswith("/")}
@@ -171,8 +197,7 @@ def locks_of_others(host: Host, table: bytes, pids: Iterable[int]) -> dict[int, 
             inode = _INODE.search(host.proc.bytes_of(f"{pid}/fdinfo/{number}") or b"")
             holder = writers.get(inode[1]) if inode is not None else None
             if holder is not None and holder != pid:
-                command = redact_command(host.arguments(holder)) if holder in host.stats else ""
-                wait = LockWait(holder_pid=holder, holder=command, path=redact(link))
+                wait = _held_by(host, holder, link)
                 if wait not in locked.setdefault(pid, []):
                     locked[pid].append(wait)
     return locked

@@ -56,6 +56,15 @@ class Obstacle(enum.Enum):
     ASLEEP = "asleep"
 
 
+def in_turn(pids: list[int], number: int) -> list[int]:
+    """Let each snapshot begin with another process.
+
+    Whoever is paused first is late for its step, and the others are then seen to wait for it.
+    """
+    first = number % max(1, len(pids))
+    return [*pids[first:], *pids[:first]]
+
+
 def obstacle(host: Host, process: Process) -> Obstacle | None:
     """Return why a process that was just observed must be read without pausing it, if so."""
     states = {process.state, *(thread.state for thread in process.threads)}

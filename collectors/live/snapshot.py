@@ -21,14 +21,7 @@ from whyhang.analyzer.redact import redact
 from whyhang.collectors.live import gdb, pausing
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import Member
-from whyhang.collectors.live.open_files import (
-    lock_holders,
-    lock_wait,
-    locked_files,
-    locks_of_others,
-    positions,
-    silences,
-)
+from whyhang.collectors.live.open_files import with_files
 from whyhang.collectors.live.pausing import Obstacle
 from whyhang.collectors.live.proc import Wakes
 from whyhang.collectors.live.process import describe, observe
@@ -100,12 +93,13 @@ class Snapshot:
         """Look at ``members``; those in ``pids`` have Python stacks worth reading."""
         self._members = {member.pid: member for member in members}
         self._others_until = time.monotonic() + pausing.PATIENCE
-        turn = in_turn(list(self._members), self.number)
+        turn = pausing.in_turn(list(self._members), self.number)
         outcomes = {o.command.pid: o for o in self._run(self._commands(turn, pids))}
         allowed = any(o.code == 0 for o in outcomes.values())
         again = [pid for pid, o in outcomes.items() if self._may_work_again(o, allowed=allowed)]
         outcomes |= {o.command.pid: o for o in self._run(self._commands(again, pids, plain=True))}
-        self._add_files()
+        ranks = {pid for pid in self.processes if self._members[pid].role is Role.RANK}
+        self.processes = dict(with_files(self._host, self.processes, ranks))
         for outcome in outcomes.values():
             self._keep(outcome)
         self._note_pauses(outcomes.values())
@@ -245,24 +239,6 @@ class Snapshot:
         stat = self._proc.stat(pid)
         return stat is not None and stat.state not in ENDED
 
-    def _add_files(self) -> None:
-        """Add locks on files, and how far ranks are in the files that they have open."""
-        table = self._proc.bytes_of("locks") or b""
-        holders = lock_holders(table)
-        holds = locked_files(self._proc, table, self.processes)
-        ranks = {pid for pid in self.processes if self._members[pid].role is Role.RANK}
-        others = locks_of_others(self._host, table, ranks)
-        silent = silences(self._host, ranks, time.time())
-        for pid, process in self.processes.items():
-            self.processes[pid] = replace(
-                process,
-                lock=lock_wait(self._host, pid, holders[pid]) if pid in holders else None,
-                holds=holds.get(pid, ()),
-                locked_by_others=tuple(others.get(pid, ())),
-                positions=positions(self._proc, pid) if pid in ranks else {},
-                silent_for=silent.get(pid),
-            )
-
     def _keep(self, outcome: Outcome) -> None:
         member = self._members[outcome.command.pid]
         if outcome.code == 0 and outcome.output.strip():
@@ -316,32 +292,3 @@ def _tool(outcome: Outcome) -> str:
     if "-batch" in outcome.command.arguments:
         return "gdb"
     return "py-spy-native" if "--native" in outcome.command.arguments else "py-spy"
-
-
-def in_turn(pids: list[int], number: int) -> list[int]:
-    """Let each snapshot begin with another process.
-
-    Whoever is paused first is late for its step, and the others are then seen to wait for it.
-    """
-    first = number % max(1, len(pids))
-    return [*pids[first:], *pids[:first]]
-
-
-def worth_reading(members: Iterable[Member], most_others: int = 8) -> set[int]:
-    """Choose the processes whose Python stacks are read: ranks, their workers, launchers.
-
-    Of other Python programs below a rank, the first few are read as well: a checkpoint may be
-    written in one. Pools of compile workers are not; they are many and wait for their rank.
-    """
-    chosen: set[int] = set()
-    others: dict[int | None, int] = {}
-    for member in members:
-        if member.role is Role.OTHER and member.python:
-            others[member.owner] = others.get(member.owner, 0) + 1
-            if others[member.owner] <= most_others:
-                chosen.add(member.pid)
-        elif member.role is Role.RANK or (
-            member.python and member.role in {Role.DATALOADER_WORKER, Role.LAUNCHER}
-        ):
-            chosen.add(member.pid)
-    return chosen

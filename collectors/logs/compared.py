@@ -11,7 +11,8 @@ from collections.abc import Iterator
 
 from whyhang.analyzer.facts import PrintedValue, Topic, Who
 from whyhang.collectors.logs.lines.line_reader import LogFile
-from whyhang.collectors.logs.text.line import OWN_WORDS, clean, take_apart
+from whyhang.collectors.logs.text.line import clean, take_apart
+from whyhang.collectors.logs.text.own_rank import OWN_WORDS
 from whyhang.collectors.logs.text.templates import TIME
 
 READ = 32 << 10  # bytes of the beginning of a file

@@ -2,23 +2,19 @@
 
 import contextlib
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 from whyhang.analyzer.facts import (
     Fact,
     Gap,
     LastLine,
-    LogTail,
-    SignOfLife,
-    Source,
-    Statement,
-    TrainingOutput,
     Trust,
     Who,
     replace,
 )
 from whyhang.collectors.logs.compared import compared
 from whyhang.collectors.logs.devices import devices
+from whyhang.collectors.logs.ending import ending
 from whyhang.collectors.logs.engine.blocks import (
     LONGEST,
     Block,
@@ -35,16 +31,13 @@ from whyhang.collectors.logs.introductions import introductions
 from whyhang.collectors.logs.lines.line_reader import FoundLine, LogFile
 from whyhang.collectors.logs.lines.readers import READERS
 from whyhang.collectors.logs.lines.signature_lines import MAX_TEXT, Fold
-from whyhang.collectors.logs.lines.signs_of_life import program, sign
-from whyhang.collectors.logs.tail import TAIL, tails
+from whyhang.collectors.logs.tail import TAIL
 from whyhang.collectors.logs.text.line import Line, clean, take_apart
 from whyhang.collectors.logs.text.quotes import is_quoted
 from whyhang.collectors.logs.text.rejoin import rejoin
 
 MAX_SPOKEN = 500  # lines in which it is looked who speaks
 MOST_PIECES = 64  # of one line that are looked at
-LAST = 1000  # bytes of the end of a file that its last line is taken from
-HEAD = 32 << 10  # bytes of its beginning in which a sign of life is looked for
 
 
 class FileScan:
@@ -107,7 +100,7 @@ class FileScan:
                 yield from reader.facts()
         for kept in self.fold.lines(self.storms.passed_over):
             yield replace(kept, who=self.file.speaker(kept))
-        yield from self._end()
+        yield from ending(self.tail, self.file, self.last_line, self.size, self.last_words)
         yield from self._last_words()
         for fact in compared(self.file.document.head, self.file):
             yield replace(fact, who=self.file.resolve(fact.who))
@@ -134,60 +127,6 @@ class FileScan:
             return at_hand((Block(data, start=0, stop=size, end=size, known=0, base=0),))
         stream = stack.enter_context(document.open())
         return ranges(stream, on_bytes) or at_hand(blocks(stream, on_bytes=on_bytes))
-
-    def _end(self) -> Iterator[Statement]:
-        """Say how a log ends: a process that was killed says nothing, and its log just stops."""
-        tail = clean(self.tail[-LAST:])
-        lines = tail.strip().splitlines()
-        if self.last_line is not None:  # without the empty ones behind it
-            self.last_line -= tail[len(tail.rstrip()) :].count("\n")
-        own: tuple[LogTail, ...] = ()
-        if self.last_line is not None and lines:
-            own = tuple(tails(self.tail, self.file, self.last_line, self.size))
-            yield LastLine(
-                text=lines[-1][:MAX_TEXT],
-                ends_log=True,
-                cut=not self.tail.endswith(b"\n"),
-                time=take_apart(lines[-1][:MAX_TEXT], self.file.voice)[-1].time,
-                who=self._only_speaker(own, lines),
-                source=self.file.document.source(self.last_line),
-            )
-        text = tail + "\n" + clean(bytes(self.file.document.head[:HEAD]))
-        who, source = self.file.voice.who, self.file.document.source()
-        if lines and (output := sign(text)) is not None:
-            last = self._last_sign(lines) or self._sign_in_head() or source
-            yield SignOfLife(text=output, who=who, source=last)
-        if lines and (output := program(text)) is not None:
-            yield TrainingOutput(text=output, who=who, source=source)
-        yield from own
-
-    def _only_speaker(self, own: Sequence[LogTail], lines: Sequence[str]) -> Who:
-        """Return whose log this is: whom its name tells, or the one rank whose lines it holds."""
-        named = self.file.voice.who
-        ranks = {tail.who.rank for tail in own} | {*self.last_words}
-        if named.rank is None and named.local_rank is None and len(own) == len(ranks) == 1:
-            ranks |= {take_apart(line, self.file.voice)[-1].who.rank for line in lines} - {None}
-            if len(ranks) == 1:
-                return own[0].who
-        return named
-
-    def _last_sign(self, lines: Sequence[str]) -> Source | None:
-        """Return where the last of these lines, which end the file, has a sign of life."""
-        if self.last_line is None:
-            return None
-        back = next((n for n, line in enumerate(reversed(lines)) if sign(line) is not None), None)
-        return None if back is None else self.file.document.source(max(1, self.last_line - back))
-
-    def _sign_in_head(self) -> Source | None:
-        """Return where the last line in the beginning of the file has a sign of life.
-
-        What NCCL destroys there is not the work of the job.
-        """
-        lines = clean(bytes(self.file.document.head[:HEAD])).split("\n")
-        for number in range(len(lines), 0, -1):
-            if "NCCL " not in lines[number - 1] and sign(lines[number - 1]) is not None:
-                return self.file.document.source(number)
-        return None
 
     def _listen(self) -> None:
         """Learn from a log of several ranks who speaks, and as which process.

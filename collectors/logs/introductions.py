@@ -21,7 +21,8 @@ from whyhang.analyzer.facts import (
     replace,
 )
 from whyhang.collectors.logs.lines.line_reader import LogFile
-from whyhang.collectors.logs.text.line import NAMED_INDEX, Line, clean, take_apart
+from whyhang.collectors.logs.text.line import Line, clean, take_apart
+from whyhang.collectors.logs.text.own_rank import NAMED_INDEX
 from whyhang.collectors.logs.text.templates import reduce
 
 READ = 32 << 10  # bytes of the beginning of a file

@@ -18,8 +18,9 @@ from typing import Any
 
 from whyhang.analyzer.facts import Fact, Gap, replace
 from whyhang.collectors.files import spool
-from whyhang.collectors.files.archive import Item, Store, Unopened
+from whyhang.collectors.files.archive import Store
 from whyhang.collectors.files.folder import Results, Task
+from whyhang.collectors.files.listing import Item, Unopened
 from whyhang.collectors.files.spool import MIB, Extent
 from whyhang.collectors.files.workers import chunked
 from whyhang.collectors.shards.channel import Channel, ChannelError

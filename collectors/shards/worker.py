@@ -16,8 +16,9 @@ from whyhang import __version__
 from whyhang.analyzer.facts import Fact, Gap, replace
 from whyhang.collectors import READERS
 from whyhang.collectors.files import spool
-from whyhang.collectors.files.archive import Item, Store, Unopened
+from whyhang.collectors.files.archive import Store
 from whyhang.collectors.files.folder import Task, facts_of
+from whyhang.collectors.files.listing import Item, Unopened
 from whyhang.collectors.files.spool import Extent
 from whyhang.collectors.logs.scan import LogReader
 

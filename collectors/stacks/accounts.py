@@ -23,7 +23,7 @@ MOST = 64  # accounts of one text
 _RANKS = (
     r"(?:process(?:es)? with (?:the )?(?:global )?ranks?(?: of)? "
     r"|(?<![\w.-])(?:(?:global|local|world) )?(?:ranks?(?:=\[?|[-# ]?)"
-    r"|(?:TP|gpus? #?|process #?)(?=\d{1,3}\b)))"
+    r"|ranks \[(?=[\d, ]+\] [a-z])|(?:TP|gpus? #?|process #?)(?=\d{1,3}\b)))"
     r"(?P<ranks>" + RANKS + r")\]?(?![\w.:=/-])(?: (?:gpu )?process(?:es)?)?(?:'s [a-z]+)?"
     r"(?: (?:on|of) \w+| \([^()]{1,40}\))?"
 )
@@ -46,7 +46,11 @@ _COME = (
 )
 _NOT = (
     r"(?:(?:ha[sd]|have|did|do(?:es)?|is|are|was|were|could|can)(?:n.t| ?not| never)"
-    r"(?: (?:yet|even|ever|actually|all))?|never|fail(?:s|ed)? to) "
+    r"(?: (?:yet|even|ever|actually|all))?|never|not|fail(?:s|ed)? to) "
+)
+_THE_ONE = (
+    r"(?:(?:is|was) (?:\w+ )?the (?:only )?(?:one|rank|gpu|process|worker) "
+    r"(?:that |which |who )?)?"
 )
 _OF_OTHERS = (
     r"(?![^.;]{0,60}\b(?:tim(?:e|ed|es|ing)[- ]?outs?|nccl|gloo|Dist\w+Error|connection|pipe|peers?"
@@ -85,10 +89,20 @@ _WORKS = (
     r"|(?:[a-z]+-)?(?:compiled|loaded|wrote|saved|processed|downloaded|built|tokenized|evaluated)"
     r"\b[^.;]{0,80}? while\b|took (?:\w+ ){0,2}longer\b"
 )
+_STANDS = (
+    r"(?:(?:is|are|was|were|g[eo]ts?|hangs?|hung|stuck|wait\w*|blocked|stop\w*|sits?|sat|stands?)"
+    r" ){1,2}"
+)
+_APART = (
+    r"(?:at|in|on) (?:another|an? (?:\w+ )?(?:different|other)) (?:place|line|location|position"
+    r"|point|op\b|operation|call|collective|barrier|function|step|iteration|stack|branch|frame"
+    r"|all[- _]?\w+|broadcast)"
+)
 _ODD = (
     r"(?:is|was|seems?(?: to be)?|appears? to be) (?:clearly |always |indeed |probably )?the "
     r"(?:[a-z]+ )?(?:problem\w*|culprit|straggler|odd|bad|faulty|slow\w*|lagg\w*|late|broken"
     r"|divergent|offend\w*)|lag(?:s|ged) behind"
+    rf"|{_STANDS}(?:{_APART}|(?:somewhere )?else(?:where)?\b)"
     r"|(?:(?:is|was) (?:still |already )?(?:attempting|trying|doing|perform|call|enter|execut|issu"
     r"|in\b|evaluat|validat)|enter|call|execut|issu|evaluat)[^.;]{1,100}? (?:while|whereas|but) "
     r"(?:all )?(?:of )?(?:the )?(?:other|rest|remaining)"
@@ -117,15 +131,15 @@ _SAYS: tuple[tuple[Deed, limits.Pattern[str]], ...] = tuple(
         *(
             (
                 deed,
-                _NOT_TOWARDS + _RANKS + r"[ ,]{1,2}(?:itself |alone |has |had )?(?:" + verb + ")",
+                _NOT_TOWARDS + _RANKS + r"[ ,]{1,2}(?:itself |alone |has |had )?" + verb,
             )
             for deed, verb in (
-                (Deed.ABSENT, _NOT + _COME),
-                (Deed.ENDED, _ENDED),
-                (Deed.LEFT, _LEFT),
+                (Deed.ABSENT, _THE_ONE + _NOT + _COME),
+                (Deed.ENDED, _THE_ONE + _ENDED),
+                (Deed.LEFT, _THE_ONE + _LEFT),
                 (Deed.WAITS, _WAITS),
-                (Deed.WORKS, _WORKS),
-                (Deed.ODD, _ODD),
+                (Deed.WORKS, rf"(?:{_WORKS})"),
+                (Deed.ODD, rf"(?:{_ODD})"),
             )
         ),
         (

@@ -118,6 +118,26 @@ def _works_for(host: Host, pid: int, rank: int, ranks: set[int]) -> bool:
     return None in {its, own} or its == own
 
 
+def worth_reading(members: Iterable[Member], most_others: int = 8) -> set[int]:
+    """Choose the processes whose Python stacks are read: ranks, their workers, launchers.
+
+    Of other Python programs below a rank, the first few are read as well: a checkpoint may be
+    written in one. Pools of compile workers are not; they are many and wait for their rank.
+    """
+    chosen: set[int] = set()
+    others: dict[int | None, int] = {}
+    for member in members:
+        if member.role is Role.OTHER and member.python:
+            others[member.owner] = others.get(member.owner, 0) + 1
+            if others[member.owner] <= most_others:
+                chosen.add(member.pid)
+        elif member.role is Role.RANK or (
+            member.python and member.role in {Role.DATALOADER_WORKER, Role.LAUNCHER}
+        ):
+            chosen.add(member.pid)
+    return chosen
+
+
 def ambiguous(pid: int, choices: Iterable[int], what: str) -> TargetError:
     """Refuse a pid that stands above several jobs, and say which there are."""
     listed = sorted(choices)

@@ -74,9 +74,10 @@ class HyperscanSearcher:
             once = hyperscan.HS_FLAG_SINGLEMATCH if pattern in self._once else 0
             wanted = [literal(word) for word in sorted(needle.words)]
             if needle.expression and needle.shortest < LONG_WORD:
-                alone = (number, needle.expression, _flags(needle))
+                expression = needle.part or needle.expression
+                alone = (number, expression, _flags(needle))
                 if not one_refused or _scanner(alone) is not None:
-                    wanted = [needle.expression]
+                    wanted = [expression]
             if not wanted:
                 self.unsearchable.append((pattern, "Hyperscan refuses it, and it has no word"))
             codes += [(number, code, _flags(needle) | once) for code in wanted]
@@ -150,7 +151,7 @@ def _flags(needle: Needle) -> int:
     return hyperscan.HS_FLAG_CASELESS if needle.caseless else 0
 
 
-FORMAT = 5  # to be raised when what is looked for instead of a pattern changes
+FORMAT = 6  # to be raised when what is looked for instead of a pattern changes
 KEEP = 8  # databases; older ones are deleted
 
 

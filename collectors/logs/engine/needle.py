@@ -27,6 +27,7 @@ from whyhang.collectors.logs.engine.pattern import (
 COMMON = "NCCL INFO "  # stands in most lines of some logs: worth nothing at the start of a word
 LEAST_WORD = 3  # shorter words stand in nearly every line
 WORD_PART = 16  # bytes of a word that are looked for
+LARGE = 1000  # bytes of an expression from which on Hyperscan may take long to compile it
 MAX_COUNT = 16  # larger counted repeats make Hyperscan's automata huge
 
 _CASELESS = re.compile(r"\(\?[a-zA-Z]*i")
@@ -37,11 +38,14 @@ class Needle(Record):
     """What to look for instead of a pattern; there are words, an expression or both.
 
     ``caseless``: letter case does not matter. ``whole``: the expression demands all that the
-    pattern does but for anchors.
+    pattern does but for anchors. ``part`` is one for a part of every match, where the whole takes
+    long to compile: two long lists of words with any text between them take a hundred times as
+    long as one of them.
     """
 
     words: frozenset[bytes]
     expression: bytes | None
+    part: bytes | None
     caseless: bool
     whole: bool
 
@@ -59,9 +63,10 @@ def needle_of(pattern: str) -> Needle:
     """
     parts = parse(pattern)
     if parts is None:
-        words, expression = _longest_plain_run(pattern), b""
+        words, expression, part = _longest_plain_run(pattern), b"", b""
     else:
-        words, expression = _words(parts), _written(_trimmed(_trimmed(parts, 0), -1))
+        words, expression = _words(parts), _searched(parts)
+        part = _searched(_telling(parts)) if len(expression) >= LARGE else b""
         if words and not _words(parts, look_around=False):
             expression = b""  # it stands in nearly every line, as ``\d+`` of ``(?<=lost )\d+``
     if not words and not expression:
@@ -69,6 +74,7 @@ def needle_of(pattern: str) -> Needle:
     return Needle(
         words=frozenset(word.encode()[:WORD_PART] for word in words),
         expression=expression or None,
+        part=(part if expression else b"") or None,
         caseless=parts is None or _CASELESS.search(pattern) is not None,
         whole=parts is not None and _LOOK_AROUND.search(pattern) is None,
     )
@@ -112,6 +118,26 @@ def _words(parts: Parts, *, look_around: bool = True) -> set[str]:
                 choices.append(set().union(*branches) if all(branches) else set())
     choices.append({run})
     return max((words for words in choices if words and "" not in words), key=_worth, default=set())
+
+
+def _telling(parts: Parts) -> Parts:
+    """Return the part of every match, between runs of any text, whose shortest word is longest."""
+    match parts:
+        case (Either(branches=branches),):
+            return (Either(branches=tuple(dict.fromkeys(map(_telling, branches)))),)
+    pieces: list[Parts] = [()]
+    for part in parts:
+        match part:
+            case Repeat(least=0, optional=False, parts=(Chars(code=code),)) if code[:2] == b"[^":
+                pieces.append(())
+            case _:
+                pieces[-1] += (part,)
+    telling = [piece for piece in pieces if _words(piece, look_around=False)]
+    return max(telling, key=lambda piece: _worth(_words(piece, look_around=False)), default=parts)
+
+
+def _searched(parts: Parts) -> bytes:
+    return _written(_trimmed(_trimmed(parts, 0), -1))
 
 
 def _worth(words: set[str]) -> tuple[int, int]:

@@ -12,22 +12,19 @@ from collections.abc import Iterable, Iterator
 
 from whyhang.analyzer.facts import Exit, Fact, ProcessRank, RootCause, Source, Trust, Who, replace
 from whyhang.collectors.logs.engine.matching import Match
+from whyhang.collectors.logs.lines.exit_words import (
+    EXIT_CODE,
+    code_of,
+    exit_code,
+    named_by,
+    named_host,
+    value_after,
+)
 from whyhang.collectors.logs.lines.line_reader import FoundLine, LineReader, LogFile, wants
 from whyhang.collectors.logs.text.clock import time_of
 from whyhang.collectors.stacks.heading import numbers
 
 MAX_EXITS = 20000
-_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
-_WHAT = (
-    ("Killed", signal.SIGKILL),
-    ("Out Of Memory", signal.SIGKILL),
-    ("OOMKilled", signal.SIGKILL),
-    ("Segmentation fault", signal.SIGSEGV),
-    ("Aborted", signal.SIGABRT),
-    ("Bus error", signal.SIGBUS),
-    ("Terminated", signal.SIGTERM),
-)
-_EXIT_CODE = re.compile(r"exit(?:ed with)? (?:code|status):? *(?P<code>-?\d+)", re.IGNORECASE)
 _ACTOR = re.compile(r"\s*name: \w*Worker\w*?_(?P<node>\d+):(?P<local>\d+)\s*$")
 _EXITCODE_ROW = re.compile(r"\s*exitcode\s*: (?P<code>-?\d+) \(pid: (?P<pid>\d+)\)")
 _RANK_FIELD = r"(?<![a-z])(?P<local>local[ _-]?)?rank\W{0,4}(?P<rank>\d{1,6})\b"
@@ -46,8 +43,8 @@ _TOLD_BELOW: dict[str, tuple[int, re.Pattern[str], int | None]] = {
     r"noticed that process rank (?P<rank>\d+) "
     r"(?:with PID (?P<pid>\d+) on node (?P<host>\S+)|\.\.\.) "
     r"(?:exited on(?: signal (?P<signal>\d+)|\s*$)|\s*$)": (1, _SIGNAL, None),
-    r"Process name: \[(?:\[\d+,\d+\]|[^\],]*),\s*(?P<rank>\d+)\]": (2, _EXIT_CODE, 1),
-    r"^Process name: (?P<rank>\d+)$": (1, _EXIT_CODE, None),  # horovodrun: the first that ended
+    r"Process name: \[(?:\[\d+,\d+\]|[^\],]*),\s*(?P<rank>\d+)\]": (2, EXIT_CODE, 1),
+    r"^Process name: (?P<rank>\d+)$": (1, EXIT_CODE, None),  # horovodrun: the first that ended
     # the box that MPICH and Intel MPI print
     r"=\s+(?:RANK (?P<rank>\d+) )?PID (?P<pid>\d+) RUNNING AT (?P<host>\S+)": (3, _KILLED_BY, 1),
 }
@@ -73,7 +70,7 @@ class ExitReader(LineReader):
             source=line.source,
             quote=line.text.strip()[:400],
             exitcode=code if code >= 0 else None,
-            signal=-code if code < 0 else code - 128 if 128 < code < 128 + 65 else None,
+            signal=-code if code < 0 else code - 128 if 128 < code < 128 + 32 else None,
             time=line.time,
         )
         row = replace(row, **more)
@@ -90,11 +87,11 @@ class ExitReader(LineReader):
             return
         host, time, root = None, None, False
         for before in line.preceding(4):
-            host = host or _after(before, "host")
-            if _after(before, "time"):
+            host = host or value_after(before, "host")
+            if value_after(before, "time"):
                 time = time_of(before.replace("_", " "), self._file.voice.year)
             root = root or before.startswith("Root Cause")
-        who = replace(_named_by(match), pid=int(row["pid"]), host=_named_host(host))
+        who = replace(named_by(match), pid=int(row["pid"]), host=named_host(host))
         self._learn_place(rank, local)
         added = self._add(
             line,
@@ -159,8 +156,8 @@ class ExitReader(LineReader):
     )
     def on_report(self, line: FoundLine, match: Match) -> None:
         """Note a process of which one line says all."""
-        if code := _exit_code(match):
-            self._add(line, _named_by(match), code, ends_all="failed (exitcode" in line.text)
+        if code := exit_code(match):
+            self._add(line, named_by(match), code, ends_all="failed (exitcode" in line.text)
 
     @wants(
         r"Sending process (?P<pid>\d+) closing signal (?P<signal>SIG[A-Z0-9]+)",
@@ -168,7 +165,7 @@ class ExitReader(LineReader):
     )
     def on_ended_by_launcher(self, line: FoundLine, match: Match) -> None:
         """Note a process that was alive when its launcher ended it."""
-        self._add(line, _named_by(match), _exit_code(match))
+        self._add(line, named_by(match), exit_code(match))
 
     @wants(r"Child process with PID (?P<pid>\d+) terminated with code (?P<code>-?\d+)")
     def on_child_of_rank(self, line: FoundLine, match: Match) -> None:
@@ -176,7 +173,7 @@ class ExitReader(LineReader):
         who = replace(line.who, pid=int(match["pid"]), host=None)
         self._add(line, who, int(match["code"]))
 
-    @wants(r"ActorDiedError: |RayActorError: The actor died")
+    @wants(r"(?:ActorDied|RayActor)Error: The actor (?:died (?:unexpectedly|because its)|is dead)")
     def on_ray_actor(self, line: FoundLine, match: Match) -> None:
         """Note an actor that Ray lost, where its name ends in its place: node and local rank."""
         del match
@@ -202,24 +199,24 @@ class ExitReader(LineReader):
     )
     def on_spawn(self, line: FoundLine, match: Match) -> None:
         """Note a child of ``mp.spawn``; its index is its rank within the host."""
-        who = replace(_named_by(match), host=line.who.host)
+        who = replace(named_by(match), host=line.who.host)
         if self._file.voice.who.rank is not None:  # a log of one rank: it started one process
             who = self._file.voice.who
-        self._add(line, who, _exit_code(match))
+        self._add(line, who, exit_code(match))
 
-    @wants(r"srun: error: (?P<host>[\w.-]+): tasks? (?P<tasks>\d[\d, -]*): (?P<what>.+)")
+    @wants(r"[a-z]run: error: (?P<host>[\w.-]+): tasks? (?P<tasks>\d[\d, -]*): (?P<what>.+)")
     def on_srun(self, line: FoundLine, match: Match) -> None:
         """Note tasks that srun saw end."""
-        code = _code(match["what"])
+        code = code_of(match["what"])
         self._tasks.add(line.source)
         for task in numbers(match["tasks"]):
-            who = Who(rank=task, trust=Trust.CONTENT, host=_named_host(match["host"]))
+            who = Who(rank=task, trust=Trust.CONTENT, host=named_host(match["host"]))
             self._add(line, who, code)
 
     @wants(r"srun: error: Node failure on (?P<host>[\w.-]+)")
     def on_host(self, line: FoundLine, match: Match) -> None:
         """Note a host that failed, with all that ran on it."""
-        host = _named_host(match["host"])
+        host = named_host(match["host"])
         self._add(line, Who(host=host, label=host), -signal.SIGKILL)
 
     @wants(*_TOLD_BELOW)
@@ -230,9 +227,9 @@ class ExitReader(LineReader):
             most, code = 0, -int(number)
         for _, after in line.following(most):
             if end := ending.search(after.text):
-                code = _exit_code(end)
+                code = exit_code(end)
         if code is not None:
-            self._add(line, _named_by(match), code)
+            self._add(line, named_by(match), code)
         if ending is _KILLED_BY and code == -signal.SIGKILL:
             self._killed.add(line.source)  # Intel MPI kills all others, with a box for each
 
@@ -249,10 +246,10 @@ class ExitReader(LineReader):
             return
         quote, pod = line.text.strip(), None
         for before in line.preceding(300):
-            if (reason := _after(before, "Reason")) and quote == line.text.strip():
+            if (reason := value_after(before, "Reason")) and quote == line.text.strip():
                 quote = f"Reason: {reason}, {quote}"
             if before.startswith("Name:"):
-                pod = _after(before, "Name")
+                pod = value_after(before, "Name")
                 break
         self._add(line, Who(label=pod, host=pod), code, quote=quote)
 
@@ -260,7 +257,7 @@ class ExitReader(LineReader):
     def on_pod_row(self, line: FoundLine, match: Match) -> None:
         """Note a pod that ended, in the output of ``kubectl get pods``."""
         pod = match["pod"]
-        self._add(line, Who(label=pod, host=pod), _code(match["what"]))
+        self._add(line, Who(label=pod, host=pod), code_of(match["what"]))
 
     def facts(self) -> Iterator[Fact]:
         """Yield each process that ended once, and whom the launcher takes for the root cause."""
@@ -294,44 +291,3 @@ class ExitReader(LineReader):
                 return replace(who, rank=who.local_rank, trust=Trust.INFERRED)
             return resolved
         return who
-
-
-def _named_host(host: str | None) -> str | None:
-    """Cut a domain off a host name; None for names that mean "here"."""
-    if host is None or host in _LOOPBACK:
-        return None
-    return host if host.replace(".", "").isdigit() else host.partition(".")[0]
-
-
-def _after(line: str, key: str) -> str | None:
-    """Return the value of "  host      : node3"."""
-    name, colon, value = line.partition(":")
-    return value.strip() or None if colon and name.strip() == key else None
-
-
-def _named_by(match: Match) -> Who:
-    """Return the process that the groups of a pattern name."""
-    groups = {key: value for key, value in match.groupdict().items() if value is not None}
-    return Who(
-        rank=int(groups["rank"]) if "rank" in groups else None,
-        trust=Trust.CONTENT if "rank" in groups else Trust.NONE,
-        local_rank=int(groups["local"]) if "local" in groups else None,
-        pid=int(groups.get("pid", 0)) or None,  # newer versions of Open MPI print 0
-        host=_named_host(groups.get("host")),
-    )
-
-
-def _exit_code(match: Match | re.Match[str]) -> int:
-    """Return the exit code that the groups of a pattern give; minus a signal's number."""
-    groups = match.groupdict()
-    if sign := groups.get("signal"):
-        number = sign if sign.isdecimal() else getattr(signal, sign, signal.SIGKILL)
-        return -int(number)
-    return _code(groups["what"]) if groups.get("what") else int(groups.get("code") or 1)
-
-
-def _code(what: str) -> int:
-    """Read "Killed", "Exited with exit code 1" as an exit code; minus a signal's number."""
-    if end := _EXIT_CODE.search(what):
-        return int(end["code"])
-    return next((-number for word, number in _WHAT if word in what), 1)

@@ -44,6 +44,7 @@ _ENDS = re.compile(
     | \bsuccessfully\ (?:finished|completed|exited)\W*$
     | \bexit(?:ed|ing|s)?\b[^.]{0,20}\b(?:code|status)\W{0,3}0\b
     | \bsaved\b.{0,20}\bfinal\b | \bfinal\ (?:checkpoint|model|weights)\b.{0,40}\b(?:saved|written)\b
+    | \btraining\ time:?\ (?:\d+\ days?,\ )?\d+:\d\d:\d\d | \ ->\ FINISHED\W*$ | ^Job\ '\S+'\ succeeded$
     | \b(?:total\ (?:training|wall|run|elapsed)[ -]?time|train_runtime|final\ (?:loss|accuracy|score|results?|metrics?))\b
     | `?Trainer\.fit`?\ stopped: | \bexiting\ program\ at\ iteration\b | \bend\ of\ (?:training|tests|program)\b
     | \b\d+\ passed\b(?:,\ (?:0|no)\ failed)? | \bPROGRAM\ ENDED\b

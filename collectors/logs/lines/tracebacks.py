@@ -25,6 +25,7 @@ from whyhang.collectors.stacks.peers import PeerCall, call_in, facts_of
 
 HEAD = 16 << 10  # bytes of a file in which a traceback without its first line is looked for
 MAX_TRACEBACKS = 2000  # of one file
+_FRAMES_BELOW = '\n  File "'
 _HOOK = re.compile(r"\[rank\d+\]: (?:[A-Za-z_][\w.]*\.)?[A-Z]\w*: ")
 _WORKER = re.compile(r"in DataLoader worker process (?P<worker>\d+)")
 _LOGGED = re.compile(r"^\S.{0,60}\b(?:ERROR|CRITICAL|FATAL|hit an exception)\b")
@@ -63,8 +64,9 @@ class TracebackReader(LineReader):
     @wants(r"Traceback \(most recent call last\):", RAY_TASK)
     def on_traceback(self, line: FoundLine, match: Match) -> None:
         """Read a traceback and those it is chained with."""
-        if line.number <= self._read_to.get(line.prefix, 0):
-            return  # the later part of a chain
+        task = RAY_TASK_HEAD.search(line.text)
+        if line.number < self._read_to.get(line.prefix, 0) + (task is None):
+            return  # the later part of a chain; the end of one task's may be the head of another's
         if len(self._lines) >= MAX_TRACEBACKS:
             return
         chain = read_chain(line)
@@ -73,8 +75,10 @@ class TracebackReader(LineReader):
         if chain[-1].end is None:
             return
         self._read_to[line.prefix] = chain[-1].end[0]
+        if RAY_TASK_HEAD.search(chain[-1].end[1].text) and _FRAMES_BELOW in chain[-1].message:
+            return  # the error of another task that it waited for, whose traceback follows
         who = _speaker(line)
-        if task := RAY_TASK_HEAD.search(line.text):
+        if task is not None:
             who = replace(who, pid=int(task["pid"]), host=task["ip"] or who.host)
         if who.local_rank is not None and line.who.local_rank is None:
             self._spawned.add(line.offset)

@@ -68,7 +68,7 @@ class WatchdogReader(LineReader):
         self._stacks: dict[Who, tuple[tuple[Frame, ...], Source]] = {}
 
     @wants(
-        r"WorkNCCL\(SeqNum=(?P<seq>\d+), OpType=(?P<op>\w+)"
+        r"WorkNCCL\((?:SeqNum=(?P<seq>\d+), )?OpType=(?P<op>\w+)"
         r"(?:, TensorShape=(?P<shape>\[[\d, ]*\]))?"
         r"(?:, NumelIn=(?P<numel_in>\d+), NumelOut=(?P<numel_out>\d+))?"
         r"(?:, Timeout\(ms\)=(?P<limit>\d+)\)(?: ran for (?P<ran>\d+) milliseconds)?|[,)])"
@@ -78,7 +78,7 @@ class WatchdogReader(LineReader):
         op = op_of(match["op"])
         call = Call(
             op=op,
-            seq=int(match["seq"]),
+            seq=int(match["seq"]) if match["seq"] else None,  # torch 1.9 and before
             state=CallState.SCHEDULED,
             p2p=op in P2P,
             input_sizes=numel(match["numel_in"]) or shape(match["shape"]),

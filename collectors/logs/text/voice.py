@@ -8,21 +8,23 @@ from whyhang.analyzer.facts import NOBODY, Trust, Who, replace
 from whyhang.collectors.files.prefix import is_numbered, split_prefix
 from whyhang.collectors.logs.text.clock import year_of
 from whyhang.collectors.logs.text.line import (
-    C10D_RANK,
     ENGINE_LABEL,
-    INDEX_LABEL,
     MESH_LABEL,
-    NAMED_INDEX,
     OUTER_PREFIX,
-    OWN_WORDS,
     TORCHRUN_WORDS,
     Voice,
     clean,
-    rank_in_content,
-    rank_in_statement,
     speaker_and_rest,
 )
 from whyhang.collectors.logs.text.margin import NO_MARGIN, margin_of
+from whyhang.collectors.logs.text.own_rank import (
+    C10D_RANK,
+    INDEX_LABEL,
+    NAMED_INDEX,
+    OWN_WORDS,
+    rank_in_content,
+    rank_in_statement,
+)
 from whyhang.collectors.logs.text.templates import reduce
 
 # What each process of Hugging Face's example scripts prints of itself; rank 0's are in all logs.

@@ -1,0 +1,88 @@
+"""How a log ends: its last line, whose it is, signs of life, the last own lines of each rank.
+
+A process that was killed says nothing, and its log just stops.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+
+from whyhang.analyzer.facts import (
+    LastLine,
+    LogTail,
+    SignOfLife,
+    Source,
+    Statement,
+    TrainingOutput,
+    Who,
+)
+from whyhang.collectors.logs.lines.line_reader import LogFile
+from whyhang.collectors.logs.lines.signature_lines import MAX_TEXT
+from whyhang.collectors.logs.lines.signs_of_life import program, sign
+from whyhang.collectors.logs.tail import tails
+from whyhang.collectors.logs.text.line import clean, take_apart
+
+LAST = 1000  # bytes of the end of a file that its last line is taken from
+HEAD = 32 << 10  # bytes of its beginning in which a sign of life is looked for
+
+
+def ending(
+    data: bytes, file: LogFile, last: int | None, size: int, spoken: Collection[int]
+) -> Iterator[Statement]:
+    """Yield what the end of a log, ``data``, says.
+
+    ``last`` is the number of its last line, None where it could not be read so far; ``size`` its
+    length in bytes; ``spoken`` are the ranks that speak in its beginning.
+    """
+    tail = clean(data[-LAST:])
+    lines = tail.strip().splitlines()
+    own: tuple[LogTail, ...] = ()
+    if last is not None:  # without the empty ones behind it
+        last -= tail[len(tail.rstrip()) :].count("\n")
+    if last is not None and lines:
+        own = tuple(tails(data, file, last, size))
+        yield LastLine(
+            text=lines[-1][:MAX_TEXT],
+            ends_log=True,
+            cut=not data.endswith(b"\n"),
+            time=take_apart(lines[-1][:MAX_TEXT], file.voice)[-1].time,
+            who=_only_speaker(own, lines, file, spoken),
+            source=file.document.source(last),
+        )
+    text = tail + "\n" + clean(bytes(file.document.head[:HEAD]))
+    who, source = file.voice.who, file.document.source()
+    if lines and (output := sign(text)) is not None:
+        place = _last_sign(lines, file, last) or _sign_in_head(file) or source
+        yield SignOfLife(text=output, who=who, source=place)
+    if lines and (output := program(text)) is not None:
+        yield TrainingOutput(text=output, who=who, source=source)
+    yield from own
+
+
+def _only_speaker(
+    own: Sequence[LogTail], lines: Sequence[str], file: LogFile, spoken: Collection[int]
+) -> Who:
+    """Return whose log this is: whom its name tells, or the one rank whose lines it holds."""
+    named = file.voice.who
+    ranks = {tail.who.rank for tail in own} | {*spoken}
+    if named.rank is None and named.local_rank is None and len(own) == len(ranks) == 1:
+        ranks |= {take_apart(line, file.voice)[-1].who.rank for line in lines} - {None}
+        if len(ranks) == 1:
+            return own[0].who
+    return named
+
+
+def _last_sign(lines: Sequence[str], file: LogFile, last: int | None) -> Source | None:
+    """Return where the last of these lines, which end the file, has a sign of life."""
+    back = next((n for n, line in enumerate(reversed(lines)) if sign(line) is not None), None)
+    return None if back is None or last is None else file.document.source(max(1, last - back))
+
+
+def _sign_in_head(file: LogFile) -> Source | None:
+    """Return where the last line in the beginning of the file has a sign of life.
+
+    What NCCL destroys there is not the work of the job.
+    """
+    lines = clean(bytes(file.document.head[:HEAD])).split("\n")
+    for number in range(len(lines), 0, -1):
+        if "NCCL " not in lines[number - 1] and sign(lines[number - 1]) is not None:
+            return file.document.source(number)
+    return None

@@ -1,0 +1,60 @@
+"""How launchers, schedulers and shells write whom they mean, and how a process ended."""
+
+import re
+import signal
+
+from whyhang.analyzer.facts import Trust, Who
+from whyhang.collectors.logs.engine.matching import Match
+
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+_WHAT = (
+    ("Killed", signal.SIGKILL),
+    ("Out Of Memory", signal.SIGKILL),
+    ("OOMKilled", signal.SIGKILL),
+    ("Segmentation fault", signal.SIGSEGV),
+    ("Aborted", signal.SIGABRT),
+    ("Bus error", signal.SIGBUS),
+    ("Terminated", signal.SIGTERM),
+)
+EXIT_CODE = re.compile(r"exit(?:ed with)? (?:code|status):? *(?P<code>-?\d+)", re.IGNORECASE)
+
+
+def named_host(host: str | None) -> str | None:
+    """Cut a domain off a host name; None for names that mean "here"."""
+    if host is None or host in _LOOPBACK:
+        return None
+    return host if host.replace(".", "").isdigit() else host.partition(".")[0]
+
+
+def value_after(line: str, key: str) -> str | None:
+    """Return the value of "  host      : node3"."""
+    name, colon, value = line.partition(":")
+    return value.strip() or None if colon and name.strip() == key else None
+
+
+def named_by(match: Match) -> Who:
+    """Return the process that the groups of a pattern name."""
+    groups = {key: value for key, value in match.groupdict().items() if value is not None}
+    return Who(
+        rank=int(groups["rank"]) if "rank" in groups else None,
+        trust=Trust.CONTENT if "rank" in groups else Trust.NONE,
+        local_rank=int(groups["local"]) if "local" in groups else None,
+        pid=int(groups.get("pid", 0)) or None,  # newer versions of Open MPI print 0
+        host=named_host(groups.get("host")),
+    )
+
+
+def exit_code(match: Match | re.Match[str]) -> int:
+    """Return the exit code that the groups of a pattern give; minus a signal's number."""
+    groups = match.groupdict()
+    if sign := groups.get("signal"):
+        number = sign if sign.isdecimal() else getattr(signal, sign, signal.SIGKILL)
+        return -int(number)
+    return code_of(groups["what"]) if groups.get("what") else int(groups.get("code") or 1)
+
+
+def code_of(what: str) -> int:
+    """Read "Killed", "Exited with exit code 1" as an exit code; minus a signal's number."""
+    if end := EXIT_CODE.search(what):
+        return int(end["code"])
+    return next((-number for word, number in _WHAT if word in what), 1)

@@ -1,0 +1,91 @@
+"""Where the text of a log line tells its speaker's rank: what stands in front of it tells more.
+
+The words of c10d and the headers of programs' own loggers, and the words of a program itself,
+which count where the whole file shows that they do (``voice.py``).
+"""
+
+import re
+
+from whyhang.analyzer.facts import NOBODY, Trust, Who
+from whyhang.collectors import limits
+from whyhang.collectors.logs.text.templates import reduce
+
+# Lines of the c10d watchdog begin with the rank within a group, remembered from the first
+# group whose work was logged (torch up to 2.13): mostly the speaker's global rank, not for sure.
+C10D_RANK = re.compile(
+    r"\[Rank (?P<rank>\d+)\] (?:Watchdog|Caught|Some NCCL|To avoid data|Collective WorkNCCL"
+    r"|Work WorkNCCL|NCCL watchdog|[Ff]ound async|Exception|Timeout at|Process group|Received"
+    r"|Running collective)"
+)
+
+# Within the default group the rank of a group is the global one.
+_DEFAULT_GROUP_RANK = re.compile(
+    r"\[PG (?:ID \d+ PG GUID )?0 ?(?:\(default_pg\))? ?Rank (?P<rank>\d+)\]"
+    r"|^\[(?P<rank2>\d+)\](?: is setting up NCCL communicator|: params\[)"
+)
+# A rank among times, levels and places in the header that a program's logger writes (DeepSpeed,
+# TensorRT-LLM, oneCCL). Not in that of c10d, which numbers within a group.
+_RANK_IN_HEADER = limits.compile(
+    r"(?!\[?[EWIF]\d{0,4} )"
+    r"(?:(?:\[[^\]\n]{1,60}+\]|\|[^|\n]{1,30}+\|?+|\(\d{1,10}+\)|\d[\d:.,/TZ-]{0,40}+"
+    r"|(?:INFO|WARN(?:ING)?|ERROR|DEBUG|CRITICAL)(?::[A-Za-z_][\w.]{1,60}+(?=:))?)[ :]{0,4}+){1,6}"
+    r"[\[(]?(?:rank|RANK|Rank|process)[ =:]{0,2}(?P<rank>\d{1,6}) ?[\])|:]"
+)
+
+# The same within brackets, or behind a worker's name: [trainer.util:158, rank=6], Worker[rank=5]:
+_RANK_IN_BRACKETS = limits.compile(
+    r"(?:(?:\[[^\]\n]{1,60}+\]|\d[\d:.,/TZ-]{0,40}+|INFO|WARN(?:ING)?|ERROR|DEBUG|CRITICAL)"
+    r"[ :]{0,4}+){0,4}"
+    r"(?:[A-Za-z]\w{0,40}+)?\[(?:[\w.:/-]{1,60}+[, ]{1,2}+)?[Rr]ank[=: ](?P<rank>\d{1,6})\](?::| )"
+)
+
+# The monitor of a rank, of NVIDIA's resiliency extension.
+_MONITOR = re.compile(r"\[RankMonServer\d*@[\w.-]+:(?P<rank>\d{1,6})\]")
+
+# A program that prints its rank in words of its own: "Rank 7 tensor before …", "- rank = 2, …".
+OWN_WORDS = re.compile(
+    r"^[ \t]{0,8}(?:[#>*-]+ )?(?:(?:global|GLOBAL)[ _])?(?:rank|Rank|RANK) ?[=:#]? ?"
+    r"(?P<rank>\d{1,6})(?=[\s,:;|-])"
+    r"|^[A-Za-z][\w.-]{0,60} (?:rank|Rank|RANK)[ =]?(?P<rank2>\d{1,6})(?= ?[|:])"  # behind a host
+)
+
+# A number alone in brackets, which counts ranks only where ``_count_ranks`` says so.
+INDEX_LABEL = re.compile(
+    r"(?:\[?(?:\d{4}[-/]\d\d[-/]\d\d[T ])?\d\d:\d\d:\d\d[.,\d]*Z?\]? +)?"
+    r"\[(?P<rank>\d{1,4})\](?=[ :] ?\S)"
+)
+# The same behind a name that all lines have, as that of a pod: "trainer-3 INFO …".
+NAMED_INDEX = re.compile(
+    r"(?:\[?(?:\d{4}[-/]\d\d[-/]\d\d[T ])?\d\d:\d\d:\d\d[.,\d]*Z?\]? +)?"
+    r"\[?(?P<name>(?!node|host|server|gpu|cuda|step|epoch)[A-Za-z][\w.-]{0,40}?)-(?P<rank>\d{1,4})"
+    r"\]?(?=[ :|])"
+)
+# A number of a rank or of its device within a line, which is who speaks where all print that line.
+MENTIONED_INDEX = re.compile(
+    r".{0,160}?(?<![\w-])(?:(?:global[ _])?[Rr]ank|RANK|cuda|[Dd]evice)(?: ?[:=#] ?| ?)"
+    r"(?P<rank>\d{1,4})(?![\w.])"
+)
+
+
+def rank_in_statement(text: str) -> tuple[int, str]:
+    """Return the first rank or device that a line mentions, and its template without; else ""."""
+    index = MENTIONED_INDEX.match(text)
+    if index is None:
+        return 0, ""
+    without = text[: index.start("rank")] + text[index.end("rank") :]
+    return int(index["rank"]), reduce(without)[0]
+
+
+def rank_in_content(text: str, *, own_words: bool = False) -> Who:
+    """Read the rank out of a c10d line, where no prefix and no file name tells it."""
+    if match := _DEFAULT_GROUP_RANK.search(text):
+        return Who(rank=int(match["rank"] or match["rank2"]), trust=Trust.INFERRED)
+    if match := C10D_RANK.search(text):
+        return Who(rank=int(match["rank"]), trust=Trust.INFERRED)
+    if match := _MONITOR.search(text):
+        return Who(rank=int(match["rank"]), trust=Trust.PREFIX)
+    if header := _RANK_IN_HEADER.match(text) or _RANK_IN_BRACKETS.match(text):
+        return Who(rank=int(header["rank"]), trust=Trust.PREFIX)
+    if own_words and (own := OWN_WORDS.match(text)):
+        return Who(rank=int(own["rank"] or own["rank2"]), trust=Trust.INFERRED)
+    return NOBODY

@@ -108,6 +108,8 @@ def test_the_object_that_failed_tells_the_category(line: str, category: str) -> 
         "peer access enabled between all GPUs, IPC handles exchanged",
         "all workers placed, 8 GPUs allocated, resources satisfied",
         "eval accuracy failed to improve for 3 epochs",
+        "I suspect that port 29500 is already in use there",
+        "It has insufficient GPU memory for that batch",
     ],
 )
 def test_objects_without_trouble_and_trouble_without_object_say_nothing(line: str) -> None:

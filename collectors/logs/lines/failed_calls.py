@@ -133,7 +133,8 @@ OBJECTS: dict[str, str] = {
         r"|\b(?:cannot|can't|could ?n[o']t|unable to|failed to|insufficient \w+ to)"
         r" (?:be )?(?:schedul|plac|satisf|fulfill|alloc)\w*[^\n]{0,40}?"
         r"\b(?:pods?|tasks?|actors?|workers?|gang|placement|resources?|requests?|demands?|nodes?)\b"
-        r"|\binsufficient (?:nvidia\.com/gpu|gpus?|resources)|\bnot enough (?:gpus|resources|slots)"
+        r"|\binsufficient (?:nvidia\.com/gpu|gpus?|resources)\b(?! mem)"
+        r"|\bnot enough (?:gpus|resources|slots)"
     ),
     "members": (
         rf"(?i)(?:timed? ?out|gave up|still|timeout)[^\n]{{0,30}}?\bwaiting (?:for|on) "
@@ -191,8 +192,9 @@ OBJECTS: dict[str, str] = {
 _OBJECTS = {name: re.compile(pattern) for name, pattern in OBJECTS.items()}
 _NOT_THESE = re.compile(
     r"\bNCCL (?:INFO|WARN|TRACE)\b|^\s*File \"|\bHTTP/1\.[01]\" \d|(?i:nothing to do)"
+    r"|\bI (?:\w+ )?(?:suspect|think|guess|assume|believe|suppose|wonder)\b"
 )
-"""Lines that have a reader of their own, source files, requests that a server notes."""
+"""Lines with a reader of their own, source files, requests that a server notes, what I think."""
 _HEADER = re.compile(r"^[^a-zA-Z]*(?:[\w./-]+\.(?:cc?|cpp|cu|h|py|rs|go):\d+[\]:]?\s*)?")
 
 

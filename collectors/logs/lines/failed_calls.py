@@ -29,7 +29,8 @@ _FAILS = (
 _TRIES = rf"{_FAILS}|waiting|retry(?:ing)?|trying|not reachable|deadline.?exceeded"
 _FULL = (
     r"no space|ENOSPC|short of space|cannot allocate|out of memory|ENOMEM|too small|insufficient"
-    r"|not enough|exhausted|could not be allocated|(?:un|not )able to (?:allocate|mmap)|StoreFull"
+    r"|not enough|exhausted|could not be allocated|StoreFull"
+    r"|(?:un|not )able to (?:allocate|mmap|initiali[sz]e|resize|extend)"
     r"|has only \d"
 )
 _SILENT = (
@@ -120,6 +121,7 @@ OBJECTS: dict[str, str] = {
         r"|no locks available|disk quota exceeded|structure needs cleaning|\bLustreError: "
         r"|\bflock: |errno (?:5|16)\]|StorageFull|no space left on device|FSTimeoutError"
         r"|\b(?:read|writ|open|file|stat|dir|mmap)\w*[^\n]{0,60}?: input/output error"
+        r"|/\S+[:;] input/output error"
     ),
     "call": (
         rf"(?i)\b{_MEMBERS}(?: \d[\d, -]*)? (?:did|do|does|have|has) ?n[o']t (?:respond|arrive"

@@ -13,6 +13,7 @@ import pytest
 from fake_proc import FakeProc
 
 from whyhang.analyzer.findings import diagnose as _diagnosis
+from whyhang.collectors.logs import scan
 
 # A hundred processes start here: what they import is compiled for all of them, not by each.
 sys.dont_write_bytecode = False
@@ -42,10 +43,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def _rows(reporter: pytest.TerminalReporter) -> Iterator[tuple[str, ...]]:
     for reports in reporter.stats.values():
         for report in reports:
-            told: Mapping[str, object] = dict(getattr(report, "user_properties", ()))
-            if getattr(report, "when", "") == "call" and "truth" in told:
+            properties: Mapping[str, object] = dict(getattr(report, "user_properties", ()))
+            if getattr(report, "when", "") == "call" and "truth" in properties:
                 names = ("sample", "truth", "live", "live_right", "logs", "logs_right")
-                yield tuple(str(told.get(name, "")) for name in names)
+                yield tuple(str(properties.get(name, "")) for name in names)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -102,6 +103,15 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """Write what was taken anew."""
     for module in session.config.stash.get(_TAKEN, set()):
         golden.keep(module, golden.kept(module))
+
+
+@pytest.fixture
+def no_own_patterns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have logs searched for a test's patterns alone.
+
+    With those of whyhang's own readers Hyperscan takes a sixth of a second to compile each set.
+    """
+    monkeypatch.setattr(scan, "OWN_PATTERNS", frozenset())
 
 
 @pytest.fixture

@@ -59,9 +59,9 @@ def tracks(data: bytes, path: str = "comm_lib_trace_rank_0") -> list[Track]:
     return [fact for fact in facts(data, path) if isinstance(fact, Track)]
 
 
-def gaps(found: Iterable[Fact]) -> list[Gap]:
+def gaps(among: Iterable[Fact]) -> list[Gap]:
     """Return the gaps among facts."""
-    return [fact for fact in found if isinstance(fact, Gap)]
+    return [fact for fact in among if isinstance(fact, Gap)]
 
 
 def entry(number: int, **changes: object) -> dict[str, object]:

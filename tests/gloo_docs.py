@@ -16,9 +16,9 @@ MEMBER = "Initializing distributed: GLOBAL_RANK: {}, MEMBER: {}/5\n"
 
 def raised(error: str, *, rank: int | None = None) -> str:
     """Write a traceback, with the prefix of torch 2.2 or without."""
-    said = f'Traceback (most recent call last):\n  File "train.py", line 7, in <module>\n{error}\n'
+    text = f'Traceback (most recent call last):\n  File "train.py", line 7, in <module>\n{error}\n'
     mark = "" if rank is None else f"[rank{rank}]: "
-    return "".join(f"{mark}{line}\n" for line in said.splitlines())
+    return "".join(f"{mark}{line}\n" for line in text.splitlines())
 
 
 def table(*ranks: int, code: int = 1) -> str:

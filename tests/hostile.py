@@ -198,12 +198,12 @@ def _waited(pid: int) -> float:
 
 
 def _wrong(end: str, code: int, out: bytes, errors: bytes, scratch: Path) -> str:
-    said = (out + errors).decode("utf-8", "replace")
+    output = (out + errors).decode("utf-8", "replace")
     starting = end in {"interrupt", "terminate"} and b"whyhang/__main__" not in errors
     at_start = starting and b"import" in errors
     if b"Traceback (most recent call last)" in errors and not at_start:
         return f"a traceback: {errors[-600:]!r}"
-    if bad := {letter for letter in said if not letter.isprintable()} - KNOWN:
+    if bad := {letter for letter in output if not letter.isprintable()} - KNOWN:
         return f"control characters: {bad!r}"
     if not end and (code != 0 or not out):
         return f"exit code {code}, {len(out)} bytes, {errors[-300:]!r}"

@@ -26,15 +26,15 @@ def site_of(
 ) -> Site:
     """Make a site after one snapshot, which was the last."""
     options = options or Options(looks=1)
-    found = Site(
+    site = Site(
         host, job or Job(members=()), hostname, options, snapshots=[snapshot(host)], spots=spots
     )
-    found.tell(over=True)
-    return found
+    site.tell(over=True)
+    return site
 
 
 def collected(collect: Callable[[Site, Collected], None], site: Site) -> Collected:
     """Return what a probe brings."""
-    found = Collected()
-    collect(site, found)
-    return found
+    evidence = Collected()
+    collect(site, evidence)
+    return evidence

@@ -44,8 +44,8 @@ def lines(
     data: bytes | str, *patterns: str, name: str = "job.log", engine: str = "auto"
 ) -> list[LogLine]:
     """Give the lines found for outside patterns."""
-    found = of(read_log(data, *patterns, name=name, engine=engine), LogLine)
-    return [line for line in found if set(line.matched) & set(patterns)]
+    records = of(read_log(data, *patterns, name=name, engine=engine), LogLine)
+    return [line for line in records if set(line.matched) & set(patterns)]
 
 
 @functools.cache

@@ -78,12 +78,12 @@ train (train.py:38)
 
 def frames(text: str) -> tuple[Frame, ...]:
     """Read frames from lines such as ``all_reduce (torch/x.py:12)``, innermost first."""
-    found = []
+    stack = []
     for line in text.strip().splitlines():
         name, _, place = line.strip().rpartition(" (")
         file, _, number = place.rstrip(")").rpartition(":")
-        found.append(Frame(function=name, file=file, line=int(number)))
-    return tuple(found)
+        stack.append(Frame(function=name, file=file, line=int(number)))
+    return tuple(stack)
 
 
 def dump(

@@ -21,9 +21,9 @@ def facts(reader: Reader, content: str | bytes, path: str = "stacks.txt") -> lis
 
 def dumps(reader: Reader, content: str | bytes, path: str = "stacks.txt") -> list[StackDump]:
     """Give the dumps in a text; it must hold no gaps."""
-    found = facts(reader, content, path)
-    assert not [fact for fact in found if isinstance(fact, Gap)]
-    return [fact for fact in found if isinstance(fact, StackDump)]
+    all_facts = facts(reader, content, path)
+    assert not [fact for fact in all_facts if isinstance(fact, Gap)]
+    return [fact for fact in all_facts if isinstance(fact, StackDump)]
 
 
 def functions(frames: tuple[Frame, ...]) -> list[str]:

@@ -109,11 +109,11 @@ def test_other_programs_are_no_agents() -> None:
 
 def test_an_agent_alone_says_how_many_nodes_it_needs() -> None:
     """Of a c10d rendezvous no node has a number: nobody is blamed, what is needed is said."""
-    found = report(agent(7, "torchrun --nnodes 2 --rdzv-backend c10d --rdzv-endpoint n1:9 t.py"))
-    assert found.verdict == "hung"
-    assert found.findings[0].category == "init-missing-rank"
-    assert found.findings[0].culprit_ranks is None
-    assert "2 nodes are needed" in found.headline
+    answer = report(agent(7, "torchrun --nnodes 2 --rdzv-backend c10d --rdzv-endpoint n1:9 t.py"))
+    assert answer.verdict == "hung"
+    assert answer.findings[0].category == "init-missing-rank"
+    assert answer.findings[0].culprit_ranks is None
+    assert "2 nodes are needed" in answer.headline
 
 
 OPENS_STORE = C10D.replace("_DistributedRendezvousOpExecutor.run", "X._create_tcp_store_server")
@@ -121,30 +121,30 @@ OPENS_STORE = C10D.replace("_DistributedRendezvousOpExecutor.run", "X._create_tc
 
 def test_an_agent_that_does_not_reach_its_own_store_waits_for_no_node() -> None:
     """The nodes have met before that store is opened; one node asks for no other."""
-    found = report(agent(7, "torchrun --standalone --nproc-per-node 2 t.py", OPENS_STORE))
-    assert found.verdict == "hung"
-    assert [f.signature for f in found.findings] == ["agent-not-at-its-own-store"]
-    assert "_create_tcp_store_server" in found.findings[0].evidence[-1].quote
-    found = report(agent(7, "torchrun --nnodes 2 --rdzv-backend c10d t.py", OPENS_STORE))
-    assert [f.signature for f in found.findings] == ["agent-not-at-its-own-store"]
+    answer = report(agent(7, "torchrun --standalone --nproc-per-node 2 t.py", OPENS_STORE))
+    assert answer.verdict == "hung"
+    assert [f.signature for f in answer.findings] == ["agent-not-at-its-own-store"]
+    assert "_create_tcp_store_server" in answer.findings[0].evidence[-1].quote
+    answer = report(agent(7, "torchrun --nnodes 2 --rdzv-backend c10d t.py", OPENS_STORE))
+    assert [f.signature for f in answer.findings] == ["agent-not-at-its-own-store"]
 
 
 def test_one_node_waits_for_no_other() -> None:
     """Where one node is all, and torchrun's default is one, no other is missing."""
     for command in ("torchrun --standalone t.py", "torchrun --nnodes 1 --rdzv-backend c10d t.py"):
-        found = report(agent(7, command))
-        assert "agent-waits-for-nodes" not in [f.signature for f in found.findings]
+        answer = report(agent(7, command))
+        assert "agent-waits-for-nodes" not in [f.signature for f in answer.findings]
 
 
 def test_a_missing_node_of_a_static_rendezvous_is_named_with_its_ranks() -> None:
     """Node 0 holds the store and sees who is connected; node 1 of two is missing."""
     held = ("tcp [::]:9 listen", "tcp 10.0.0.1:9 -> 10.0.0.1:400 established")
     command = "torchrun --nnodes 2 --nproc-per-node 4 --master-addr n1 --master-port 9 t.py"
-    found = report(agent(7, command, descriptors=held))
-    assert found.findings[0].culprit_ranks == (4, 5, 6, 7)
+    answer = report(agent(7, command, descriptors=held))
+    assert answer.findings[0].culprit_ranks == (4, 5, 6, 7)
     both = (*held, "tcp 10.0.0.1:9 -> 10.0.0.2:400 established")
-    found = report(agent(7, command, descriptors=both))
-    assert found.findings[0].culprit_ranks is None
+    answer = report(agent(7, command, descriptors=both))
+    assert answer.findings[0].culprit_ranks is None
 
 
 def test_an_agent_that_is_seen_and_writes_a_log_is_one() -> None:
@@ -152,19 +152,19 @@ def test_an_agent_that_is_seen_and_writes_a_log_is_one() -> None:
     held = ("tcp [::]:9 listen", "tcp 10.0.0.1:9 -> 10.0.0.1:400 established")
     command = "torchrun --nnodes 2 --nproc-per-node 4 --master-addr n1 --master-port 9 t.py"
     log = SETTINGS.format(pid=7, backend="static", port=9).replace("job1", "none")
-    found = report([*agent(7, command, descriptors=held), *read_log(log + RESTART.format(pid=7))])
-    assert found.findings[0].category == "init-missing-rank"
-    assert found.findings[0].culprit_ranks == (4, 5, 6, 7)
+    answer = report([*agent(7, command, descriptors=held), *read_log(log + RESTART.format(pid=7))])
+    assert answer.findings[0].category == "init-missing-rank"
+    assert answer.findings[0].culprit_ranks == (4, 5, 6, 7)
 
 
 def test_agents_sent_to_different_meetings_are_told_apart() -> None:
     """The odd one is named with its id; an agent that runs its ranks takes no part."""
     usual = "torchrun --nnodes 3 --rdzv-backend c10d --rdzv-endpoint n1:9 --rdzv-id a t.py"
     odd = usual.replace("--rdzv-id a", "--rdzv-id b")
-    found = report([*agent(7, usual), *agent(8, usual), *agent(9, odd)])
-    assert found.findings[0].signature == "agents-differ"
-    assert "pid 9" in found.headline
-    assert "rdzv-id b" in found.headline
+    answer = report([*agent(7, usual), *agent(8, usual), *agent(9, odd)])
+    assert answer.findings[0].signature == "agents-differ"
+    assert "pid 9" in answer.headline
+    assert "rdzv-id b" in answer.headline
     runs = report([*agent(7, usual), *agent(9, odd, stack=WATCHING)])
     assert [f.signature for f in runs.findings] == ["agent-waits-for-nodes"]
 
@@ -214,8 +214,8 @@ def test_the_state_of_a_rendezvous_is_read_without_running_it() -> None:
         "bGlzdJSPlIwPbGFzdF9oZWFydGJlYXRzlH2UaA2MCGRhdGV0aW1llIwIZGF0ZXRpbWWUk5RDCgfqCxUXExsN"
         "w/6UaBmMCHRpbWV6b25llJOUaBmMCXRpbWVkZWx0YZSTlEsASwBLAIeUUpSFlFKUhpRSlHN1Yi4="
     )
-    told = json.loads(readable(state) or "{}")
-    assert told["nodes"] == ["localhost 23804"]
-    assert (told["round"], told["complete"], told["waiting"]) == (0, False, [])
+    decoded = json.loads(readable(state) or "{}")
+    assert decoded["nodes"] == ["localhost 23804"]
+    assert (decoded["round"], decoded["complete"], decoded["waiting"]) == (0, False, [])
     assert readable(base64.b64encode(b"cos\nsystem\n(S'echo no'\ntR.").decode()) is None
     assert readable("10.0.0.1") is None

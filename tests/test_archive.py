@@ -61,7 +61,7 @@ def zstd(data: bytes) -> bytes:
     return zstandard.ZstdCompressor().compress(data)
 
 
-def found(path: Path, limits: Limits | None = None) -> tuple[dict[str, bytes], list[str]]:
+def unpacked(path: Path, limits: Limits | None = None) -> tuple[dict[str, bytes], list[str]]:
     """Give every document's bytes by its path, and why the rest was not read."""
     contents: dict[str, bytes] = {}
     troubles: list[str] = []
@@ -99,7 +99,7 @@ def test_archives(tmp_path: Path, name: str, data: bytes) -> None:
     """Archives are told by their bytes; members have their own paths when one is named."""
     (tmp_path / name).write_bytes(data)
 
-    assert found(tmp_path / name) == (CONTENTS, [])
+    assert unpacked(tmp_path / name) == (CONTENTS, [])
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, zstd, lzma.compress, bz2.compress])
@@ -108,7 +108,7 @@ def test_compressed_files(tmp_path: Path, pack: object) -> None:
     assert callable(pack)
     (tmp_path / "rank3.log.x").write_bytes(pack(b"first ") + pack(b"second"))
 
-    assert found(tmp_path) == ({"rank3.log.x": b"first second"}, [])
+    assert unpacked(tmp_path) == ({"rank3.log.x": b"first second"}, [])
 
 
 @pytest.mark.parametrize("order", ["utf-16", "utf-16-le", "utf-16-be"])
@@ -119,7 +119,7 @@ def test_text_in_utf_16(tmp_path: Path, order: str, pack: object) -> None:
     text = "[rank1]: Watchdog caught collective operation timeout\r\n" * 9
     (tmp_path / "job.log").write_bytes(pack(text.encode(order)))
 
-    assert found(tmp_path) == ({"job.log": text.encode()}, [])
+    assert unpacked(tmp_path) == ({"job.log": text.encode()}, [])
 
 
 def test_text_in_utf_16_that_is_damaged(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_text_in_utf_16_that_is_damaged(tmp_path: Path) -> None:
     (tmp_path / "numbers.bin").write_bytes(numbers)
 
     text = "rank é 3 \ufffda\ufffd".encode()
-    assert found(tmp_path) == ({"cut.log": text, "numbers.bin": numbers}, [])
+    assert unpacked(tmp_path) == ({"cut.log": text, "numbers.bin": numbers}, [])
 
 
 def test_nested_archives(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_nested_archives(tmp_path: Path) -> None:
     inner = gzip.compress(tar_of(("deep.txt", b"deep")))
     (tmp_path / "all.tar.zst").write_bytes(zstd(tar_of(("x.zip", zip_of(("in.tgz", inner))))))
 
-    assert found(tmp_path) == ({"all.tar.zst/x.zip/in.tgz/deep.txt": b"deep"}, [])
+    assert unpacked(tmp_path) == ({"all.tar.zst/x.zip/in.tgz/deep.txt": b"deep"}, [])
 
 
 def test_what_archives_must_not_do(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_what_archives_must_not_do(tmp_path: Path) -> None:
     data = tar_of(*MEMBERS, extra=(link, device, outside, absolute))
     (folder / "a.tar").write_bytes(data)
 
-    contents, troubles = found(folder / "a.tar")
+    contents, troubles = unpacked(folder / "a.tar")
 
     assert contents == CONTENTS
     assert len(troubles) == 4
@@ -167,7 +167,7 @@ def test_temporary_files_vanish(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     (tmp_path / "temporary").mkdir()
     (tmp_path / "a.tar").write_bytes(tar_of(("big.log", os.urandom(9 * MIB)), *MEMBERS))
 
-    contents, _ = found(tmp_path / "a.tar")
+    contents, _ = unpacked(tmp_path / "a.tar")
 
     assert len(contents["big.log"]) == 9 * MIB
     assert list((tmp_path / "temporary").iterdir()) == []
@@ -193,7 +193,7 @@ def test_cut_archives(tmp_path: Path, cut: float) -> None:
     data = gzip.compress(tar_of(*((f"{n}.txt", os.urandom(4000)) for n in range(50))))
     (tmp_path / "a.tar.gz").write_bytes(data[: int(len(data) * cut)])
 
-    contents, troubles = found(tmp_path / "a.tar.gz")
+    contents, troubles = unpacked(tmp_path / "a.tar.gz")
 
     assert len(contents) >= int(50 * cut) - 2
     assert any("cut off" in trouble for trouble in troubles)
@@ -206,7 +206,7 @@ def test_cut_compressed_files(tmp_path: Path, pack: object) -> None:
     data = pack(os.urandom(400_000))
     (tmp_path / "rank0.log.gz").write_bytes(data[: len(data) // 2])
 
-    contents, troubles = found(tmp_path / "rank0.log.gz")
+    contents, troubles = unpacked(tmp_path / "rank0.log.gz")
 
     assert len(contents["rank0.log.gz"]) > 100_000
     assert "cut off" in troubles[0]
@@ -220,7 +220,7 @@ def test_bombs(tmp_path: Path) -> None:
         tar_of(("b.gz", gzip.compress(b"\0" * (20 * MIB))), ("rank0.txt", b"zero"))
     )
 
-    contents, troubles = found(tmp_path, limits)
+    contents, troubles = unpacked(tmp_path, limits)
 
     assert contents == {"bomb.tar/rank0.txt": b"zero"}
     assert len(troubles) == 2
@@ -235,7 +235,7 @@ def test_archives_in_archives_have_one_budget(tmp_path: Path) -> None:
     (tmp_path / "good.tar.gz").write_bytes(gzip.compress(tar_of(*MEMBERS)))
     limits = Limits(ratio_free_bytes=8 * MIB, ratio=100)
 
-    contents, troubles = found(tmp_path, limits)
+    contents, troubles = unpacked(tmp_path, limits)
 
     logs = [content for path, content in contents.items() if path.startswith("fan.zip/")]
     assert 0 < sum(map(len, logs)) <= 8 * MIB + 100 * len(data)
@@ -255,7 +255,7 @@ def test_a_bomb_takes_seconds(tmp_path: Path) -> None:
     (tmp_path / "rank0.txt").write_bytes(b"zero")
     started = time.process_time()
 
-    contents, troubles = found(tmp_path)
+    contents, troubles = unpacked(tmp_path)
 
     assert time.process_time() - started < 5
     assert contents == {"rank0.txt": b"zero"}
@@ -271,7 +271,7 @@ def test_a_member_that_tells_an_impossible_size(tmp_path: Path, pack: object) ->
     (tmp_path / "a.tar").write_bytes(pack(tar_of(*MEMBERS)[:2048] + info.tobuf() + b"step 1\n"))
     started = time.process_time()
 
-    contents, troubles = found(tmp_path / "a.tar")
+    contents, troubles = unpacked(tmp_path / "a.tar")
 
     assert time.process_time() - started < 2
     assert contents == CONTENTS
@@ -283,7 +283,7 @@ def test_names_that_no_file_has(tmp_path: Path) -> None:
     long = "r" * 60_000 + "_" * 5_000
     (tmp_path / "a.zip").write_bytes(zip_of((long, b"x"), ("a\x1b]0;b.log", b"y")))
 
-    contents, (trouble,) = found(tmp_path / "a.zip")
+    contents, (trouble,) = unpacked(tmp_path / "a.zip")
 
     assert contents == {"a\N{REPLACEMENT CHARACTER}]0;b.log": b"y"}
     assert len(trouble) < 1000
@@ -302,7 +302,7 @@ def test_limits(tmp_path: Path, limits: Limits, why: str) -> None:
     """Each limit ends the unpacking with a trouble of its own."""
     (tmp_path / "a.tar").write_bytes(tar_of(*((f"{n}.txt", b"x" * 1000) for n in range(10))))
 
-    contents, troubles = found(tmp_path / "a.tar", limits)
+    contents, troubles = unpacked(tmp_path / "a.tar", limits)
 
     assert len(contents) < 10 or all(len(data) <= 500 for data in contents.values())
     assert any(why in trouble for trouble in troubles)
@@ -314,7 +314,7 @@ def test_a_tar_with_an_endless_name(tmp_path: Path) -> None:
     info.type, info.size = tarfile.GNUTYPE_LONGNAME, 4 << 30
     (tmp_path / "a.tar").write_bytes(info.tobuf() + b"x" * 4096)
 
-    contents, troubles = found(tmp_path / "a.tar")
+    contents, troubles = unpacked(tmp_path / "a.tar")
 
     assert contents == {}
     assert troubles
@@ -332,7 +332,7 @@ def test_folders(tmp_path: Path) -> None:
     (inside / "loop").symlink_to(inside)
     os.mkfifo(inside / "pipe")
 
-    contents, troubles = found(inside)
+    contents, troubles = unpacked(inside)
 
     assert list(contents) == [
         "rank9.txt",
@@ -347,7 +347,7 @@ def test_unreadable_targets(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
 
     for name in ("missing", "pipe", "nul\0byte"):
-        assert len(found(tmp_path / name)[1]) == 1
+        assert len(unpacked(tmp_path / name)[1]) == 1
 
 
 @settings(max_examples=60, deadline=None)
@@ -363,7 +363,7 @@ def test_damaged_archives_never_raise(
     path = tmp_path_factory.mktemp("fuzz") / "a.bin"
     path.write_bytes(whole[:at] + junk + whole[at + gone :])
 
-    contents, troubles = found(path, Limits(total_bytes=4 * MIB, members=50))
+    contents, troubles = unpacked(path, Limits(total_bytes=4 * MIB, members=50))
 
     assert len(contents) + len(troubles) <= 200
 

@@ -25,11 +25,11 @@ def test_a_pool_whose_threads_all_wait_for_its_tasks() -> None:
     inner = [
         thread(*FUTURE, "load_shard (train.py:5)", *POOLED, *STARTED, tid=tid) for tid in (11, 12)
     ]
-    found = place_of(dump(main, *inner), process(), TABLE)
+    spot = place_of(dump(main, *inner), process(), TABLE)
 
-    assert (found.kind, found.scope, found.op) == (WaitKind.FUTURE, Scope.LOCAL, BLOCKED_POOL)
-    assert found.user is not None
-    assert found.user.function == "load_shard"
+    assert (spot.kind, spot.scope, spot.op) == (WaitKind.FUTURE, Scope.LOCAL, BLOCKED_POOL)
+    assert spot.user is not None
+    assert spot.user.function == "load_shard"
 
 
 def test_a_pool_with_an_idle_thread_can_run_its_tasks() -> None:
@@ -64,12 +64,12 @@ def test_a_server_stands_where_the_call_does_that_it_serves() -> None:
         f"_run_function ({RPC}internal.py:209)",
         tid=11,
     )
-    found = place_of(dump(main, served), process(), TABLE)
+    spot = place_of(dump(main, served), process(), TABLE)
     alone = place_of(dump(main), process(), TABLE)
 
-    assert (found.kind, found.scope) == (WaitKind.LOCK, Scope.LOCAL)
-    assert found.user is not None
-    assert found.user.function == "push"
+    assert (spot.kind, spot.scope) == (WaitKind.LOCK, Scope.LOCAL)
+    assert spot.user is not None
+    assert spot.user.function == "push"
     assert alone.scope is Scope.RANKS
 
 
@@ -121,11 +121,11 @@ def test_a_thread_that_is_joined_and_waits_for_work_is_pointed_at() -> None:
     """Nobody told it that there is no more; a future of a pool is not waited for so."""
     main = thread("_shutdown (threading.py:1590)")
     consumer = thread("get (queue.py:171)", "consume (train.py:6)", *STARTED, tid=11)
-    found = place_of(dump(main, consumer), process(), TABLE)
+    spot = place_of(dump(main, consumer), process(), TABLE)
 
-    assert found.user is not None
-    assert found.user.function == "consume"
-    assert found.main_op == "exit"
+    assert spot.user is not None
+    assert spot.user.function == "consume"
+    assert spot.main_op == "exit"
 
 
 def test_a_future_of_a_pool_of_processes_leads_to_its_workers() -> None:
@@ -137,6 +137,6 @@ def test_a_future_of_a_pool_of_processes_leads_to_its_workers() -> None:
         *STARTED,
         tid=12,
     )
-    found = place_of(dump(main, manager), process(), TABLE)
+    spot = place_of(dump(main, manager), process(), TABLE)
 
-    assert (found.kind, found.scope, found.op) == (WaitKind.FUTURE, Scope.LOCAL, PROCESS_POOL)
+    assert (spot.kind, spot.scope, spot.op) == (WaitKind.FUTURE, Scope.LOCAL, PROCESS_POOL)

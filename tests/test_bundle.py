@@ -149,8 +149,8 @@ def test_one_damaged_record_costs_only_itself() -> None:
     sizes = [WorldSize(size=size, who=Who(), source=Source(file="f")) for size in (4, 5, 6)]
     data = facts_file("claims", [row for size in sizes for row in claims.rows(size)])
     for damage in (b'"value": 7', b'"value": "many"'):
-        found = read(data.replace(b'"value": "5"', damage))
-        assert [type(fact) for fact in found] == [WorldSize, Gap, WorldSize]
+        records = read(data.replace(b'"value": "5"', damage))
+        assert [type(fact) for fact in records] == [WorldSize, Gap, WorldSize]
 
 
 ABOUT = Who(rank=1, host="n", pid=7)
@@ -263,8 +263,8 @@ def test_equal_gaps_are_told_once() -> None:
         Gap(what=f"stacks of rank {n}", why="no right", who=Who(rank=n, pid=n)) for n in range(6)
     )
     bundle = bundle_of(replace(taken(), facts=(GAP, GAP, *alike)))
-    found = read(bundle.files["node_1_x/gaps.json"])
-    assert [str(gap) for gap in found] == [
+    records = read(bundle.files["node_1_x/gaps.json"])
+    assert [str(gap) for gap in records] == [
         "stacks of rank 1: it ended. Look.",
         "stacks of 6 processes, of ranks 0-5 among them: no right.",
     ]
@@ -292,12 +292,12 @@ def _files(path: Path) -> dict[str, bytes]:
 
     plain = zstandard.ZstdDecompressor().decompress(path.read_bytes())
     with tarfile.open(fileobj=io.BytesIO(plain)) as archive:
-        found = {}
+        values = {}
         for member in archive:
             stream = archive.extractfile(member)
             assert stream is not None
-            found[member.name] = stream.read()
-        return found
+            values[member.name] = stream.read()
+        return values
 
 
 def test_archive_is_the_same_each_time(tmp_path: Path) -> None:
@@ -315,9 +315,9 @@ def test_places_that_cannot_take_a_bundle(tmp_path: Path) -> None:
     used.mkdir()
     (used / "file").write_text("x")
     for target in (used, used / "file", tmp_path / "b.tar.gz", used / "file" / "b.tar.zst"):
-        with pytest.raises(BundleError) as told:
+        with pytest.raises(BundleError) as caught:
             write_bundle(bundle, target)
-        assert told.value.remedy
+        assert caught.value.remedy
     assert (used / "file").read_text() == "x"
 
 
@@ -335,7 +335,7 @@ def test_documents_of_a_bundle_in_memory() -> None:
     """A live run hands readers the same documents as a saved bundle would."""
     entry = Entry(path="a.json", kind="py-spy", pid=3, rank=2, look=1, taken_at=9.0)
     bundle = Bundle(manifest=Manifest(files=(entry,)), files={"a.json": b"x" * 10})
-    (found,) = documents_of(bundle)
-    assert (found.path, found.who.rank, found.who.pid) == ("a.json", 2, 3)
-    assert (found.look, found.taken_at, found.size) == (1, 9.0, 10)
-    assert found.open().read() == found.open().read() == b"x" * 10
+    (document,) = documents_of(bundle)
+    assert (document.path, document.who.rank, document.who.pid) == ("a.json", 2, 3)
+    assert (document.look, document.taken_at, document.size) == (1, 9.0, 10)
+    assert document.open().read() == document.open().read() == b"x" * 10

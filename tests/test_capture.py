@@ -74,8 +74,8 @@ def only(bundle: Bundle, kind: type[Fact]) -> list[Fact]:
 
 def state_of(pid: int) -> str:
     """Give the state of a process now."""
-    found = Proc().stat(pid)
-    return found.state if found is not None else "gone"
+    answer = Proc().stat(pid)
+    return answer.state if answer is not None else "gone"
 
 
 @pytest.fixture
@@ -251,8 +251,8 @@ def test_stop_that_is_still_pending_is_taken_back() -> None:
 
     class Pending(Proc):
         def status(self, pid: int, tid: int | None = None):  # type: ignore[no-untyped-def]
-            found = super().status(pid, tid)
-            return found and type(found)(
+            answer = super().status(pid, tid)
+            return answer and type(answer)(
                 process=0, tracer=0, switches=0, pending=1 << (signal.SIGSTOP - 1)
             )
 
@@ -299,11 +299,11 @@ def test_native_stacks_are_part_of_the_last_look() -> None:
 
 def test_progress_is_told_in_words() -> None:
     """A person who waits hears what is being done."""
-    said: list[str] = []
+    messages: list[str] = []
     with program(SLEEP) as child:
-        capture(child.pid, ONCE, said.append)
-    assert said[0] == f"finding the job of process {child.pid}"
-    assert said[1] == "look 1: 1 rank"
+        capture(child.pid, ONCE, messages.append)
+    assert messages[0] == f"finding the job of process {child.pid}"
+    assert messages[1] == "look 1: 1 rank"
 
 
 def test_process_that_is_gone_is_an_error() -> None:
@@ -325,9 +325,9 @@ def test_excerpts_show_user_code_only(tmp_path: Path) -> None:
     dump = json.dumps(
         [{"pid": 7, "frames": [{"filename": file, "line": line} for file, line in stand]}]
     )
-    found = dict.fromkeys(places(dump.encode()), os.getpid())
-    assert set(found) == {(str(source), 10), (str(source), 12), (str(source), 40)}
-    shown = list(excerpts(Host(Proc()), found))
+    answer = dict.fromkeys(places(dump.encode()), os.getpid())
+    assert set(answer) == {(str(source), 10), (str(source), 12), (str(source), 40)}
+    shown = list(excerpts(Host(Proc()), answer))
     assert [(e.first_line, len(e.lines)) for e in shown] == [(6, 11), (36, 5)]
     assert shown[0].lines[4] == "api_key = '[redacted]'"
 
@@ -363,10 +363,10 @@ def test_programs_run_beside_each_other() -> None:
     lines = {1: "head -c 300000 /dev/zero", 2: "echo bad >&2; exit 3", 4: "sleep 0.1"}
     commands = (shell(number, line) for number, line in lines.items())
     ended: list[Outcome] = []
-    found = {o.command.pid: o for o in run_all(commands, width=4, ended=ended.append)}
-    assert sorted(found) == [1, 2, 4]
-    assert len(found[1].output) == 300000
-    assert (found[2].code, found[2].errors) == (3, "bad\n")
+    outcomes = {o.command.pid: o for o in run_all(commands, width=4, ended=ended.append)}
+    assert sorted(outcomes) == [1, 2, 4]
+    assert len(outcomes[1].output) == 300000
+    assert (outcomes[2].code, outcomes[2].errors) == (3, "bad\n")
     assert sorted(outcome.command.pid for outcome in ended) == [1, 2, 4]
 
 
@@ -381,10 +381,10 @@ def test_late_program_is_killed_and_told() -> None:
     ended: list[Outcome] = []
     began = time.monotonic()
     commands = [shell(1, "sleep 613.7 & wait", limit=0.3), shell(2, "echo hi", limit=0.3)]
-    found = {o.command.pid: o for o in run_all(commands, width=1, ended=ended.append)}
+    outcomes = {o.command.pid: o for o in run_all(commands, width=1, ended=ended.append)}
     assert time.monotonic() - began < 2
-    assert (found[1].timed_out, found[1].asleep) == (True, None)
-    assert found[2].output == b"hi\n"
+    assert (outcomes[1].timed_out, outcomes[1].asleep) == (True, None)
+    assert outcomes[2].output == b"hi\n"
     assert [outcome.command.pid for outcome in ended if outcome.timed_out] == [1]
     listed = subprocess.run(["ps", "axww"], capture_output=True, text=True, check=True).stdout
     assert "sleep 613.7" not in listed

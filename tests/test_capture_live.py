@@ -219,13 +219,15 @@ def test_stopped_rank_of_a_real_job(script: Path) -> None:
         victim = next(pid for pid, rank in of_job(taken).items() if rank == 2)
         os.kill(victim, signal.SIGSTOP)
         time.sleep(0.1)
-        found = facts(look(launcher))
+        all_facts = facts(look(launcher))
         stat = Proc().stat(victim)
         assert stat is not None
         assert stat.state == "T"
-    states = {p.who.rank: p.state for p in found if isinstance(p, Process) and p.role is Role.RANK}
+    states = {
+        p.who.rank: p.state for p in all_facts if isinstance(p, Process) and p.role is Role.RANK
+    }
     assert states == {0: "S", 1: "S", 2: "T"}
-    assert {d.who.rank for d in found if isinstance(d, StackDump)} >= {0, 1, 2}
+    assert {d.who.rank for d in all_facts if isinstance(d, StackDump)} >= {0, 1, 2}
 
 
 def test_mp_spawn(script: Path) -> None:
@@ -235,9 +237,9 @@ def test_mp_spawn(script: Path) -> None:
         assert sorted(rank for rank in of_job(taken).values() if rank is not None) == [0, 1, 2]
         child = next(iter(of_job(taken)))
         assert of_job(look(child)) == of_job(taken)
-        found = facts(taken)
+        all_facts = facts(taken)
     assert (taken.job.launcher, taken.job.world_size) == ("mp.spawn", 3)
-    asleep = [d for d in found if isinstance(d, StackDump) and d.who.rank == 1]
+    asleep = [d for d in all_facts if isinstance(d, StackDump) and d.who.rank == 1]
     assert "all_reduce" not in str(asleep[0].threads)
 
 
@@ -270,10 +272,10 @@ def test_mpirun(tmp_path: Path) -> None:
         command.insert(1, "--allow-run-as-root")
     with job(command, has(3)) as launcher:
         taken = look(launcher)
-        found = facts(taken)
+        all_facts = facts(taken)
     assert sorted(rank for rank in of_job(taken).values() if rank is not None) == [0, 1, 2]
     assert taken.job.launcher == "mpirun"
-    assert len([fact for fact in found if isinstance(fact, StackDump)]) == 3
+    assert len([fact for fact in all_facts if isinstance(fact, StackDump)]) == 3
     assert not taken.bundle().files.get("gaps.json")
 
 
@@ -311,10 +313,10 @@ def test_mpi_ranks_in_c(tmp_path: Path) -> None:
         command.insert(1, "--allow-run-as-root")
     with job(command, has(3)) as launcher:
         time.sleep(2)
-        found = facts(look(launcher))
+        all_facts = facts(look(launcher))
     stacks = {
         fact.who.rank: [f.function for thread in fact.threads for f in thread.frames]
-        for fact in found
+        for fact in all_facts
         if isinstance(fact, StackDump) and fact.tool == "gdb"
     }
     assert "exchange" in stacks[2]

@@ -50,7 +50,7 @@ def written(folder: Path, text: str = CARD, name: str = "quota.toml") -> Path:
     return folder / name
 
 
-def said(text: str | bytes) -> dict[int | None, str]:
+def named_by_card(text: str | bytes) -> dict[int | None, str]:
     """Check a card thoroughly and give its mistakes by line."""
     data = text if isinstance(text, bytes) else text.encode()
     found: dict[int | None, str] = {}
@@ -75,7 +75,7 @@ def report(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, obj
 
 def test_the_template_is_a_good_card() -> None:
     """What ``whyhang cards new`` prints passes ``whyhang cards check`` as it is."""
-    assert said(CARD) == {}
+    assert named_by_card(CARD) == {}
 
 
 def test_the_template_shows_every_field() -> None:
@@ -89,7 +89,7 @@ def test_the_card_in_the_docs_is_good() -> None:
     text = (ROOT / "docs" / "cards.md").read_text(encoding="utf-8")
     (card,) = [part.partition("```")[0] for part in text.split("```toml\n")[1:]]
 
-    assert said(card) == {}
+    assert named_by_card(card) == {}
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_a_mistake_is_told_with_its_line(old: str, new: str, at: str, words: str
     """Each single mistake in an otherwise good card is told, on the line it stands on."""
     text = changed(old, new)
 
-    assert words in said(text)[line_of(text, "\n" + at) + 1]
+    assert words in named_by_card(text)[line_of(text, "\n" + at) + 1]
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_a_question_that_cannot_be_asked_is_told(question: str, words: str) -> N
     """What stands in asks is a query with arguments that it has; anything else is a mistake."""
     text = changed("runbook_url", f"asks = [{question}]\nrunbook_url")
 
-    assert words in said(text)[line_of(text, "\nasks") + 1]
+    assert words in named_by_card(text)[line_of(text, "\nasks") + 1]
 
 
 ASKS = """\
@@ -155,7 +155,7 @@ def test_a_card_may_ask_what_ranks_do(
 ) -> None:
     """Without a pattern: a query finds the ranks, and its fields fill the words."""
     card = written(tmp_path / "cards", ASKS)
-    assert said(ASKS) == {}
+    assert named_by_card(ASKS) == {}
 
     out = report(
         capsys, str(ROOT / "samples" / sample / "bundle.tar.zst"), "--cards", str(card.parent)
@@ -172,7 +172,7 @@ def test_all_mistakes_are_told_at_once() -> None:
     text = changed("(?P<rank>\\d+)", "(?P<rank>\\d+", text)
     text = changed("{who} ran", "{nobody} ran", text)
 
-    assert len(said(text)) == 3
+    assert len(named_by_card(text)) == 3
 
 
 def test_a_card_without_examples_says_so_and_works() -> None:
@@ -188,14 +188,14 @@ def test_each_pattern_needs_an_example_of_its_own() -> None:
     """A second pattern that no example shows is told on its line."""
     text = changed("patterns = [\n", "patterns = [\n  'acmefs gave up',\n")
 
-    assert "no example" in said(text)[line_of(text, "'acmefs gave")]
+    assert "no example" in named_by_card(text)[line_of(text, "'acmefs gave")]
 
 
 def test_a_pattern_that_finds_ordinary_lines_is_told() -> None:
     """A pattern that many lines of a healthy job match would make each log a finding."""
     text = changed("patterns = [\n", "patterns = [\n  '[a-z]+ \\d',\n")
 
-    assert "ordinary lines" in said(text)[line_of(text, "'[a-z]")]
+    assert "ordinary lines" in named_by_card(text)[line_of(text, "'[a-z]")]
 
 
 def test_a_pattern_that_takes_too_long_is_told() -> None:
@@ -203,7 +203,7 @@ def test_a_pattern_that_takes_too_long_is_told() -> None:
     text = changed("patterns = [\n", "patterns = [\n  'acme (a|aa)+$',\n")
     text = changed("must_match = [", "must_match = ['acme aaa', ", text)
 
-    assert "takes longer" in said(text)[line_of(text, "'acme (a")]
+    assert "takes longer" in named_by_card(text)[line_of(text, "'acme (a")]
 
 
 def several(*cards: str) -> str:
@@ -224,7 +224,7 @@ def test_a_file_holds_several_cards() -> None:
     assert first.mistakes == ()
     assert second.signature is None
     assert [m.line for m in second.mistakes] == [line_of(text, '"reason"')]
-    assert "missing" in said(text + "[[signature]]\n")[text.count("\n") + 1]
+    assert "missing" in named_by_card(text + "[[signature]]\n")[text.count("\n") + 1]
 
 
 def test_what_stands_beside_several_cards_is_told() -> None:
@@ -233,16 +233,16 @@ def test_what_stands_beside_several_cards_is_told() -> None:
 
     assert (stray.signature, stray.mistakes[0].line) == (None, 1)
     assert card.signature is not None
-    assert "[[signature]]" in said("signature = 3\n")[1]
-    assert "[[signature]]" in said("signature = []\n")[1]
+    assert "[[signature]]" in named_by_card("signature = 3\n")[1]
+    assert "[[signature]]" in named_by_card("signature = []\n")[1]
 
 
 def test_two_cards_of_one_file_have_ids_of_their_own(tmp_path: Path) -> None:
     """Of two cards with one id in a file the first counts, and the other is named."""
-    found = known([str(written(tmp_path, several(CARD, CARD)))])
+    knowledge = known([str(written(tmp_path, several(CARD, CARD)))])
 
-    assert [s.id for s in found.signatures if s.origin] == ["acmefs-quota"]
-    assert "comes first" in str(found.gaps[0])
+    assert [s.id for s in knowledge.signatures if s.origin] == ["acmefs-quota"]
+    assert "comes first" in str(knowledge.gaps[0])
 
 
 def test_every_field_reaches_the_signature() -> None:
@@ -275,9 +275,12 @@ def test_words_for_values_are_checked() -> None:
     """Words that no value of a group can bring are told with their line."""
     text = CARD + '[adds.code]\n3 = { meaning = "the third" }\n'
 
-    assert "no pattern has a group" in said(text)[line_of(text, "\n[adds.code]\n") + 1]
-    assert "must be a table of words" in said(CARD + "[adds]\ncode = 3\n")[CARD.count("\n") + 1]
-    assert "at least 1" in said(f"least_ranks = 0\n{CARD}")[1]
+    assert "no pattern has a group" in named_by_card(text)[line_of(text, "\n[adds.code]\n") + 1]
+    assert (
+        "must be a table of words"
+        in named_by_card(CARD + "[adds]\ncode = 3\n")[CARD.count("\n") + 1]
+    )
+    assert "at least 1" in named_by_card(f"least_ranks = 0\n{CARD}")[1]
 
 
 def test_where_an_explanation_is_wrapped_does_not_show() -> None:
@@ -302,7 +305,7 @@ def test_where_an_explanation_is_wrapped_does_not_show() -> None:
 )
 def test_what_is_no_card_is_told(data: bytes, line: int, words: str) -> None:
     """Any bytes give a mistake with a line, never an exception."""
-    texts = said(data)
+    texts = named_by_card(data)
 
     assert any(word in texts[line] for word in words.split("|"))
 
@@ -315,16 +318,16 @@ def test_lines_are_those_of_the_text() -> None:
         "[t]\nu = 1979-05-27 07:32:00\n[[v]]\nw = 1\n[[v]]\nw = 2\n[v.x]\ny = true\n"
     )
     tomllib.loads(text)
-    found = line_numbers(text)
+    numbers = line_numbers(text)
 
-    assert {path: line for path, line in found.items() if path[0] != "v"} == {
+    assert {path: line for path, line in numbers.items() if path[0] != "v"} == {
         ("a",): 1, ("b c",): 2, ("d",): 5, ("d", "e"): 5, ("f",): 7, ("f", 0): 8, ("f", 1): 9,
         ("f", 1, 0): 9, ("f", 1, 1): 9, ("f", 2): 9, ("f", 2, "g"): 9, ("f", 2, "h"): 9,
         ("t",): 11, ("t", "u"): 12,
     }  # fmt: skip
-    assert found["v", 0, "w"] == 14
-    assert found["v", 1, "w"] == 16
-    assert found["v", 1, "x", "y"] == 18
+    assert numbers["v", 0, "w"] == 14
+    assert numbers["v", 1, "w"] == 16
+    assert numbers["v", 1, "x", "y"] == 18
 
 
 def test_every_value_of_a_card_is_found() -> None:
@@ -367,9 +370,9 @@ def test_a_card_is_used_wherever_it_is(
     log = tmp_path / "job.log"
     log.write_text(f"[rank1]: {LINE}\n")
 
-    found = report(capsys, str(log), *options)
+    answer = report(capsys, str(log), *options)
 
-    (finding,) = found["findings"]  # type: ignore[misc, str-bytes-safe, attr-defined]
+    (finding,) = answer["findings"]  # type: ignore[misc, str-bytes-safe, attr-defined]
     assert finding["signature"] == "acmefs-quota"
     assert finding["title"] == "Rank 3 ran out of quota on /mnt/acme/run7"
     assert finding["culprit_ranks"] == [3]
@@ -391,12 +394,12 @@ def test_a_line_may_lie_about_its_rank(
     card = changed("(?P<rank>\\d+)", "(?P<rank>\\S+)")
     (tmp_path / "job.log").write_text(LINE.replace("rank 3", f"rank {rank}"), encoding="utf-8")
 
-    found = report(
+    answer = report(
         capsys, str(tmp_path / "job.log"), "--cards", str(written(tmp_path / "mine", card).parent)
     )
 
-    assert found["findings"][0]["signature"] == "acmefs-quota"  # type: ignore[index]
-    assert found["findings"][0]["culprit_ranks"] is None  # type: ignore[index]
+    assert answer["findings"][0]["signature"] == "acmefs-quota"  # type: ignore[index]
+    assert answer["findings"][0]["culprit_ranks"] is None  # type: ignore[index]
 
 
 def test_any_text_can_be_checked() -> None:
@@ -424,10 +427,10 @@ def test_a_broken_card_costs_only_itself(
     (tmp_path / "b.log").write_text(f"{LINE}\n")
 
     names = [str(tmp_path / "a.log"), str(tmp_path / "b.log")]
-    found = report(capsys, *names, "--cards", str(tmp_path / "mine"))
+    answer = report(capsys, *names, "--cards", str(tmp_path / "mine"))
 
-    gaps = [gap for gap in found["gaps"] if "broken.toml" in gap]  # type: ignore[attr-defined]
-    assert [f["signature"] for f in found["findings"]] == ["acmefs-quota"]  # type: ignore[attr-defined]
+    gaps = [gap for gap in answer["gaps"] if "broken.toml" in gap]  # type: ignore[attr-defined]
+    assert [f["signature"] for f in answer["findings"]] == ["acmefs-quota"]  # type: ignore[attr-defined]
     assert len(gaps) == 1
     line = line_of(CARD, "  'acmefs: quota")
     assert f"line {line}" in gaps[0]
@@ -454,11 +457,11 @@ def test_of_two_cards_with_one_id_the_nearer_counts(tmp_path: Path) -> None:
     written(tmp_path / "config" / "whyhang" / "cards")
     written(tmp_path / "mine")
 
-    found = known([str(tmp_path / "mine")])
+    knowledge = known([str(tmp_path / "mine")])
 
-    (own,) = [s for s in found.signatures if s.id == "acmefs-quota"]
+    (own,) = [s for s in knowledge.signatures if s.id == "acmefs-quota"]
     assert own.origin == str(tmp_path / "mine" / "quota.toml")
-    assert [gap for gap in found.gaps if "comes first" in gap.why]
+    assert [gap for gap in knowledge.gaps if "comes first" in gap.why]
     assert len(known([str(tmp_path / "config" / "whyhang" / "cards")]).gaps) == 0
 
 
@@ -509,14 +512,14 @@ def test_a_runaway_pattern_is_cut_off_named_and_switched_off(
         (logs / f"rank{number}.log").write_text(text)
     before = os.times().user
 
-    found = report(capsys, str(logs), "--cards", str(card.parent))
+    answer = report(capsys, str(logs), "--cards", str(card.parent))
 
     assert os.times().user - before < 5 * 0.2
-    gaps = [gap for gap in found["gaps"] if "longer than" in gap]  # type: ignore[attr-defined]
+    gaps = [gap for gap in answer["gaps"] if "longer than" in gap]  # type: ignore[attr-defined]
     assert len(gaps) == 1
     assert str(card) in gaps[0]
     assert "rank0.log" in gaps[0]
-    assert found["findings"][0]["category"] == "gpu-oom"  # type: ignore[index]
+    assert answer["findings"][0]["category"] == "gpu-oom"  # type: ignore[index]
 
 
 def test_runbooks_come_from_the_configuration(
@@ -546,6 +549,6 @@ def test_a_configuration_that_cannot_be_seen_is_as_none(monkeypatch: pytest.Monk
     """A home of somebody else's, or a name that no file can have, keeps nothing from working."""
     monkeypatch.setenv("XDG_CONFIG_HOME", "/" + "x" * 300)
 
-    found = known()
-    assert len(found.signatures) == len(signatures.load())
-    assert found.gaps == ()
+    knowledge = known()
+    assert len(knowledge.signatures) == len(signatures.load())
+    assert knowledge.gaps == ()

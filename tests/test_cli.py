@@ -136,9 +136,9 @@ def test_a_full_disk_keeps_no_report_from_standard_output(
 
     assert main([str(tmp_path / "in"), *arguments]) == 1
 
-    said = capsys.readouterr()
-    assert said.out.startswith("**INCONCLUSIVE**")
-    assert "cannot write" in said.err
+    printed = capsys.readouterr()
+    assert printed.out.startswith("**INCONCLUSIVE**")
+    assert "cannot write" in printed.err
     assert (tmp_path / "r.json").is_file()
 
 
@@ -161,10 +161,10 @@ def test_folders_above_a_report_are_made_and_a_place_for_none_is_refused_before_
     }.items():
         for command in ([str(tmp_path / "in")], ["diff", str(tmp_path), str(tmp_path)]):
             assert main([*command, "-o", str(tmp_path / name)]) == 1
-            said = capsys.readouterr()
-            assert says in said.err
-            assert "Choose another place" in said.err
-            assert said.out == ""
+            printed = capsys.readouterr()
+            assert says in printed.err
+            assert "Choose another place" in printed.err
+            assert printed.out == ""
 
 
 @pytest.mark.live
@@ -202,9 +202,9 @@ def test_a_bundle_that_cannot_be_kept_costs_no_diagnosis(
     finally:
         child.kill()
         child.wait()
-    said = capsys.readouterr()
-    assert said.out.startswith("**")
-    assert "could not be written" in said.err
+    printed = capsys.readouterr()
+    assert printed.out.startswith("**")
+    assert "could not be written" in printed.err
 
 
 def test_bundles_of_two_runs_blame_no_rank(capsys: pytest.CaptureFixture[str]) -> None:
@@ -212,8 +212,8 @@ def test_bundles_of_two_runs_blame_no_rank(capsys: pytest.CaptureFixture[str]) -
     samples = Path(__file__).parent.parent / "samples"
     bundles = [str(samples / name / "bundle.tar.zst") for name in ("rank-died", "lock-cycle")]
     assert main([*bundles, "--format", "json"]) == 0
-    found = json.loads(capsys.readouterr().out)["findings"]
-    first = next(f for f in found if f["signature"] == "init-duplicate-rank")
+    decoded = json.loads(capsys.readouterr().out)["findings"]
+    first = next(f for f in decoded if f["signature"] == "init-duplicate-rank")
     assert first["culprit_ranks"] is None
     assert "several runs" in first["explanation"]
 

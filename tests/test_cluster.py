@@ -18,8 +18,8 @@ TIMEOUT = (
 
 def job(*settings: str) -> str:
     """Write the log of four ranks on two hosts that all time out in one all_reduce."""
-    said = [*(f"{one}\n" for one in settings), f"{COMM}Init START\n", f"{COMM}Init COMPLETE\n"]
-    lines = [NODE + line for line in said]
+    log = [*(f"{one}\n" for one in settings), f"{COMM}Init START\n", f"{COMM}Init COMPLETE\n"]
+    lines = [NODE + line for line in log]
     return "".join(
         line.format(rank=rank, host=rank // 2) for line in [*lines, TIMEOUT] for rank in range(4)
     )
@@ -182,9 +182,9 @@ COUNTERS = "link mlx5_0/1 rx_write_requests {} out_of_sequence {} local_ack_time
 def test_counters_of_errors_count_where_they_grow(files: dict[str, str], grew: str | None) -> None:
     """A high number is history; one that grew between two prints is now."""
     findings = diagnosed_files({"job.log": job(), **files}).findings
-    told = [one for one in findings if one.signature == "network-errors-grew"]
+    chosen = [one for one in findings if one.signature == "network-errors-grew"]
 
-    assert bool(told) is bool(grew)
+    assert bool(chosen) is bool(grew)
     assert not grew or (grew in findings[0].title and "on node1" in findings[0].title)
 
 

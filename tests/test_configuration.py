@@ -92,7 +92,7 @@ def test_a_plan_that_starts_enough_or_cannot_be_counted_is_no_cause(script: str,
 
 
 @pytest.mark.parametrize(
-    ("nodes", "master", "said"),
+    ("nodes", "master", "blamed"),
     [
         (2, "localhost", True),
         (4, '"127.0.0.1"', True),
@@ -102,12 +102,12 @@ def test_a_plan_that_starts_enough_or_cannot_be_counted_is_no_cause(script: str,
         (2, "10.0.0.7", False),
     ],
 )
-def test_a_master_that_is_each_host_itself(nodes: int, master: str, *, said: bool) -> None:
+def test_a_master_that_is_each_host_itself(nodes: int, master: str, *, blamed: bool) -> None:
     """On one host it is right; what the batch script asks its own host for is rank 0's."""
     script = SBATCH.format(nodes, 1) + f"export MASTER_ADDR={master}\nsrun python train.py\n"
     findings = diagnosed_files({"a.log": JOINED.format(1, nodes), "a.sbatch": script}).findings
 
-    assert ("launch-master-is-local" in {one.signature for one in findings}) is said
+    assert ("launch-master-is-local" in {one.signature for one in findings}) is blamed
 
 
 def environ(**settings: str) -> str:
@@ -134,10 +134,10 @@ def test_printed_environments_are_compared(
     """One rank of four was told another master or size; an interface may differ by host."""
     files = {f"rank{n}.env": environ(**(odd if n == 2 else usual)) for n in range(4)}
     findings = diagnosed_files(files).findings
-    told = [one for one in findings if one.signature.startswith("printed-")]
+    chosen = [one for one in findings if one.signature.startswith("printed-")]
 
-    assert [one.signature for one in told] == ([signature] if signature else [])
-    assert all(one.culprit_ranks == (2,) for one in told)
+    assert [one.signature for one in chosen] == ([signature] if signature else [])
+    assert all(one.culprit_ranks == (2,) for one in chosen)
 
 
 def test_a_job_that_trains_does_not_mind_what_was_printed() -> None:
@@ -223,10 +223,10 @@ def test_an_address_is_held_against_the_tables_of_interfaces(
 ) -> None:
     """Whose address it is, and who else is in its network, tells whether others reach it."""
     findings = diagnosed_files({"store.log": ONE_OF_TWO, **files}).findings
-    told = [one for one in findings if one.signature == "address-out-of-reach"]
+    chosen = [one for one in findings if one.signature == "address-out-of-reach"]
 
-    assert bool(told) is (title is not None)
-    assert not title or (told[0] is findings[0] and told[0].title.startswith(title))
+    assert bool(chosen) is (title is not None)
+    assert not title or (chosen[0] is findings[0] and chosen[0].title.startswith(title))
     assert all(one.culprit_ranks in {None, (1,)} for one in findings)
 
 
@@ -263,16 +263,16 @@ def test_limits_of_hosts_are_compared(
     """One host may lock less memory than the others, in whichever print says so."""
     files = {f"node{n}_limits.txt": odd if n == 2 else usual for n in range(4)}
     findings = diagnosed_files({"job.log": STARTED, **files}).findings
-    told = [one for one in findings if one.signature == "locked-memory-differs"]
+    chosen = [one for one in findings if one.signature == "locked-memory-differs"]
 
-    assert [one.culprit_ranks for one in told] == ([culprits] if culprits else [])
+    assert [one.culprit_ranks for one in chosen] == ([culprits] if culprits else [])
 
 
 ASKED = "me@node{}:~$ hostname -i\n{}\n"
 
 
 @pytest.mark.parametrize(
-    ("text", "log", "said"),
+    ("text", "log", "blamed"),
     [
         (ASKED.format(0, "127.0.1.1") + ASKED.format(1, "127.0.1.1"), JOINED.format(1, 2), True),
         (ASKED.format(0, "127.0.1.1") + ASKED.format(1, "10.0.0.2"), JOINED.format(1, 2), True),
@@ -283,8 +283,8 @@ ASKED = "me@node{}:~$ hostname -i\n{}\n"
         (ASKED.format(0, "127.0.1.1") + ASKED.format(1, "127.0.1.1"), STEPS, False),
     ],
 )
-def test_a_host_whose_name_is_its_loopback(text: str, log: str, *, said: bool) -> None:
+def test_a_host_whose_name_is_its_loopback(text: str, log: str, *, blamed: bool) -> None:
     """Of two hosts at least one finds itself under its name; the other never reaches it there."""
     findings = diagnosed_files({"job.log": log, "names.txt": text}).findings
 
-    assert ("host-name-is-loopback" in {one.signature for one in findings}) is said
+    assert ("host-name-is-loopback" in {one.signature for one in findings}) is blamed

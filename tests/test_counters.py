@@ -79,9 +79,9 @@ def test_counters_of_ranks_elsewhere_do_not_speak() -> None:
 def test_two_operations_and_two_steps_are_one_story() -> None:
     """The rank that is a step further is in another collective, too: it is named once."""
     stacks = {0: ALL_REDUCE, 1: BARRIER, 2: ALL_REDUCE}
-    found = _job({0: "i=9", 1: "i=10", 2: "i=9"}, stacks).findings
+    findings = _job({0: "i=9", 1: "i=10", 2: "i=9"}, stacks).findings
 
-    causes = [(f.signature, f.culprit_ranks) for f in found if f.caused_by is None]
+    causes = [(f.signature, f.culprit_ranks) for f in findings if f.caused_by is None]
     assert causes == [("in-another-step", (1,))]
 
 
@@ -148,10 +148,10 @@ def test_only_steps_are_kept_of_the_variables() -> None:
         ]
     ).encode()
 
-    found = read_counters(7, data)
+    counters = read_counters(7, data)
 
-    assert [(c.name, c.value) for c in found] == [("epoch", 3), ("batch_idx", 17)]
-    assert (found[0].function, found[0].file) == ("train", "me/train.py")
+    assert [(c.name, c.value) for c in counters] == [("epoch", 3), ("batch_idx", 17)]
+    assert (counters[0].function, counters[0].file) == ("train", "me/train.py")
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"[1]", b'[{"frames": 3}]'])

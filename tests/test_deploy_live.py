@@ -48,10 +48,10 @@ def environ(tmp_path: Path) -> Mapping[str, str]:
 def until(folder: Path, pattern: str, limit: float = 90.0) -> Path:
     """Wait until there is a file of that name that holds something."""
     end = time.monotonic() + limit
-    while not (found := [each for each in folder.glob(pattern) if each.stat().st_size]):
+    while not (files := [each for each in folder.glob(pattern) if each.stat().st_size]):
         assert time.monotonic() < end, list(folder.rglob("*"))
         time.sleep(0.3)
-    return found[0]
+    return files[0]
 
 
 def test_the_wrapper_watches_and_passes_on(tmp_path: Path, environ: Mapping[str, str]) -> None:
@@ -92,10 +92,10 @@ def test_the_prolog_sets_what_is_not_set() -> None:
     environ = {"PATH": os.environ["PATH"], "SLURM_JOB_ID": "7", "SLURM_SUBMIT_DIR": "/work"}
     environ["TORCH_FR_BUFFER_SIZE"] = "20"
     script = ["sh", str(DEPLOY / "slurm-task-prolog.sh")]
-    said = subprocess.run(script, env=environ, capture_output=True, text=True, check=True).stdout
+    done = subprocess.run(script, env=environ, capture_output=True, text=True, check=True).stdout
 
-    assert "export TORCH_FR_DUMP_TEMP_FILE=/work/fr-7-rank_\n" in said
-    assert "TORCH_FR_BUFFER_SIZE" not in said
+    assert "export TORCH_FR_DUMP_TEMP_FILE=/work/fr-7-rank_\n" in done
+    assert "TORCH_FR_BUFFER_SIZE" not in done
 
 
 def test_the_epilog_reports_on_what_is_left(tmp_path: Path, environ: Mapping[str, str]) -> None:
@@ -143,10 +143,10 @@ def test_the_sidecar_finds_the_launcher_and_not_itself(
     stub = tmp_path / "bin" / "whyhang"
     stub.write_text('#!/bin/sh\necho "$@"; tr "\\0" " " <"/proc/$2/cmdline"\n')
     stub.chmod(0o755)
-    apart = ["unshare", "--fork", "--pid", "--kill-child", "--mount-proc", "bash", "-c"]
+    namespace = ["unshare", "--fork", "--pid", "--kill-child", "--mount-proc", "bash", "-c"]
     start = '(sleep 1; exec -a "$NAME" sleep 60) & exec "$@"'
     said = subprocess.run(
-        [*apart, start, "bash", "sh", "-c", script],
+        [*namespace, start, "bash", "sh", "-c", script],
         env={**environ, "SLACK_WEBHOOK": "x", "NAME": "torchrun"},
         capture_output=True,
         text=True,

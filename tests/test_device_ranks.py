@@ -31,9 +31,9 @@ def uses(pid: int, device: int, *, host: str = "a", rank: int | None = None) -> 
 
 
 def ranks(*facts: Fact) -> dict[int | None, int]:
-    found = with_device_ranks(facts)
-    assert all(f.who.trust is Trust.INFERRED for f in found if isinstance(f, ProcessRank))
-    return {fact.who.pid: fact.rank for fact in found if isinstance(fact, ProcessRank)}
+    completed = with_device_ranks(facts)
+    assert all(f.who.trust is Trust.INFERRED for f in completed if isinstance(f, ProcessRank))
+    return {fact.who.pid: fact.rank for fact in completed if isinstance(fact, ProcessRank)}
 
 
 def world(size: int) -> WorldSize:

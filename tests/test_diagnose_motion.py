@@ -188,10 +188,10 @@ def test_out_of_the_loop_is_past_it(head: str) -> None:
 
 def test_behind_an_if_of_the_same_loop_is_not_past_it() -> None:
     """A call further down in the body of the loop is no end of it, whatever ifs it has left."""
-    found = _of_loop("    for batch in loader:", "        dist.barrier()")
+    places = _of_loop("    for batch in loader:", "        dist.barrier()")
 
-    assert found.category == "collective-mismatch"
-    assert found.culprit_ranks == (2,)
+    assert places.category == "collective-mismatch"
+    assert places.culprit_ranks == (2,)
 
 
 def _of_loop(head: str, last: str) -> Finding:
@@ -231,9 +231,9 @@ def test_a_cold_start_on_a_slow_disk_is_no_hang(woke: int, times: int) -> None:
         )
     ]
 
-    found = [f.category for f in report_of(looks).findings]
+    categories = [f.category for f in report_of(looks).findings]
 
-    assert found.count("storage-io-blocked") == times
+    assert categories.count("storage-io-blocked") == times
 
 
 def test_the_many_that_sleep_are_not_blamed_by_the_few_that_wait() -> None:

@@ -32,24 +32,24 @@ BEFORE = stopped({0: ALL_REDUCE, 1: ALL_REDUCE, 2: ELSEWHERE, 3: ALL_REDUCE})
 
 def test_a_job_that_stands_still() -> None:
     """The same twice: nothing moved, every rank is among those that stayed."""
-    found = compare(BEFORE, BEFORE, NAMES)
-    assert found.same_job
-    assert found.headline == "Nothing moved: all 4 ranks stand where they stood."
-    assert {each.ranks for each in found.ranks} == {"0-1,3", "2"}
-    assert all(each.before == each.after for each in found.ranks)
-    assert [change.status for change in found.findings] == ["both"]
+    comparison = compare(BEFORE, BEFORE, NAMES)
+    assert comparison.same_job
+    assert comparison.headline == "Nothing moved: all 4 ranks stand where they stood."
+    assert {each.ranks for each in comparison.ranks} == {"0-1,3", "2"}
+    assert all(each.before == each.after for each in comparison.ranks)
+    assert [change.status for change in comparison.findings] == ["both"]
 
 
 def test_who_moved_and_who_did_not() -> None:
     """Ranks that made the same move are one row, in front of those that stayed."""
     after = stopped({0: ALL_REDUCE, 1: BARRIER, 2: ELSEWHERE, 3: BARRIER})
-    found = compare(BEFORE, after, NAMES)
-    assert found.headline.startswith("2 of 4 ranks moved (1,3)")
-    first = found.ranks[0]
+    comparison = compare(BEFORE, after, NAMES)
+    assert comparison.headline.startswith("2 of 4 ranks moved (1,3)")
+    first = comparison.ranks[0]
     assert first.ranks == "1,3"
     assert "all_reduce" in first.before
     assert "barrier" in first.after
-    assert [each.ranks for each in found.ranks[1:]] == ["0", "2"]
+    assert [each.ranks for each in comparison.ranks[1:]] == ["0", "2"]
 
 
 def test_calls_that_went_on_are_progress() -> None:
@@ -61,9 +61,9 @@ def test_calls_that_went_on_are_progress() -> None:
             BEFORE, groups=(msgspec.structs.replace(group, entered=entered),)
         )
 
-    found = compare(at(18), at(21), NAMES)
-    assert "calls went on in default_pg" in found.headline
-    assert found.groups[0].entered == (18, 21)
+    comparison = compare(at(18), at(21), NAMES)
+    assert "calls went on in default_pg" in comparison.headline
+    assert comparison.groups[0].entered == (18, 21)
     assert "went on" not in compare(at(18), at(18), NAMES).headline
 
 
@@ -78,22 +78,22 @@ def test_ranks_that_came_and_went() -> None:
 def test_two_incidents_of_one_cause() -> None:
     """The same signature, place, frames and host are what is alike."""
     other = stopped({0: ALL_REDUCE, 1: ELSEWHERE, 2: ALL_REDUCE}, first=9000)
-    found = compare(BEFORE, other, NAMES)
-    assert not found.same_job
-    alike = {each.kind for each in found.alike if each.same}
+    comparison = compare(BEFORE, other, NAMES)
+    assert not comparison.same_job
+    alike = {each.kind for each in comparison.alike if each.same}
     assert {"signature", "place", "frames", "host"} <= alike
     for words in ("signature", "place in the code", "frames", "host"):
-        assert f"the same {words}" in found.headline
+        assert f"the same {words}" in comparison.headline
 
 
 def test_two_incidents_that_have_nothing_in_common() -> None:
     """What tells them apart is said of both."""
     other = stopped({0: ALL_REDUCE, 1: BARRIER}, host="n9", first=9000)
-    found = compare(BEFORE, other, NAMES)
-    assert "nothing in common" in found.headline
-    differs = {each.kind: each.says for each in found.alike if not each.same}
+    comparison = compare(BEFORE, other, NAMES)
+    assert "nothing in common" in comparison.headline
+    differs = {each.kind: each.says for each in comparison.alike if not each.same}
     assert " in the first, " in differs["signature"]
-    assert {change.status for change in found.findings} == {"new", "gone"}
+    assert {change.status for change in comparison.findings} == {"new", "gone"}
 
 
 def test_a_finding_that_is_no_cause_is_in_common() -> None:
@@ -110,8 +110,8 @@ def test_a_finding_that_is_no_cause_is_in_common() -> None:
         kind="noise",
     )
     one = Report(verdict="inconclusive", headline="x", job=Job(), findings=(finding,))
-    found = compare(one, one, NAMES, same_job=False)
-    assert found.headline == "Two incidents with the same finding and the same line."
+    comparison = compare(one, one, NAMES, same_job=False)
+    assert comparison.headline == "Two incidents with the same finding and the same line."
 
 
 @pytest.mark.parametrize(
@@ -150,12 +150,12 @@ def test_every_face_says_the_same(
     monkeypatch.delenv("COLUMNS", raising=False)
     target = tmp_path / {"terminal": "x.txt", "markdown": "x.md", "json": "x.json"}[format_]
     assert main(["diff", *kept, "--format", format_, "-o", str(target)]) == 0
-    said = capsys.readouterr().out
-    assert said == target.read_text()
+    out = capsys.readouterr().out
+    assert out == target.read_text()
     for words in ("2 of 4 ranks moved", "barrier", "evaluate"):
-        assert words in said
+        assert words in out
     if format_ == "json":
-        assert json.loads(said)["schema_version"] == 1
+        assert json.loads(out)["schema_version"] == 1
 
 
 def test_evidence_is_diagnosed_first(
@@ -165,10 +165,10 @@ def test_evidence_is_diagnosed_first(
     log = tmp_path / "quetzal.log"
     log.write_text("[rank0]: torch.OutOfMemoryError: CUDA out of memory.\n")
     assert main(["diff", kept[0], str(log), "--format", "json", "--redact"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["after"]["verdict"] == "failed"
-    assert "quetzal" not in json.dumps(found)
-    assert "n1" not in json.dumps(found["alike"])
+    decoded = json.loads(capsys.readouterr().out)
+    assert decoded["after"]["verdict"] == "failed"
+    assert "quetzal" not in json.dumps(decoded)
+    assert "n1" not in json.dumps(decoded["alike"])
 
 
 @pytest.mark.parametrize(
@@ -203,5 +203,5 @@ def test_many_ranks_are_compared_quickly() -> None:
     )
     large = msgspec.structs.replace(BEFORE, ranks=rows)
     moved = tuple(msgspec.structs.replace(row, activity="in y") for row in rows)
-    found = compare(large, msgspec.structs.replace(large, ranks=moved), NAMES)
-    assert [each.ranks for each in found.ranks] == ["0-9999"]
+    comparison = compare(large, msgspec.structs.replace(large, ranks=moved), NAMES)
+    assert [each.ranks for each in comparison.ranks] == ["0-9999"]

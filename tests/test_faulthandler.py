@@ -40,11 +40,11 @@ def test_ranks_woven_together_by_torchrun() -> None:
     pairs = zip(DUMP.splitlines(), DUMP.splitlines(), strict=True)
     text = "step 1\n" + "".join(f"[default0]:{a}\n[default1]:{b}\n" for a, b in pairs)
 
-    found = dumps(READER, text, "job.log")
+    stacks = dumps(READER, text, "job.log")
 
-    assert [dump.who.local_rank for dump in found] == [0, 1]
-    assert [dump.source.line for dump in found] == [2, 3]
-    assert len({dump.who.label for dump in found}) == 2
+    assert [dump.who.local_rank for dump in stacks] == [0, 1]
+    assert [dump.source.line for dump in stacks] == [2, 3]
+    assert len({dump.who.label for dump in stacks}) == 2
 
 
 def test_rank_prefix_wins_over_the_file_name() -> None:
@@ -63,27 +63,27 @@ def test_pages_of_the_debug_server() -> None:
     ).replace("<module>", "&lt;module&gt;").replace("<locals>", "&lt;locals&gt;")  # fmt: skip
 
     for content in (text, page):
-        found = dumps(READER, content)
-        assert [(d.who.rank, d.who.host) for d in found] == [(0, "a"), (1, "b")]
-        assert functions(found[0].threads[1].frames)[-1] == "<module>"
+        stacks = dumps(READER, content)
+        assert [(d.who.rank, d.who.host) for d in stacks] == [(0, "a"), (1, "b")]
+        assert functions(stacks[0].threads[1].frames)[-1] == "<module>"
 
 
 def test_processes_one_after_the_other() -> None:
     """The main thread comes last, so the next thread is of another process."""
     other = DUMP.replace("0x00007f38", "0x00007fd0")
 
-    found = dumps(READER, DUMP + other, "all.log")
+    stacks = dumps(READER, DUMP + other, "all.log")
 
-    assert [len(dump.threads) for dump in found] == [2, 2]
-    assert len({dump.who.label for dump in found}) == 2
+    assert [len(dump.threads) for dump in stacks] == [2, 2]
+    assert len({dump.who.label for dump in stacks}) == 2
 
 
 def test_the_same_process_again() -> None:
     """A second dump of one process is under the same name as the first."""
-    found = dumps(READER, DUMP + "Timeout (0:05:00)!\n" + DUMP, "all.log")
+    stacks = dumps(READER, DUMP + "Timeout (0:05:00)!\n" + DUMP, "all.log")
 
-    assert len(found) == 2
-    assert found[0].who == found[1].who
+    assert len(stacks) == 2
+    assert stacks[0].who == stacks[1].who
 
 
 def test_names_of_threads_since_3_14() -> None:
@@ -116,10 +116,10 @@ def test_garbled_stacks_are_not_believed() -> None:
         'Current thread 0x00007f2b2ba6fb80Thread 0x"  File (most recent call first):\n'
     )
 
-    found = facts(READER, garbled)
+    all_facts = facts(READER, garbled)
 
-    assert [type(fact) for fact in found] == [Gap]
-    assert "garbled" in str(found[0])
+    assert [type(fact) for fact in all_facts] == [Gap]
+    assert "garbled" in str(all_facts[0])
 
 
 def test_a_garbled_thread_costs_only_its_process() -> None:
@@ -129,9 +129,9 @@ def test_a_garbled_thread_costs_only_its_process() -> None:
         '  File "/lib/threading.py", line 982 in run"  File /lib/x.py", line 3 in f\n\n'
     )
 
-    found = facts(READER, garbled + DUMP)
+    all_facts = facts(READER, garbled + DUMP)
 
-    assert [type(fact) for fact in found] == [StackDump, Gap]
+    assert [type(fact) for fact in all_facts] == [StackDump, Gap]
 
 
 def test_a_cpp_stack_is_no_dump() -> None:

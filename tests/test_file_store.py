@@ -98,8 +98,8 @@ def report(*extra: Fact, stack: str = INIT) -> Report:
     return report_of(facts)
 
 
-def first(found: Report) -> tuple[str, tuple[int, ...] | None]:
-    return found.findings[0].signature, found.findings[0].culprit_ranks
+def first(outcome: Report) -> tuple[str, tuple[int, ...] | None]:
+    return outcome.findings[0].signature, outcome.findings[0].culprit_ranks
 
 
 def test_another_inode_is_another_file() -> None:
@@ -121,8 +121,8 @@ def test_more_processes_than_ranks_make_a_file_stale() -> None:
     twice = ("default_pg/0//cpu//0/0",)
     past = report(seen(0, 1, 2, processes=5, repeated=twice), stack=ALL_REDUCE)
     assert first(past) == ("init-file-stale", None)
-    for found in (
+    for outcome in (
         report(seen(0, 1, 2)),
         report(seen(0, 1, 2, processes=5), stack=ALL_REDUCE),
     ):
-        assert "init-file-stale" not in {f.signature for f in found.findings}
+        assert "init-file-stale" not in {f.signature for f in outcome.findings}

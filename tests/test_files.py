@@ -71,12 +71,12 @@ def test_a_path_that_hangs_costs_only_itself(slow: Files, tmp_path: Path) -> Non
         (tmp_path / name / "x").write_text(name)
     began = time.monotonic()
     paths = [f"{tmp_path}/{name}" for name in ("a/x", "b/hangs", "b/hangs too", "b/x", "c/x")]
-    found = slow.read_all(paths)
+    contents = slow.read_all(paths)
     assert time.monotonic() - began < 2.5
 
-    assert [found[path].data for path in paths] == [b"a", b"", b"", b"", b"c"]
-    assert found[paths[1]].trouble.startswith("it did not answer within 0.5 s")
-    assert found[paths[3]].trouble == f"folder {tmp_path}/b did not answer before"
+    assert [contents[path].data for path in paths] == [b"a", b"", b"", b"", b"c"]
+    assert contents[paths[1]].trouble.startswith("it did not answer within 0.5 s")
+    assert contents[paths[3]].trouble == f"folder {tmp_path}/b did not answer before"
     (gap,) = slow.hanging.values()
     assert f"{tmp_path}/b/hangs" in gap.what
 
@@ -114,14 +114,14 @@ def test_a_pipe_is_not_opened(tmp_path: Path) -> None:
     writer.start()
     time.sleep(0.1)
 
-    found = Files(Proc()).read(str(tmp_path / "pipe"))
+    contents = Files(Proc()).read(str(tmp_path / "pipe"))
     time.sleep(0.1)
     waits = writer.is_alive()
     os.close(os.open(tmp_path / "pipe", os.O_RDONLY))
     writer.join(5)
 
     assert waits
-    assert (found.is_file, found.data, found.trouble) == (False, b"", "")
+    assert (contents.is_file, contents.data, contents.trouble) == (False, b"", "")
 
 
 def test_a_child_that_ended_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,9 +230,9 @@ def test_source_lines_are_read_as_the_process_sees_them(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("import time\ntime.sleep(9)\n")
     site = site_of(Host(Proc(str(tmp_path))))
     dump = json.dumps([{"pid": 7, "frames": [{"filename": "train.py", "line": 2}]}]).encode()
-    found = dict.fromkeys(source_lines.places(dump), 50)
+    contents = dict.fromkeys(source_lines.places(dump), 50)
 
-    (excerpt,) = source_lines.excerpts(site.host, found)
+    (excerpt,) = source_lines.excerpts(site.host, contents)
 
     assert isinstance(excerpt, Excerpt)
     assert excerpt.lines == ("import time", "time.sleep(9)")

@@ -65,11 +65,11 @@ def ranks(count: int = 4, **environ: dict[int, str]) -> list[Fact]:
     """Give ranks that stand in an all_reduce, with variables by rank."""
     from small_jobs import ALL_REDUCE, dump
 
-    found: list[Fact] = []
+    all_facts: list[Fact] = []
     for rank in range(count):
         who = Who(rank=rank, trust=Trust.ENVIRONMENT, host="n", pid=100 + rank)
         own = {name: by_rank[rank] for name, by_rank in environ.items() if rank in by_rank}
-        found.append(
+        all_facts.append(
             Process(
                 who=who,
                 source=Source(file="processes.json"),
@@ -78,8 +78,8 @@ def ranks(count: int = 4, **environ: dict[int, str]) -> list[Fact]:
                 environ={"RANK": str(rank), **own},
             )
         )
-        found.append(dump(rank, ALL_REDUCE))
-    return found
+        all_facts.append(dump(rank, ALL_REDUCE))
+    return all_facts
 
 
 def of(report: Report, signature: str) -> list[tuple[tuple[int, ...] | None, str]]:
@@ -108,11 +108,11 @@ def test_halves_name_nobody() -> None:
 
 def test_differences_that_seldom_matter_are_one_line() -> None:
     """Another driver, patch release or build is told in a note and accuses nobody."""
-    told = [version(r, "driver", "570.86" if r else "560.35") for r in range(4)]
-    told += [version(r, "nccl", "2.27.5" if r < 2 else "2.27.3") for r in range(4)]
-    told += [nccl_library(r, "/a/libnccl.so.2", "aa" if r else "bb") for r in range(4)]
+    rows = [version(r, "driver", "570.86" if r else "560.35") for r in range(4)]
+    rows += [version(r, "nccl", "2.27.5" if r < 2 else "2.27.3") for r in range(4)]
+    rows += [nccl_library(r, "/a/libnccl.so.2", "aa" if r else "bb") for r in range(4)]
 
-    report = report_of([*ranks(), *told])
+    report = report_of([*ranks(), *rows])
 
     assert not any(f.signature.endswith("-differ") for f in report.findings)
     (note,) = report.notes
@@ -123,9 +123,9 @@ def test_differences_that_seldom_matter_are_one_line() -> None:
 
 def test_the_place_of_a_library_is_no_difference() -> None:
     """The same build at another path is the same library."""
-    told = [nccl_library(r, f"/env{r}/libnccl.so.2", "aa") for r in range(4)]
+    rows = [nccl_library(r, f"/env{r}/libnccl.so.2", "aa") for r in range(4)]
 
-    assert report_of([*ranks(), *told]).notes == ()
+    assert report_of([*ranks(), *rows]).notes == ()
 
 
 def test_a_setting_that_only_one_rank_has_is_told() -> None:
@@ -169,10 +169,10 @@ def test_a_job_that_goes_on_does_not_mind() -> None:
 def test_maps_name_the_libraries_that_matter() -> None:
     """Each library is listed once, with a mark on one that was replaced on disk."""
     listed = libraries.libraries(MAPS.encode(), about(7), Source(file="maps"))
-    found = {library.name: library for library in listed}
+    rows = {library.name: library for library in listed}
 
-    assert set(found) == {"libnccl.so", "libtorch_cuda.so", "libcuda.so", "libnccl-net-ofi.so"}
-    assert [name for name, library in found.items() if library.deleted] == ["libnccl-net-ofi.so"]
+    assert set(rows) == {"libnccl.so", "libtorch_cuda.so", "libcuda.so", "libnccl-net-ofi.so"}
+    assert [name for name, library in rows.items() if library.deleted] == ["libnccl-net-ofi.so"]
 
 
 def test_versions_come_from_what_lies_beside_the_library(tmp_path: Path) -> None:
@@ -193,11 +193,11 @@ def test_versions_come_from_what_lies_beside_the_library(tmp_path: Path) -> None
     member = Member(pid=7, ppid=1, role=Role.RANK, rank=0)
 
     facts = Fingerprints(Host(Proc(str(proc))), "n").facts([member])
-    told = {f.name: f.value if isinstance(f, Setting) else str(f) for f in facts}
+    rows = {f.name: f.value if isinstance(f, Setting) else str(f) for f in facts}
 
-    assert (told["nccl"], told["torch"], told["cuda"]) == ("2.27.5", "2.9.1+cu128", "12.8")
-    assert told["driver"] == "570.86.10"
-    assert "(deleted), inode 08:01/103" in told["libnccl-net-ofi.so"]
+    assert (rows["nccl"], rows["torch"], rows["cuda"]) == ("2.27.5", "2.9.1+cu128", "12.8")
+    assert rows["driver"] == "570.86.10"
+    assert "(deleted), inode 08:01/103" in rows["libnccl-net-ofi.so"]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="ELF")

@@ -31,9 +31,9 @@ from whyhang.analyzer.facts import Group, Setting, Track, Trust
 def test_a_real_gloo_dump_is_read(suffix: str) -> None:
     """Finished calls over gloo are "scheduled" and retired; groups and ranks are not named."""
     path = REAL / f"comm_lib_trace_rank_1{suffix}"
-    found = tracks(path.read_bytes(), path.name)
+    all_tracks = tracks(path.read_bytes(), path.name)
 
-    world, pair = sorted(found, key=lambda track: track.group.name)
+    world, pair = sorted(all_tracks, key=lambda track: track.group.name)
     assert (world.who.rank, world.enqueued, world.completed) == (1, 48, 48)
     assert world.group == Group(name="0", description="default_pg")
     assert (pair.group, pair.enqueued) == (Group(name="1"), 8)
@@ -134,10 +134,10 @@ def test_a_name_that_its_groups_contradict_is_said() -> None:
     """The content is believed, and the contradiction is told."""
     send = entry(0, profiling_name="nccl:send 1->0", is_p2p=True, p2p_seq_id=1)
 
-    found = facts(pickled(header(("0", "default_pg", (4, 6))), [send]), "nccl_trace_rank_4")
+    all_facts = facts(pickled(header(("0", "default_pg", (4, 6))), [send]), "nccl_trace_rank_4")
 
-    assert [fact.who.rank for fact in found if isinstance(fact, Track)] == [6]
-    (gap,) = gaps(found)
+    assert [fact.who.rank for fact in all_facts if isinstance(fact, Track)] == [6]
+    (gap,) = gaps(all_facts)
     assert "named as rank 4" in gap.why
     assert gap.cost == "it was taken as rank 6"
 

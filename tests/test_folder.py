@@ -60,9 +60,9 @@ def test_any_mix(tmp_path: Path) -> None:
         '  File "/job/train.py", line 3 in f\n  File "/job/train.py", line 9 in <module>\n'
     )
 
-    found = dumps(tmp_path)
+    stacks = dumps(tmp_path)
 
-    assert [(d.source.file, d.who.rank, d.tool) for d in found] == [
+    assert [(d.source.file, d.who.rank, d.tool) for d in stacks] == [
         ("rank0.txt", 0, "py-spy"),
         ("rank1.txt", 1, "py-spy"),
         ("rank2.log", 2, "faulthandler"),
@@ -75,11 +75,11 @@ def test_several_targets_keep_their_names_apart(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         write(tmp_path / name, rank0=stack(10))
 
-    found = dumps(tmp_path / "before" / "rank0.txt", tmp_path / "after" / "rank0.txt")
+    stacks = dumps(tmp_path / "before" / "rank0.txt", tmp_path / "after" / "rank0.txt")
     both = dumps(tmp_path / "before", tmp_path / "after")
 
     expected = ["before/rank0.txt", "after/rank0.txt"]
-    assert [dump.source.file for dump in found] == expected
+    assert [dump.source.file for dump in stacks] == expected
     assert [dump.source.file for dump in both] == expected
 
 
@@ -87,12 +87,12 @@ def test_looks_of_one_process(tmp_path: Path) -> None:
     """Dumps of one pid in files that follow each other are looks 0, 1, 2."""
     write(tmp_path, **{f"dump_{n}": stack(10, f"step{n}") + stack(11) for n in (9, 10, 11)})
 
-    found = dumps(tmp_path)
+    stacks = dumps(tmp_path)
 
-    assert [(d.who.pid, d.look) for d in found] == [
+    assert [(d.who.pid, d.look) for d in stacks] == [
         (10, 0), (11, 0), (10, 1), (11, 1), (10, 2), (11, 2),
     ]  # fmt: skip
-    assert found[4].threads[0].frames[0].function == "step11"
+    assert stacks[4].threads[0].frames[0].function == "step11"
 
 
 def test_other_tools_are_no_later_looks(tmp_path: Path) -> None:
@@ -106,10 +106,10 @@ def test_equal_pids_on_different_hosts(tmp_path: Path) -> None:
     """Two containers each have their pid 1: different threads, so different processes."""
     write(tmp_path, alpha=stack(1, threads_from=50), beta=stack(1, "step", threads_from=70))
 
-    found = dumps(tmp_path)
+    stacks = dumps(tmp_path)
 
-    assert [dump.look for dump in found] == [0, 0]
-    assert found[0].who != found[1].who
+    assert [dump.look for dump in stacks] == [0, 0]
+    assert stacks[0].who != stacks[1].who
 
 
 @pytest.mark.parametrize(
@@ -133,10 +133,10 @@ def test_folders_with_equal_pids_are_hosts_or_moments(
         other = 50 if hosts == [None, None] else 50 + 20 * number
         write(tmp_path / name, dump=stack(101, threads_from=other))
 
-    found = sorted(dumps(tmp_path), key=lambda dump: names.index(dump.source.file.split("/")[0]))
+    in_order = sorted(dumps(tmp_path), key=lambda dump: names.index(dump.source.file.split("/")[0]))
 
-    assert [dump.who.host for dump in found] == hosts
-    assert {dump.look for dump in found} == ({0, 1} if hosts == [None, None] else {0})
+    assert [dump.who.host for dump in in_order] == hosts
+    assert {dump.look for dump in in_order} == ({0, 1} if hosts == [None, None] else {0})
 
 
 def test_folders_with_the_same_threads_are_moments(tmp_path: Path) -> None:
@@ -181,10 +181,10 @@ def test_a_damaged_manifest_costs_only_itself(tmp_path: Path) -> None:
     write(tmp_path, rank3=stack(10))
     (tmp_path / "manifest.json").write_text('{"tool": "whyhang", "format": 99}')
 
-    found = facts(tmp_path)
+    all_facts = facts(tmp_path)
 
-    assert [fact.who.rank for fact in found if isinstance(fact, StackDump)] == [3]
-    assert any("Upgrade" in str(fact) or "format" in str(fact) for fact in found)
+    assert [fact.who.rank for fact in all_facts if isinstance(fact, StackDump)] == [3]
+    assert any("Upgrade" in str(fact) or "format" in str(fact) for fact in all_facts)
 
 
 def test_troubles_are_folded(tmp_path: Path) -> None:
@@ -194,11 +194,11 @@ def test_troubles_are_folded(tmp_path: Path) -> None:
     (tmp_path / "core.bin").write_bytes(bytes(range(256)))
     (tmp_path / "train.py").write_text("print()")
 
-    told = gaps(tmp_path)
+    notes = gaps(tmp_path)
 
-    assert len(told) == 5
-    assert sum("empty" in gap for gap in told) == 4
-    assert any("97 more" in gap for gap in told)
+    assert len(notes) == 5
+    assert sum("empty" in gap for gap in notes) == 4
+    assert any("97 more" in gap for gap in notes)
 
 
 class _Broken:
@@ -218,10 +218,10 @@ def test_a_reader_that_fails_costs_what_it_reads(tmp_path: Path) -> None:
     """An exception in one reader becomes a gap, and the other readers go on."""
     write(tmp_path, rank0=stack(10), sniff=stack(11))
 
-    found = facts(tmp_path, readers=(_Broken(), *READERS))
+    all_facts = facts(tmp_path, readers=(_Broken(), *READERS))
 
-    assert [fact.who.pid for fact in found if isinstance(fact, StackDump)] == [10, 11]
-    assert {str(fact).split(": ")[1][:17] for fact in found if isinstance(fact, Gap)} == {
+    assert [fact.who.pid for fact in all_facts if isinstance(fact, StackDump)] == [10, 11]
+    assert {str(fact).split(": ")[1][:17] for fact in all_facts if isinstance(fact, Gap)} == {
         "the reader failed"
     }
 
@@ -237,32 +237,32 @@ def test_a_file_of_one_form_is_for_one_reader(tmp_path: Path) -> None:
     """Nothing but py-spy's output is not searched for anything else; a log around it is."""
     write(tmp_path, rank0=stack(10), rank1="step 1\n" + stack(11))
 
-    told = gaps(tmp_path, readers=(*READERS, _Curious()))
+    notes = gaps(tmp_path, readers=(*READERS, _Curious()))
 
-    assert [gap.split(" as ")[0] for gap in told] == ["reading rank1.txt"]
+    assert [gap.split(" as ")[0] for gap in notes] == ["reading rank1.txt"]
 
 
 def test_missing_paths_are_gaps(tmp_path: Path) -> None:
     """A path that is not there does not keep the others from being read."""
     write(tmp_path, rank0=stack(10))
 
-    found = facts(tmp_path / "missing", tmp_path / "rank0.txt")
+    all_facts = facts(tmp_path / "missing", tmp_path / "rank0.txt")
 
-    assert [type(fact) for fact in found] == [StackDump, Gap]
+    assert [type(fact) for fact in all_facts] == [StackDump, Gap]
 
 
 def test_progress_is_told(tmp_path: Path) -> None:
     """The caller hears what is being read."""
     write(tmp_path, rank0=stack(10))
-    heard: list[str] = []
+    messages: list[str] = []
 
-    list(read([tmp_path], readers=READERS, progress=heard.append))
+    list(read([tmp_path], readers=READERS, progress=messages.append))
 
-    assert heard == ["found 1 files", "reading 0 of 1 files: rank0.txt"]
+    assert messages == ["found 1 files", "reading 0 of 1 files: rank0.txt"]
 
 
 def test_documents_at_hand() -> None:
     """What was just taken of a live job goes through the same readers."""
-    found = list(read_documents([document(stack(10), "rank7.txt")], readers=READERS))
+    listed = list(read_documents([document(stack(10), "rank7.txt")], readers=READERS))
 
-    assert [fact.who.rank for fact in found if isinstance(fact, StackDump)] == [7]
+    assert [fact.who.rank for fact in listed if isinstance(fact, StackDump)] == [7]

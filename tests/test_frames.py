@@ -266,15 +266,15 @@ def expected(case: Case) -> tuple[WaitKind, str | None, str] | None:
 @pytest.mark.parametrize("case", all_cases(), ids=str)
 def test_real_stack(case: Case) -> None:
     """Each real stack is read as what its program waits for; none is made a wait on ranks."""
-    found = where(case)
+    spot = where(case)
     wanted = expected(case)
     if wanted is None:
-        assert found.scope is not Scope.RANKS
+        assert spot.scope is not Scope.RANKS
         return
     kind, op, words = wanted
-    assert found.kind is kind, str(found)
-    assert op is None or found.op == op
-    assert words in str(found)
+    assert spot.kind is kind, str(spot)
+    assert op is None or spot.op == op
+    assert words in str(spot)
 
 
 def test_data_covers_the_programs() -> None:
@@ -286,18 +286,18 @@ def test_data_covers_the_programs() -> None:
 @pytest.mark.parametrize("case", [c for c in all_cases() if c.name in HIDDEN], ids=str)
 def test_hidden_waits_ask_for_a_native_stack(case: Case) -> None:
     """A wait that Python cannot show is worth a native stack, and is nobody's fault until then."""
-    found = where(case)
-    if not case.native and found.through is None and case.name != "gil":
-        assert undecided(found)
-        assert found.scope in {Scope.MAYBE, Scope.LOCAL}
+    spot = where(case)
+    if not case.native and spot.through is None and case.name != "gil":
+        assert undecided(spot)
+        assert spot.scope in {Scope.MAYBE, Scope.LOCAL}
 
 
 def test_users_line_is_found() -> None:
     """In every stack of a program that runs, the place to point at is a line of that program."""
     for case in all_cases():
-        found = where(case)
-        if "child" not in case.name and found.kind is not K.IDLE and found.user is not None:
-            assert found.user.file.startswith(("wait_", "slow_module")), str(case)
+        spot = where(case)
+        if "child" not in case.name and spot.kind is not K.IDLE and spot.user is not None:
+            assert spot.user.file.startswith(("wait_", "slow_module")), str(case)
 
 
 # --- the table itself ---

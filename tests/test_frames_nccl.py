@@ -64,27 +64,27 @@ def test_a_state_of_nccl_is_told_by_its_functions(
     functions: str, kind: WaitKind, says: str
 ) -> None:
     """Each state that NCCL's source knows has a name of its own in the table."""
-    found = where(functions)
+    spot = where(functions)
 
-    assert found.kind is kind
-    assert says in str(found.says)
+    assert spot.kind is kind
+    assert says in str(spot.says)
 
 
 @pytest.mark.parametrize("blocked", ["waitWorkFifoAvailable", "ncclLocalOpAppend"])
 def test_a_full_queue_is_told_beside_the_operation(blocked: str) -> None:
     """A launch that waits for room says that earlier operations do not finish."""
-    found = where(f"sched_yield {blocked} uploadWork groupLaunch")
+    spot = where(f"sched_yield {blocked} uploadWork groupLaunch")
 
-    assert "full queue" in (found.mechanism or "")
+    assert "full queue" in (spot.mechanism or "")
 
 
 @pytest.mark.parametrize("functions", THREADS)
 def test_threads_that_serve_are_not_taken_for_waits(functions: str) -> None:
     """NCCL's proxy, RAS and network threads spin and poll in every healthy job."""
-    found = where(functions)
+    spot = where(functions)
 
-    assert found.kind is K.IDLE
-    assert found.scope is Scope.IDLE
+    assert spot.kind is K.IDLE
+    assert spot.scope is Scope.IDLE
 
 
 @pytest.mark.parametrize(("functions", "kind", "says"), STATES[:4])

@@ -148,8 +148,8 @@ def test_processes_one_after_the_other() -> None:
     )
 
     for text in (APPLY_ALL + second, quiet):
-        found = dumps(READER, text)
-        assert [(dump.who.pid, len(dump.threads)) for dump in found] == [(4711, 2), (5711, 2)]
+        stacks = dumps(READER, text)
+        assert [(dump.who.pid, len(dump.threads)) for dump in stacks] == [(4711, 2), (5711, 2)]
 
 
 def test_greetings_and_quotes() -> None:
@@ -190,10 +190,10 @@ def test_headings_between_bare_backtraces() -> None:
     text = "".join(
         f"Rank {rank}:\n{stack.format(op)}\n" for rank, op in enumerate(("Bcast", "Barrier"))
     )
-    found = dumps(READER, text, "gdb.txt")
+    stacks = dumps(READER, text, "gdb.txt")
 
-    assert [dump.who.rank for dump in found] == [0, 1]
-    assert [functions(dump.threads[0].frames)[-1] for dump in found] == [
+    assert [dump.who.rank for dump in stacks] == [0, 1]
+    assert [functions(dump.threads[0].frames)[-1] for dump in stacks] == [
         "PMPI_Bcast",
         "PMPI_Barrier",
     ]

@@ -192,12 +192,12 @@ def test_a_broken_gpu_is_the_cause(values: dict[str, str], signature: str, categ
     """The rank on it is named, with the host and the GPU to drain."""
     facts = [replace(f, who=Who(host="node7")) for f in states({2: values})]  # type: ignore[type-var]
     report = job(facts)
-    found = {f.signature: f for f in report.findings}
+    findings = {f.signature: f for f in report.findings}
 
-    assert found[signature].category == category
-    assert found[signature].culprit_ranks == (2,)
-    assert "GPU 2 of node7 (0000:52:00)" in found[signature].title
-    assert any("node7" in text for text in found[signature].remedies)
+    assert findings[signature].category == category
+    assert findings[signature].culprit_ranks == (2,)
+    assert "GPU 2 of node7 (0000:52:00)" in findings[signature].title
+    assert any("node7" in text for text in findings[signature].remedies)
 
 
 def test_uncorrectable_errors_that_grow_are_a_cause() -> None:
@@ -242,9 +242,9 @@ def test_links_that_are_down_on_one_gpu() -> None:
 
 def test_links_that_no_gpu_has_are_no_fault() -> None:
     """A link that is inactive on every GPU is not wired."""
-    found = job([*states(), *gpus(links(inactive=tuple(range(8))))]).findings
+    findings = job([*states(), *gpus(links(inactive=tuple(range(8))))]).findings
 
-    assert "gpu-nvlink-down" not in {f.signature for f in found}
+    assert "gpu-nvlink-down" not in {f.signature for f in findings}
 
 
 def test_only_errors_that_grow_count() -> None:
@@ -264,10 +264,10 @@ def test_a_lost_link_in_the_topology() -> None:
         cells = ["X" if n == m else "NV12" if 2 in (n, m) else "NV18" for m in range(4)]
         rows.append(f"GPU{n}\t" + "\t".join(cells) + "\t0-47\t0")
     text = "\tGPU0\tGPU1\tGPU2\tGPU3\tCPU Affinity\tNUMA Affinity\n" + "\n".join(rows)
-    found = report_of(gpus(text)).findings
+    findings = report_of(gpus(text)).findings
 
-    assert [f.signature for f in found] == ["gpu-nvlink-down"]
-    assert "GPU 2" in found[0].title
+    assert [f.signature for f in findings] == ["gpu-nvlink-down"]
+    assert "GPU 2" in findings[0].title
 
 
 def test_two_ranks_on_one_gpu() -> None:
@@ -335,8 +335,8 @@ def test_small_contexts_on_the_first_gpu_are_no_sharing() -> None:
 def test_a_taken_gpu() -> None:
     """In exclusive mode, with another process on it, the rank that should use it is not there."""
     text = node({1: {"mode": "Exclusive_Process"}}, count=2, first_pid=9000)
-    found = report_of([*still({0: ALL_REDUCE, 1: ALL_REDUCE}), NCCL, *gpus(text)]).findings
-    taken = next(f for f in found if f.signature == "gpu-taken")
+    findings = report_of([*still({0: ALL_REDUCE, 1: ALL_REDUCE}), NCCL, *gpus(text)]).findings
+    taken = next(f for f in findings if f.signature == "gpu-taken")
 
     assert taken.culprit_ranks == (1,)
     assert "taken by pid 9001" in taken.explanation

@@ -250,15 +250,15 @@ def test_a_live_look_reads_back_from_its_bundle(
     """The files of the GPUs are in the bundle, and say the same when they are read again."""
     fake(good(tmp_path))
     bundle, pid = taken(tmp_path)
-    found = facts_of(bundle)
-    told = [fact for fact in found if isinstance(fact, Gpu)]
+    all_facts = facts_of(bundle)
+    records = [fact for fact in all_facts if isinstance(fact, Gpu)]
 
-    assert {gpu.tool for gpu in told} >= {"nvidia-smi -q -x", "nvidia-smi nvlink -s"}
-    assert {gpu.look for gpu in told} == {0, 1}
-    assert len({gpu.who.host for gpu in told}) == 1
-    assert any(p.pid == pid for gpu in told for p in gpu.processes or ())
+    assert {gpu.tool for gpu in records} >= {"nvidia-smi -q -x", "nvidia-smi nvlink -s"}
+    assert {gpu.look for gpu in records} == {0, 1}
+    assert len({gpu.who.host for gpu in records}) == 1
+    assert any(p.pid == pid for gpu in records for p in gpu.processes or ())
     write_bundle(bundle, tmp_path / "kept")
-    assert sorted(map(str, gpu_facts(tmp_path / "kept"))) == sorted(map(str, told))
+    assert sorted(map(str, gpu_facts(tmp_path / "kept"))) == sorted(map(str, records))
 
 
 def facts_of(bundle: Bundle) -> list[Fact]:

@@ -21,12 +21,16 @@ from whyhang.collectors.gpu import values
 
 def test_dmon() -> None:
     """Each row is a GPU at a moment."""
-    found = gpus(DMON)
+    devices = gpus(DMON)
 
-    assert [(g.index, g.look, g.busy, g.power) for g in found] == [
+    assert [(g.index, g.look, g.busy, g.power) for g in devices] == [
         *((0, 0, 100, 118), (1, 0, 0, 71), (0, 1, 99, 119), (1, 1, 0, 72)),
     ]
-    assert (found[0].sm_clock, found[0].memory_clock, found[0].temperature) == (1980, 3201, 31)
+    assert (devices[0].sm_clock, devices[0].memory_clock, devices[0].temperature) == (
+        1980,
+        3201,
+        31,
+    )
 
 
 def test_dmon_with_date() -> None:

@@ -32,15 +32,15 @@ def test_query_text() -> None:
 
 def test_csv_with_units_and_samples() -> None:
     """Any columns in any order; a GPU that comes again is a later look."""
-    found = gpus(CSV, "whatever.log")
+    devices = gpus(CSV, "whatever.log")
 
-    assert [(g.index, g.look, g.busy) for g in found] == [
+    assert [(g.index, g.look, g.busy) for g in devices] == [
         *((0, 0, 100), (1, 0, 0), (0, 1, 98), (1, 1, None)),
     ]
-    assert found[1].reasons == ("hw_slowdown", "hw_thermal_slowdown")
-    assert (found[1].power, found[1].memory_used, found[1].sm_clock) == (71.02, 9, 1980)
-    assert found[0].taken_at == pytest.approx(1782911213.123)
-    assert "requires reset" in (found[3].trouble or "")
+    assert devices[1].reasons == ("hw_slowdown", "hw_thermal_slowdown")
+    assert (devices[1].power, devices[1].memory_used, devices[1].sm_clock) == (71.02, 9, 1980)
+    assert devices[0].taken_at == pytest.approx(1782911213.123)
+    assert "requires reset" in (devices[3].trouble or "")
 
 
 def test_csv_without_units() -> None:

@@ -15,10 +15,10 @@ from gpu_docs import (
 def test_xml_tells_everything_of_each_gpu() -> None:
     """Index, names, load, power, health and processes are read, with the line of the GPU."""
     text = node(host="n1")
-    found = gpus(text, "n1/smi.xml", "n1")
+    devices = gpus(text, "n1/smi.xml", "n1")
 
-    assert [gpu.index for gpu in found] == list(range(8))
-    gpu = found[1]
+    assert [gpu.index for gpu in devices] == list(range(8))
+    gpu = devices[1]
     assert (gpu.who.host, gpu.uuid, gpu.bus) == ("n1", uuid(1, "n1"), "0000:43:00")
     assert (gpu.busy, gpu.memory_busy, gpu.power, gpu.power_limit) == (100, 0, 118.2, 700)
     assert (gpu.memory_used, gpu.memory_total, gpu.temperature) == (65710, 143771, 33)
@@ -80,14 +80,14 @@ def test_xml_of_new_drivers() -> None:
 
 def test_words_in_place_of_a_value() -> None:
     """N/A is no value; an error in its place is a trouble, and told with its name."""
-    found = gpus(
+    devices = gpus(
         node({2: {"busy": "N/A", "power": "[Unknown Error]"}, 5: {"busy": "GPU requires reset"}})
     )
 
-    assert (found[2].busy, found[2].power) == (None, None)
-    assert found[2].trouble == "gpu_power_readings.power_draw: [Unknown Error]"
-    assert found[5].trouble == "utilization.gpu_util: GPU requires reset"
-    assert not found[2].lost
+    assert (devices[2].busy, devices[2].power) == (None, None)
+    assert devices[2].trouble == "gpu_power_readings.power_draw: [Unknown Error]"
+    assert devices[5].trouble == "utilization.gpu_util: GPU requires reset"
+    assert not devices[2].lost
     assert gpus(node({1: {"mode": "GPU is lost"}}))[1].lost
 
 
@@ -118,17 +118,17 @@ def test_no_entity_is_ever_expanded() -> None:
         "<product_name>&b;&x;</product_name></gpu>"
         '<gpu id="00000000:07:00.0"><product_name>good</product_name></gpu></nvidia_smi_log>'
     )
-    found = gpus(bomb)
+    devices = gpus(bomb)
 
-    assert [(gpu.index, gpu.name) for gpu in found] == [(1, "good")]
+    assert [(gpu.index, gpu.name) for gpu in devices] == [(1, "good")]
     assert "1 of 2" in gaps(bomb)[0].why
 
 
 def test_xml_samples_in_one_file_are_looks() -> None:
     """``nvidia-smi -q -x -l`` prints one document after the other."""
-    found = gpus(xml_log([xml_gpu(0)]) + xml_log([xml_gpu(0, busy="0 %")]))
+    devices = gpus(xml_log([xml_gpu(0)]) + xml_log([xml_gpu(0, busy="0 %")]))
 
-    assert [(gpu.look, gpu.busy) for gpu in found] == [(0, 100), (1, 0)]
+    assert [(gpu.look, gpu.busy) for gpu in devices] == [(0, 100), (1, 0)]
 
 
 def test_xml_of_one_chosen_gpu_has_no_index() -> None:

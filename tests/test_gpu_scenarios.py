@@ -35,9 +35,9 @@ def test_without_torch_or_gpu_it_says_so_in_one_sentence(
     monkeypatch.setattr(sys, "argv", ["gpu_scenarios.py"])
 
     assert script.main() == 0
-    said = capsys.readouterr().out
-    assert said.startswith("The scenarios did not run: torch is not installed")
-    assert said.count("\n") == 1
+    out = capsys.readouterr().out
+    assert out.startswith("The scenarios did not run: torch is not installed")
+    assert out.count("\n") == 1
 
 
 def test_a_wrong_culprit_is_wrong(script: ModuleType) -> None:

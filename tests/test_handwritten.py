@@ -28,22 +28,22 @@ node05
 
 def test_places_in_a_mesh() -> None:
     """DP0 to DP2, once each, are ranks by inference; frames below a line are its callers."""
-    found = dumps(READER, MESH)
+    stacks = dumps(READER, MESH)
 
-    assert [(d.who.rank, d.who.trust, d.who.label) for d in found] == [
+    assert [(d.who.rank, d.who.trust, d.who.label) for d in stacks] == [
         (0, Trust.INFERRED, "DP0"),
         (2, Trust.INFERRED, "DP2"),
         (1, Trust.INFERRED, "DP1"),
     ]
-    assert functions(found[2].threads[0].frames) == ["prepare", "run_loop"]
-    assert (found[2].source.line, found[2].main_only) == (2, True)
+    assert functions(stacks[2].threads[0].frames) == ["prepare", "run_loop"]
+    assert (stacks[2].source.line, stacks[2].main_only) == (2, True)
 
 
 def test_a_mesh_with_holes_gives_no_ranks() -> None:
     """Of DP0 and DP2 alone no rank is concluded."""
-    found = dumps(READER, MESH.splitlines()[0])
+    stacks = dumps(READER, MESH.splitlines()[0])
 
-    assert [(dump.who.rank, dump.who.label) for dump in found] == [(None, "DP0"), (None, "DP2")]
+    assert [(dump.who.rank, dump.who.label) for dump in stacks] == [(None, "DP0"), (None, "DP2")]
 
 
 def test_ranks_in_a_list() -> None:
@@ -54,19 +54,19 @@ def test_ranks_in_a_list() -> None:
         "- 2 processes: sleep (util.py:3)\n"
     )
 
-    found = dumps(READER, text)
+    stacks = dumps(READER, text)
 
-    assert [dump.who.rank for dump in found] == [0, 1, 2, 5, 3, None]
-    assert found[3].who.trust is Trust.CONTENT
-    assert found[5].copies == 2
+    assert [dump.who.rank for dump in stacks] == [0, 1, 2, 5, 3, None]
+    assert stacks[3].who.trust is Trust.CONTENT
+    assert stacks[5].copies == 2
 
 
 def test_top_functions_by_host() -> None:
     """A host with the top function of each process; equal ones in a row are one entry."""
-    found = dumps(READER, TOPS)
+    stacks = dumps(READER, TOPS)
 
-    told = [(d.who.host, d.who.label, d.copies, d.threads[0].frames[0].function) for d in found]
-    assert told == [
+    rows = [(d.who.host, d.who.label, d.copies, d.threads[0].frames[0].function) for d in stacks]
+    assert rows == [
         ("node03", "processes 1-2", 2, "broadcast"),
         ("node05", "process 1", 1, "wait"),
         ("node05", "process 2", 1, "all_reduce"),
@@ -95,9 +95,9 @@ def test_places_with_in_and_lists_of_ranks() -> None:
         "        via  swarm.py:37 in migrate\n"
         "rank  [1]       stopped at swarm.py:38 in migrate\n"
     )
-    found = dumps(handwritten.READER, text)
+    stacks = dumps(handwritten.READER, text)
 
-    assert [(dump.who.rank, functions(dump.threads[0].frames)) for dump in found] == [
+    assert [(dump.who.rank, functions(dump.threads[0].frames)) for dump in stacks] == [
         (0, ["radius", "migrate"]),
         (2, ["radius", "migrate"]),
         (3, ["radius", "migrate"]),

@@ -90,12 +90,12 @@ def test_a_beat_is_one_line_that_is_written_over(tmp_path: Path) -> None:
         time.sleep(0.002)
 
     [file] = (tmp_path / "beats").iterdir()
-    found = parse(file.read_text())
+    parsed = parse(file.read_text())
     assert file.stat().st_size == _heartbeat.SIZE
-    assert found is not None
-    assert (found.step, found.beats) == (7, 3)
-    assert 0 < found.longest < 60
-    assert abs(found.time - time.time()) < 60
+    assert parsed is not None
+    assert (parsed.step, parsed.beats) == (7, 3)
+    assert 0 < parsed.longest < 60
+    assert abs(parsed.time - time.time()) < 60
 
 
 def test_calls_are_counted_where_no_number_is_given(tmp_path: Path) -> None:
@@ -192,8 +192,8 @@ def test_files_of_ranks_are_read_wherever_they_lie(tmp_path: Path) -> None:
     (tmp_path / "broken.heartbeat").write_bytes(_heartbeat.MARK.encode() + b"rank ")
 
     facts = list(read([str(tmp_path)], readers=(HeartbeatReader(),)))
-    found = [fact for fact in facts if isinstance(fact, Progressed)]
-    assert {(f.who.rank, f.who.pid, f.step) for f in found} == {(0, 40, 12), (1, 41, 11)}
+    records = [fact for fact in facts if isinstance(fact, Progressed)]
+    assert {(f.who.rank, f.who.pid, f.step) for f in records} == {(0, 40, 12), (1, 41, 11)}
     assert any("broken" in str(fact) for fact in facts)
 
 
@@ -203,13 +203,13 @@ def test_a_live_rank_is_read_through_its_descriptor() -> None:
     proc = Proc()
     member = Member(pid=os.getpid(), ppid=1, role=Role.RANK, rank=6)
     host = Host(proc)
-    found = collected(heartbeats.collect, site_of(host, Job(members=(member,))))
+    evidence = collected(heartbeats.collect, site_of(host, Job(members=(member,))))
 
-    assert [file.entry.path for file in found.files] == [
+    assert [file.entry.path for file in evidence.files] == [
         "heartbeats.look0.txt",
         "heartbeats.look1.txt",
     ]
-    first = parse(found.files[0].data.decode())
+    first = parse(evidence.files[0].data.decode())
     assert first is not None
     assert (first.rank, first.step, first.host) == (6, 9, "n")
 

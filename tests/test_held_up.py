@@ -130,7 +130,7 @@ def test_a_pool_at_work_has_lost_nothing() -> None:
     assert "in place of" not in unsure.explanation
 
 
-def parted(head: str, last: str = "        dist.barrier()") -> Finding:
+def finding_at(head: str, last: str = "        dist.barrier()") -> Finding:
     """Let rank 0 be in a barrier below ``head``, and rank 1 in a broadcast."""
     lines = ("def main():", "  while True:", f"    {head}", last)
     source = Excerpt(file="train.py", first_line=52, lines=lines)
@@ -150,7 +150,7 @@ def parted(head: str, last: str = "        dist.barrier()") -> Finding:
 )
 def test_of_two_calls_the_one_behind_a_condition_on_the_rank_is_too_many(head: str) -> None:
     """Two sides of one rank each; one of them is where only some ranks come."""
-    finding = parted(head)
+    finding = finding_at(head)
 
     assert (finding.category, finding.culprit_ranks) == ("collective-mismatch", (0,))
     assert head.partition("  #")[0].rstrip(":") in finding.explanation
@@ -163,7 +163,7 @@ def test_of_two_calls_the_one_behind_a_condition_on_the_rank_is_too_many(head: s
 )
 def test_other_conditions_blame_nobody(head: str) -> None:
     """Every rank may come there; whose else it is, is not seen."""
-    assert parted(head).culprit_ranks is None
+    assert finding_at(head).culprit_ranks is None
 
 
 def test_beside_a_branch_that_is_not_seen_whole_nobody_is_blamed() -> None:

@@ -222,12 +222,12 @@ def test_what_is_sent_to_a_host_runs_there_by_itself(tmp_path: Path) -> None:
         assert far.stdout is not None
         far.stdin.write(orders + wire.question("clock", None, sent=1.0))
         far.stdin.flush()
-        said = [wire.Assembler().line(far.stdout.readline()) for _ in range(3)]
+        rows = [wire.Assembler().line(far.stdout.readline()) for _ in range(3)]
         (folder,) = (tmp_path / "tmp").iterdir()
         assert folder.stat().st_mode & 0o777 == 0o700
         far.stdin.close()
         far.wait(30)
-    assert [answer.say for answer in said if answer is not None] == ["hello", "ready", "clock"]
+    assert [answer.say for answer in rows if answer is not None] == ["hello", "ready", "clock"]
     assert list((tmp_path / "tmp").iterdir()) == []
 
 
@@ -238,10 +238,10 @@ def test_a_python_that_cannot_be_run_is_none(
     monkeypatch.setenv("PATH", str(tmp_path))
     (tmp_path / "python3.90").symlink_to("/gone/python3.90")
     (tmp_path / "python3.91").symlink_to(sys.executable)
-    found = boot.pythons()
-    assert "3.90" not in found
-    assert found["3.91"] == str(tmp_path / "python3.91")
-    assert found[payload.here().python] == sys.executable
+    pythons = boot.pythons()
+    assert "3.90" not in pythons
+    assert pythons["3.91"] == str(tmp_path / "python3.91")
+    assert pythons[payload.here().python] == sys.executable
 
 
 @pytest.mark.parametrize(

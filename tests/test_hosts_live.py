@@ -128,16 +128,16 @@ def test_a_pid_on_one_host_leads_to_all_ranks_and_a_bundle_says_the_same(folder:
     """From a rank, from an agent of the other host, by --hosts; collected first; sent as a file."""
     with Hosts(folder / "rig", 2) as hosts, training(hosts):
         kept = folder / "kept.tar.zst"
-        report, said = whyhang(hosts, "n0", pid_of(hosts, "n0", "-u "), "--save", str(kept))
-        assert "this host and, by ssh, n1" in said
+        report, errors = whyhang(hosts, "n0", pid_of(hosts, "n0", "-u "), "--save", str(kept))
+        assert "this host and, by ssh, n1" in errors
         check(report)
         again, _ = whyhang(hosts, "n0", str(kept))
         assert again["headline"] == report["headline"]
         assert again["findings"][0]["culprit_ranks"] == [1]
         assert again["gaps"] == report["gaps"]
         assert kept.stat().st_size < 4 * 50_000
-        report, said = whyhang(hosts, "n1", pid_of(hosts, "n1", "torchrun"))
-        assert "this host and, by ssh, n0" in said
+        report, errors = whyhang(hosts, "n1", pid_of(hosts, "n1", "torchrun"))
+        assert "this host and, by ssh, n0" in errors
         check(report)
         report, _ = whyhang(hosts, "n1", pid_of(hosts, "n1", "-u "), "--local")
         assert states(report)[0] == "unreachable"
@@ -239,8 +239,8 @@ def test_mpirun_over_three_hosts_is_found_from_any_of_them(folder: Path, program
             wait_for(lambda: any("train_mpi" in line for line in hosts.processes("n2")), 60)
             time.sleep(8)
             for name, process in (("n0", "mpirun"), ("n2", "train_mpi.py")):
-                report, said = whyhang(hosts, name, pid_of(hosts, name, process))
-                assert "by ssh" in said
+                report, errors = whyhang(hosts, name, pid_of(hosts, name, process))
+                assert "by ssh" in errors
                 assert report["job"]["hosts"] == ["n0", "n1", "n2"]
                 assert sorted(states(report)) == [0, 1, 2, 3, 4, 5]
                 assert report["verdict"] == "hung", report["headline"]

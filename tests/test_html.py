@@ -61,8 +61,8 @@ class Page(HTMLParser):
     @property
     def data(self) -> dict[str, Any]:
         """What the drawings are made from."""
-        found: dict[str, Any] = json.loads(self.texts["script"][0])
-        return found
+        content: dict[str, Any] = json.loads(self.texts["script"][0])
+        return content
 
     @property
     def policy(self) -> str:

@@ -33,10 +33,10 @@ def test_shell_above_two_jobs_must_be_told_which(fake: FakeProc) -> None:
     """A pid that stands above several jobs is refused, with the pids to choose from."""
     torchrun(fake, 100, 29500)
     torchrun(fake, 200, 29501)
-    with pytest.raises(TargetError, match="2 jobs below process 10") as told:
+    with pytest.raises(TargetError, match="2 jobs below process 10") as caught:
         find_job(fake.host(), 10)
-    assert "whyhang 101" in told.value.remedy
-    assert "whyhang 201" in told.value.remedy
+    assert "whyhang 101" in caught.value.remedy
+    assert "whyhang 201" in caught.value.remedy
 
 
 def test_shell_above_one_job_is_enough(fake: FakeProc) -> None:

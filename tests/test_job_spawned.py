@@ -70,8 +70,8 @@ def test_spawned_ranks_are_told_by_their_stacks(fake: FakeProc, pid: int) -> Non
     assert job.family == 100
     dumps = {110: SPAWNED, 111: SPAWNED, 112: SPAWNED, 120: LOADER, 100: b""}
     job = settle(job, host, dumps)
-    said = {110: Numbers(local_rank=1), 111: Numbers(local_rank=0), 112: Numbers(local_rank=2)}
-    job = number(job, host, {**said, 100: Numbers(size=3)})
+    values = {110: Numbers(local_rank=1), 111: Numbers(local_rank=0), 112: Numbers(local_rank=2)}
+    job = number(job, host, {**values, 100: Numbers(size=3)})
     assert ranks(job) == {111: 0, 110: 1, 112: 2}
     assert roles(job)[100] is Role.LAUNCHER
     assert next(m for m in job.members if m.pid == 120).owner == 112
@@ -93,8 +93,8 @@ def test_a_spawned_rank_that_ended_is_the_one_that_nobody_else_is(
 ) -> None:
     """A zombie fills the hole in the numbers; with one more of them, nobody knows which it was."""
     job, host = spawned_with_zombies(fake, ended)
-    told = number(job, host, {101: Numbers(local_rank=0), 103: Numbers(local_rank=2)})
-    assert ranks(told) == {101: 0, 103: 2} | ({102: 1} if ended == 1 else {})
+    numbered_job = number(job, host, {101: Numbers(local_rank=0), 103: Numbers(local_rank=2)})
+    assert ranks(numbered_job) == {101: 0, 103: 2} | ({102: 1} if ended == 1 else {})
 
 
 def spawned_with_zombies(fake: FakeProc, ended: int) -> tuple[Job, Host]:
@@ -162,8 +162,8 @@ ALIKE = (
 
 def frame(name: str, file: str, **variables: str) -> dict[str, object]:
     """Make a frame as ``py-spy dump --json --locals`` prints it."""
-    told = [{"name": each, "repr": value} for each, value in variables.items()]
-    return {"name": name, "filename": file, "locals": told}
+    rows = [{"name": each, "repr": value} for each, value in variables.items()]
+    return {"name": name, "filename": file, "locals": rows}
 
 
 def shell_loop(fake: FakeProc, *arguments: str, torch: str = "libtorch_cpu.so") -> None:
@@ -189,9 +189,9 @@ def test_variables_named_rank_number_programs_only_where_each_has_its_own(fake: 
     shell_loop(fake, "0", "1")
     host = fake.host()
     job = settle(find_job(host, 10), host, dict.fromkeys((100, 101), ALIKE.encode()))
-    told = number(job, host, {100: Numbers(rank=0), 101: Numbers(rank=1)})
-    assert ranks(told) == {100: 0, 101: 1}
-    assert {m.trust for m in told.members} == {Trust.INFERRED}
+    numbered_job = number(job, host, {100: Numbers(rank=0), 101: Numbers(rank=1)})
+    assert ranks(numbered_job) == {100: 0, 101: 1}
+    assert {m.trust for m in numbered_job.members} == {Trust.INFERRED}
     eight = number(job, host, {100: Numbers(rank=8), 101: Numbers(rank=8)})
     assert ranks(eight) == {100: None, 101: None}
 
@@ -220,8 +220,8 @@ def test_numbers_of_a_program_that_joins() -> None:
     main = frame("main", "train.py", rank="7")
     module = frame("<module>", "train.py")
     frames = [joins, main, module]
-    said = {
+    rows = {
         length: read_numbers(json.dumps([{"pid": 7, "frames": frames[-length:]}]).encode())
         for length in (1, 2, 3)
     }
-    assert said == {1: Numbers(), 2: Numbers(rank=7), 3: Numbers(rank=2, size=4, joins=True)}
+    assert rows == {1: Numbers(), 2: Numbers(rank=7), 3: Numbers(rank=2, size=4, joins=True)}

@@ -46,26 +46,26 @@ def test_launcher_that_has_no_rank_yet(fake: FakeProc) -> None:
 def test_targets_that_cannot_be_looked_at(fake: FakeProc, pid: int, message: str) -> None:
     """Each says what is wrong and what to do instead."""
     fake.add(30, 10, (), b"", comm="python3", state="Z")
-    with pytest.raises(TargetError, match=message) as told:
+    with pytest.raises(TargetError, match=message) as caught:
         find_job(fake.host(), pid)
-    assert told.value.remedy
+    assert caught.value.remedy
 
 
 def test_target_of_another_user(fake: FakeProc, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process whose environment may not be read is refused with the way to get it."""
     fake.add(30, 10, f"{PY} t.py", None)
     monkeypatch.setattr("os.geteuid", lambda: 54321)
-    with pytest.raises(TargetError, match=r"process 30 .* belongs to") as told:
+    with pytest.raises(TargetError, match=r"process 30 .* belongs to") as caught:
         find_job(fake.host(), 30)
-    assert 'sudo "$(command -v whyhang)" 30' in told.value.remedy
+    assert 'sudo "$(command -v whyhang)" 30' in caught.value.remedy
 
 
 def test_target_that_nobody_may_look_into(fake: FakeProc) -> None:
     """A protected process of one's own is refused without advice that would not help."""
     fake.add(30, 10, f"{PY} t.py", None)
-    with pytest.raises(TargetError, match="is protected") as told:
+    with pytest.raises(TargetError, match="is protected") as caught:
         find_job(fake.host(), 30)
-    assert "sudo" not in told.value.remedy
+    assert "sudo" not in caught.value.remedy
 
 
 def test_target_without_python(fake: FakeProc) -> None:

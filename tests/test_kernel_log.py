@@ -46,24 +46,24 @@ STUCK = "INFO: task python3:101 blocked for more than 120 seconds."
 @pytest.fixture
 def proc(tmp_path: Path) -> FakeProc:
     """Give a job of two ranks and the processes of others."""
-    found = FakeProc(tmp_path)
-    found.add(1, 0, "init")
-    found.add(50, 1, "torchrun train.py", {}, comm="torchrun", started=4000)
+    proc = FakeProc(tmp_path)
+    proc.add(1, 0, "init")
+    proc.add(50, 1, "torchrun train.py", {}, comm="torchrun", started=4000)
     for rank in (0, 1):
-        found.add(
+        proc.add(
             100 + rank, 50, "python3 train.py", elastic(rank, 2), comm="python3", exe="/bin/python3"
         )
-    found.add(200, 1, "blender", {}, comm="blender")
-    found.add(210, 1, "jbd2", {}, comm="jbd2/sda1-8")
-    return found
+    proc.add(200, 1, "blender", {}, comm="blender")
+    proc.add(210, 1, "jbd2", {}, comm="jbd2/sda1-8")
+    return proc
 
 
 def kept(proc: FakeProc, monkeypatch: pytest.MonkeyPatch, *rows: tuple[float, str]) -> str:
     """Give what is kept of these records."""
     monkeypatch.setattr(kernel, "_records", lambda device, since: (list(rows), ""))
     host = proc.host()
-    found = collected(kernel.collect, site_of(host, find_job(host, 100), hostname="node7"))
-    return b"".join(file.data for file in found.files).decode()
+    evidence = collected(kernel.collect, site_of(host, find_job(host, 100), hostname="node7"))
+    return b"".join(file.data for file in evidence.files).decode()
 
 
 def diagnosis(text: str, *more: Fact) -> Report:
@@ -186,11 +186,11 @@ def test_a_log_that_may_not_be_read_is_one_sentence(
     monkeypatch.setattr(kernel, "DEVICE", str(tmp_path / "none"))
     monkeypatch.setenv("PATH", str(tmp_path))
 
-    found = collected(kernel.collect, site_of(host, find_job(host, 100)))
+    evidence = collected(kernel.collect, site_of(host, find_job(host, 100)))
 
-    assert found.files == []
-    assert len(found.facts) == 1
-    assert "CAP_SYSLOG" in str(found.facts[0])
+    assert evidence.files == []
+    assert len(evidence.facts) == 1
+    assert "CAP_SYSLOG" in str(evidence.facts[0])
     assert os.environ["PATH"] == str(tmp_path)
 
 
@@ -230,25 +230,25 @@ def _with_log(stacks: dict[int, str], *lines: str, world: int | None = None) -> 
 
 def test_a_process_killed_beside_a_whole_job_is_none_of_its_ranks() -> None:
     """Every rank lives: memory that ran out for another program is not why they wait."""
-    found = _with_log({0: ALL_REDUCE, 1: ELSEWHERE, 2: ALL_REDUCE}, *OTHERS).findings
+    findings = _with_log({0: ALL_REDUCE, 1: ELSEWHERE, 2: ALL_REDUCE}, *OTHERS).findings
 
-    assert found[0].culprit_ranks == (1,)
-    assert all(f.category != "rank-oom-killed" for f in found)
+    assert findings[0].culprit_ranks == (1,)
+    assert all(f.category != "rank-oom-killed" for f in findings)
 
 
 def test_a_killed_process_speaks_where_a_rank_is_missing() -> None:
     """The rank that has no process may well be the one that was killed."""
-    found = _with_log({0: ALL_REDUCE, 2: ALL_REDUCE}, *OTHERS, world=3).findings
+    findings = _with_log({0: ALL_REDUCE, 2: ALL_REDUCE}, *OTHERS, world=3).findings
 
-    assert found[0].category == "rank-oom-killed"
+    assert findings[0].category == "rank-oom-killed"
 
 
 def test_a_killed_process_may_be_the_helper_that_a_rank_waits_for() -> None:
     """A worker that was killed has no number any more: a possibility, and no more than that."""
-    found = _with_log({0: ALL_REDUCE, 1: QUEUE, 2: ALL_REDUCE}, *OTHERS).findings
-    killed = [f for f in found if f.signature == "oom-killer-global"]
+    findings = _with_log({0: ALL_REDUCE, 1: QUEUE, 2: ALL_REDUCE}, *OTHERS).findings
+    killed = [f for f in findings if f.signature == "oom-killer-global"]
 
-    assert found[0].culprit_ranks == (1,)
+    assert findings[0].culprit_ranks == (1,)
     assert [f.confidence < 0.5 for f in killed] == [True]
 
 

@@ -43,13 +43,13 @@ class Slow:
 def test_a_pattern_gives_up_and_the_file_says_where() -> None:
     """What was read before stays; the gap names the line, and what it costs."""
     started = time.process_time()
-    found, gap = read_documents(
+    first, gap = read_documents(
         [document(f"aa!\n\n{'a' * 600}!b\naa!\n")], readers=(Slow(), Slow())
     )
 
     assert time.process_time() - started < 1
-    assert isinstance(found, Gap)
-    assert found.why == "aa!"
+    assert isinstance(first, Gap)
+    assert first.why == "aa!"
     assert isinstance(gap, Gap)
     assert (gap.source and gap.source.line) == 3
     assert "line 3 cannot be taken apart" in str(gap)
@@ -122,5 +122,5 @@ def test_a_pattern_matches_as_those_of_re_do() -> None:
     assert (match := pattern.search("ab cd", 2)) is not None
     assert match.span() == (3, 5)
     assert pattern.fullmatch("ab cd") is None
-    assert [found[0] for found in pattern.finditer("ab cd")] == ["ab", "cd"]
+    assert [match[0] for match in pattern.finditer("ab cd")] == ["ab", "cd"]
     assert pattern.sub("x", "ab cd") == "x x"

@@ -84,14 +84,14 @@ def row_of(sample: scenario.Sample, report: Report, logs: Report) -> dict[str, s
     return {
         "sample": sample.name,
         "truth": f"{truth}{f' {fold(ranks)}' if ranks else ''}",
-        "live": said(report),
+        "live": summary(report),
         "live_right": "WRONG" if deviations(sample, report) else "right",
-        "logs": said(logs),
+        "logs": summary(logs),
         "logs_right": logs_right,
     }
 
 
-def said(report: Report) -> str:
+def summary(report: Report) -> str:
     """Give the category and the ranks that a report names first."""
     if open_question(report):
         return report.verdict
@@ -140,9 +140,9 @@ def test_ctrl_c_leaves_no_process_behind(moment: str) -> None:
         time.sleep(0.2)
         started = keeper.descendants(demo.pid)
         demo.send_signal(signal.SIGINT)
-        _, said = demo.communicate(timeout=30)
+        _, output = demo.communicate(timeout=30)
     assert started
-    assert b"Traceback" not in said
+    assert b"Traceback" not in output
     assert demo.returncode == 130
     deadline = time.monotonic() + 5
     while left := set(started) & {pid for pid, _ in keeper.parents()}:

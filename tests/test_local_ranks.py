@@ -29,9 +29,9 @@ def ranks(facts: list[Fact]) -> list[int | None]:
 
 def test_one_node() -> None:
     """Local ranks 0 to 3 of one host, and no sign of more, are the ranks."""
-    found = numbered([dump(n) for n in range(4)])
+    numbers = numbered([dump(n) for n in range(4)])
 
-    assert [fact.who for fact in found if isinstance(fact, StackDump)] == [
+    assert [fact.who for fact in numbers if isinstance(fact, StackDump)] == [
         Who(rank=n, trust=Trust.INFERRED, local_rank=n) for n in range(4)
     ]
 
@@ -87,12 +87,12 @@ def test_a_file_of_its_own_tells_whose_all_of_it_is() -> None:
     end = LastLine(text="step 7", ends_log=True, who=Who(local_rank=3), source=log)
     other = replace(end, who=Who(local_rank=2), source=Source(file="other/2/stderr.log"))
 
-    found = [fact.who.rank for fact in numbered([named, end]) if isinstance(fact, LastLine)]
-    assert found == [11]
+    rows = [fact.who.rank for fact in numbered([named, end]) if isinstance(fact, LastLine)]
+    assert rows == [11]
     two_hosts = replace(named, who=replace(named.who, rank=1, host="a"), source=other.source)
-    found = [
+    rows = [
         fact.who.rank
         for fact in numbered([named, end, two_hosts, replace(other, source=SOURCE)])
         if isinstance(fact, LastLine)
     ]
-    assert found == [11, None]
+    assert rows == [11, None]

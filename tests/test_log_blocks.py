@@ -63,16 +63,16 @@ def test_what_was_read_before_a_failure_is_kept() -> None:
                 raise OSError("cut")
             return super().readinto(buffer[:40])  # type: ignore[index]
 
-    found: list[bytes] = []
+    pieces: list[bytes] = []
 
     def consume() -> None:
         for block in blocks(Broken(b"line one\n" * 20), read=64):
-            found.append(bytes(block.data[block.start : block.stop]))  # noqa: PERF401 - it raises
+            pieces.append(bytes(block.data[block.start : block.stop]))  # noqa: PERF401 - it raises
 
     with pytest.raises(OSError, match="cut"):
         consume()
 
-    assert b"".join(found) == (b"line one\n" * 20)[:40]
+    assert b"".join(pieces) == (b"line one\n" * 20)[:40]
 
 
 def test_a_stream_without_readinto() -> None:
@@ -92,11 +92,11 @@ def test_a_stream_without_readinto() -> None:
 
 def test_progress_is_told() -> None:
     """The bytes told add up to the file."""
-    told: list[int] = []
-    for block in blocks(io.BytesIO(b"x\n" * 500), read=64, on_bytes=told.append):
+    counts: list[int] = []
+    for block in blocks(io.BytesIO(b"x\n" * 500), read=64, on_bytes=counts.append):
         block.release()
 
-    assert sum(told) == 1000
+    assert sum(counts) == 1000
 
 
 def test_a_block_without_colours_knows_the_places_in_the_file() -> None:

@@ -47,9 +47,9 @@ def test_torchruns_table() -> None:
 
 def test_the_old_table() -> None:
     """Torch 1.9 wrote "rank: 0" without blanks in front of the colon."""
-    (found,) = exits("Root Cause:\n[0]:\n  rank: 3 (local_rank: 3)\n  exitcode: 1 (pid: 28561)\n")
+    (end,) = exits("Root Cause:\n[0]:\n  rank: 3 (local_rank: 3)\n  exitcode: 1 (pid: 28561)\n")
 
-    assert (found.who.rank, found.exitcode) == (3, 1)
+    assert (end.who.rank, end.exitcode) == (3, 1)
 
 
 @pytest.mark.parametrize(
@@ -64,9 +64,9 @@ def test_the_old_table() -> None:
 def test_a_local_rank_alone(text: str, rank: int | None, trust: Trust) -> None:
     """A local rank is taken for the rank only where nothing speaks of more hosts."""
     line = "failed (exitcode: -9) local_rank: 1 (pid: 3867814) of binary: python\n"
-    found = next(fact for fact in exits(text + line) if fact.who.pid == 3867814)
+    first = next(fact for fact in exits(text + line) if fact.who.pid == 3867814)
 
-    assert (found.who.local_rank, found.who.rank, found.who.trust) == (1, rank, trust)
+    assert (first.who.local_rank, first.who.rank, first.who.trust) == (1, rank, trust)
 
 
 SRUN = "srun: error: node3: task 5: "
@@ -124,17 +124,17 @@ def test_other_launchers(
 
 def test_many_tasks_in_one_line() -> None:
     """Srun folds tasks into ranges."""
-    found = exits("srun: error: n1: tasks 0-2,5: Exited with exit code 1\n")
+    ends = exits("srun: error: n1: tasks 0-2,5: Exited with exit code 1\n")
 
-    assert [fact.who.rank for fact in found] == [0, 1, 2, 5]
+    assert [fact.who.rank for fact in ends] == [0, 1, 2, 5]
 
 
 def test_tasks_of_srun_over_torchrun_are_no_ranks() -> None:
     """Where srun starts torchrun on each node, its tasks count nodes."""
     text = "srun: error: n1: task 1: Killed\nW1 12:00:00 7 torch/distributed/run.py:1] x\n"
-    (found,) = exits(text)
+    (end,) = exits(text)
 
-    assert (found.who.rank, found.who.label, found.who.host) == (None, "task 1", "n1")
+    assert (end.who.rank, end.who.label, end.who.host) == (None, "task 1", "n1")
 
 
 def test_deepspeed_and_spawn() -> None:
@@ -144,9 +144,9 @@ def test_deepspeed_and_spawn() -> None:
         "'train.py', '--local_rank=3', '--x'] exits with return code = -9"
     )
     spawn = "torch.multiprocessing.spawn.ProcessExitedException: process 2 terminated with signal "
-    found = exits(f"{deepspeed}\n{spawn}SIGKILL\n")
+    ends = exits(f"{deepspeed}\n{spawn}SIGKILL\n")
 
-    assert [(fact.who.local_rank, fact.signal) for fact in found] == [(None, 9), (2, 9)]
+    assert [(fact.who.local_rank, fact.signal) for fact in ends] == [(None, 9), (2, 9)]
 
 
 def test_a_described_pod() -> None:
@@ -159,10 +159,10 @@ Namespace:    default
       Exit Code:    137
       Exit Code:    0
 """
-    (found,) = exits(text)
+    (end,) = exits(text)
 
-    assert (found.who.label, found.signal, found.exitcode) == ("train-worker-3", 9, 137)
-    assert "OOMKilled" in found.quote
+    assert (end.who.label, end.signal, end.exitcode) == ("train-worker-3", 9, 137)
+    assert "OOMKilled" in end.quote
 
 
 OOM = (
@@ -226,7 +226,7 @@ def test_who_was_ended_long_after_the_others_gave_up(
         ROW.format(number=rank, host=1, rank=rank, local=rank, code=code, pid=700 + rank, name="")
         for rank, code in ((0, -6), (1, -15), (2, -15), (3, -6))
     ).replace("02:29:34", f"02:{minute}:36")
-    found = diagnosed_files({"job.log": watchdog.format(0) + watchdog.format(3) + rows}).findings
+    findings = diagnosed_files({"job.log": watchdog.format(0) + watchdog.format(3) + rows}).findings
 
-    assert found[0].category == "missing-rank-in-collective"
-    assert found[0].culprit_ranks == named
+    assert findings[0].category == "missing-rank-in-collective"
+    assert findings[0].culprit_ranks == named

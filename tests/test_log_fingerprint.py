@@ -27,10 +27,10 @@ def mismatch(rank: int, own: str, peer: int, theirs: str) -> str:
 
 
 def tracks(facts: list[Fact]) -> dict[int | None, list[Track]]:
-    found: dict[int | None, list[Track]] = {}
+    by_rank: dict[int | None, list[Track]] = {}
     for track in of(facts, Track):
-        found.setdefault(track.who.rank, []).append(track)
-    return found
+        by_rank.setdefault(track.who.rank, []).append(track)
+    return by_rank
 
 
 def test_announced_calls_place_every_rank() -> None:
@@ -38,8 +38,8 @@ def test_announced_calls_place_every_rank() -> None:
     text = "".join(
         announce(rank, seq) for seq in range(40) for rank in (0, 1) if (rank, seq) != (1, 39)
     )
-    found = tracks(read_log(text))
-    (zero,), (one,) = found[0], found[1]
+    all_tracks = tracks(read_log(text))
+    (zero,), (one,) = all_tracks[0], all_tracks[1]
 
     assert (zero.enqueued, one.enqueued) == (39, 38)
     assert zero.calls[-1].op == "all_reduce"
@@ -56,9 +56,9 @@ def test_groups_are_told_apart_by_their_numbers() -> None:
     apart = "".join(announce(rank, 0, "BROADCAST", group_rank=0) for rank in (0, 1))
     more = "".join(announce(rank, 3) for rank in (0, 1))
 
-    found = tracks(read_log(both + second + more))
-    assert [track.enqueued for track in found[0]] == [3, 0]
-    assert found[0][1].calls[0].op == "broadcast"
+    all_tracks = tracks(read_log(both + second + more))
+    assert [track.enqueued for track in all_tracks[0]] == [3, 0]
+    assert all_tracks[0][1].calls[0].op == "broadcast"
     assert [len(of_rank) for of_rank in tracks(read_log(both + apart + more)).values()] == [1, 1]
 
 
@@ -66,9 +66,11 @@ def test_both_sides_of_a_mismatch() -> None:
     """Each rank's own fingerprint is taken, and the peer's where it has the same length."""
     own = "SequenceNumber=3, " + TENSOR.format(op="ALLREDUCE", shape="4")
     theirs = "SequenceNumber=3, " + TENSOR.format(op="BROADCAST", shape="4")
-    found = tracks(read_log(mismatch(0, own, 1, theirs)))
+    all_tracks = tracks(read_log(mismatch(0, own, 1, theirs)))
 
-    assert [(rank, t[0].calls[0].op, t[0].calls[0].seq) for rank, t in sorted(found.items())] == [
+    assert [
+        (rank, t[0].calls[0].op, t[0].calls[0].seq) for rank, t in sorted(all_tracks.items())
+    ] == [
         (0, "all_reduce", 3),
         (1, "broadcast", 3),
     ]
@@ -77,10 +79,10 @@ def test_both_sides_of_a_mismatch() -> None:
 def test_an_invented_peer_is_seen_through() -> None:
     """The peer's "SequenceNumber=0OpType=REDUCE" encodes a length: its call has no tensors."""
     own = "SequenceNumber=3, " + TENSOR.format(op="ALLREDUCE", shape="4")
-    found = tracks(read_log(mismatch(0, own, 1, "SequenceNumber=0OpType=REDUCE")))
+    all_tracks = tracks(read_log(mismatch(0, own, 1, "SequenceNumber=0OpType=REDUCE")))
 
-    assert "without tensors" in found[1][0].calls[0].op
-    assert found[1][0].calls[0].seq == 3
+    assert "without tensors" in all_tracks[1][0].calls[0].op
+    assert all_tracks[1][0].calls[0].seq == 3
 
 
 def test_the_peers_own_word_beats_what_is_said_of_it() -> None:
@@ -89,10 +91,10 @@ def test_the_peers_own_word_beats_what_is_said_of_it() -> None:
     barrier = "SequenceNumber=3OpType=BARRIER"
     text = mismatch(0, tensor, 1, "SequenceNumber=0OpType=REDUCE")
     text += mismatch(1, barrier, 0, "SequenceNumber=0OpType=GATHER")
-    found = tracks(read_log(text))
+    all_tracks = tracks(read_log(text))
 
-    assert found[0][0].calls[0].op == "all_reduce"
-    assert found[1][0].calls[0].op == "barrier"
+    assert all_tracks[0][0].calls[0].op == "all_reduce"
+    assert all_tracks[1][0].calls[0].op == "barrier"
 
 
 def test_a_mismatch_says_where_the_last_call_failed() -> None:

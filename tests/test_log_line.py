@@ -75,9 +75,9 @@ HEADER = "[E1206 18:44:16.997991020 ProcessGroupNCCL.cpp:632] "
 )
 def test_who_speaks_and_what_is_said(line: str, who: Who, text: str) -> None:
     """Wrappings of launchers, containers, journals and kernels come off; headers stay."""
-    (found,) = take_apart(clean(line.encode()), PLAIN)
+    (piece,) = take_apart(clean(line.encode()), PLAIN)
 
-    assert (found.who, found.text) == (who, text)
+    assert (piece.who, piece.text) == (who, text)
 
 
 @pytest.mark.parametrize(
@@ -92,16 +92,16 @@ def test_who_speaks_and_what_is_said(line: str, who: Who, text: str) -> None:
 )
 def test_a_rank_within_a_group_is_only_believed_for_want_of_better(line: str, trust: str) -> None:
     """The watchdog's "[Rank 5]" is no prefix; a program's own is."""
-    (found,) = take_apart(line, PLAIN)
+    (piece,) = take_apart(line, PLAIN)
 
-    assert (found.who.rank, found.who.trust.name) == (5, trust)
+    assert (piece.who.rank, piece.who.trust.name) == (5, trust)
 
 
 def test_the_rank_of_another_group_is_no_rank() -> None:
     """Within a group that is not the default one, the number says nothing."""
-    (found,) = take_apart("[PG ID 2 PG GUID 5(tp) Rank 1] failure detected by watchdog", PLAIN)
+    (piece,) = take_apart("[PG ID 2 PG GUID 5(tp) Rank 1] failure detected by watchdog", PLAIN)
 
-    assert found.who.rank is None
+    assert piece.who.rank is None
 
 
 def test_the_file_name_speaks_where_the_line_does_not() -> None:
@@ -197,9 +197,9 @@ def test_a_number_in_a_files_name_is_no_rank_where_others_speak() -> None:
 )
 def test_a_rank_in_the_header_of_a_logger(line: str) -> None:
     """Frameworks name the speaker among times, levels and places."""
-    (found,) = take_apart(line, PLAIN)
+    (piece,) = take_apart(line, PLAIN)
 
-    assert (found.who.rank, found.who.trust) == (3, Trust.PREFIX)
+    assert (piece.who.rank, piece.who.trust) == (3, Trust.PREFIX)
 
 
 @pytest.mark.parametrize(
@@ -215,6 +215,6 @@ def test_a_rank_in_the_header_of_a_logger(line: str) -> None:
 )
 def test_a_rank_that_is_spoken_of_does_not_speak(line: str) -> None:
     """Words about a rank, a peer, or a place within a group are no label."""
-    (found,) = take_apart(line, PLAIN)
+    (piece,) = take_apart(line, PLAIN)
 
-    assert found.who.rank is None
+    assert piece.who.rank is None

@@ -60,8 +60,8 @@ def run(folder: Path, mode: str, *options: str, detail: bool = False) -> str:
 
 
 def exceptions(facts: list[Fact]) -> dict[int | None, LogLine]:
-    found = [line for line in of(facts, LogLine) if line.raised is not None]
-    return {line.who.rank: line for line in found if not line.raised.of_launcher}
+    chosen_lines = [line for line in of(facts, LogLine) if line.raised is not None]
+    return {line.who.rank: line for line in chosen_lines if not line.raised.of_launcher}
 
 
 @pytest.mark.parametrize("options", [(), ("--tee", "3")])

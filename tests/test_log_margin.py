@@ -10,6 +10,8 @@ from log_docs import lines
 
 from whyhang.collectors.logs.text.margin import NO_MARGIN, margin_of
 
+pytestmark = pytest.mark.usefixtures("no_own_patterns")
+
 LOG = (
     "step 1 loss 0.5",
     "[rank3]: Traceback (most recent call last):",
@@ -82,9 +84,9 @@ def test_one_number_in_front_of_many_speakers_counts_tasks() -> None:
 def test_the_host_in_a_journal_is_kept() -> None:
     """The time in front of it is no margin of its own."""
     line = "2024-05-05T12:00:0{}+0000 node3 kernel: NVRM: Xid (PCI:0000:3b:00): 79, gone"
-    found = lines("\n".join(line.format(n) for n in range(4)), "NVRM: Xid")
+    hits = lines("\n".join(line.format(n) for n in range(4)), "NVRM: Xid")
 
-    assert {said.who.host for said in found} == {"node3"}
+    assert {hit.who.host for hit in hits} == {"node3"}
 
 
 @pytest.mark.parametrize(

@@ -64,10 +64,10 @@ def test_ranks_of_processes() -> None:
     text = "node0:100:100 [0] NCCL INFO NCCL version 2.22.3+cuda12.6\n"
     text += "".join(init(rank, "START") + init(rank, "COMPLETE") for rank in range(4))
     facts = read_log(text)
-    told = {(fact.who.host, fact.who.pid): fact.rank for fact in of(facts, ProcessRank)}
+    rows = {(fact.who.host, fact.who.pid): fact.rank for fact in of(facts, ProcessRank)}
 
-    assert told[("node1", 103)] == 3
-    assert len(told) == 4
+    assert rows[("node1", 103)] == 3
+    assert len(rows) == 4
     assert sizes(facts) == [4]
     assert settings(facts, "nccl") == ["2.22.3"]
     assert settings(facts, "backend") == ["nccl"]
@@ -77,7 +77,7 @@ def test_ranks_of_processes() -> None:
 def test_ranks_by_their_places_in_trees() -> None:
     """Where no line gives a communicator, a tree and a proxy tell who speaks."""
     line = "node{}:{}:9 [{}] {}\n".format
-    told = [
+    given = [
         line(0, 100, 0, "NCCL INFO Trees [0] 1/-1/-1->0->-1 [1] 1/-1/-1->0->-1"),
         line(0, 101, 1, "NCCL INFO Trees [0] -1/-1/-1->1->0 [1] -1/-1/-1->1->0"),
         line(
@@ -85,20 +85,20 @@ def test_ranks_by_their_places_in_trees() -> None:
         ),
         line(1, 103, 1, "proxy.cc:1519 NCCL WARN [Proxy Service 3] Failed to execute operation"),
     ]
-    assert ranks_by_pid(read_log("".join(told))) == {100: 0, 101: 1, 102: 2, 103: 3}
+    assert ranks_by_pid(read_log("".join(given))) == {100: 0, 101: 1, 102: 2, 103: 3}
     other_group = line(0, 104, 4, "NCCL INFO Trees [0] 1/-1/-1->0->-1 [1] 1/-1/-1->0->-1")
-    assert ranks_by_pid(read_log("".join([*told, other_group]))) == {}
+    assert ranks_by_pid(read_log("".join([*given, other_group]))) == {}
     one_process = line(0, 100, 1, "NCCL INFO Trees [0] -1/-1/-1->1->0 [1] -1/-1/-1->1->0")
-    assert ranks_by_pid(read_log("".join([*told, one_process]))) == {}
+    assert ranks_by_pid(read_log("".join([*given, one_process]))) == {}
 
 
 def test_who_never_began_and_who_never_ended() -> None:
     """Setting up a communicator is a call that all of its ranks have to make."""
     text = "".join(init(rank, "START") for rank in (0, 1, 3)) + init(0, "COMPLETE")
-    found = tracks(read_log(text), "nccl-init")
+    all_tracks = tracks(read_log(text), "nccl-init")
 
-    assert {rank: track.completed for rank, track in found.items()} == {0: 1, 1: 0, 3: 0}
-    assert found[1].calls[0].state is CallState.STARTED
+    assert {rank: track.completed for rank, track in all_tracks.items()} == {0: 1, 1: 0, 3: 0}
+    assert all_tracks[1].calls[0].state is CallState.STARTED
 
 
 def test_lines_without_start_and_id() -> None:
@@ -106,10 +106,10 @@ def test_lines_without_start_and_id() -> None:
     line = (
         "h:{0}:9 [0] NCCL INFO comm 0x7f{0} rank {1} nranks 2 cudaDev 0 busId 1e0 - Init COMPLETE\n"
     )
-    found = tracks(read_log(line.format(46, 1) + line.format(45, 0)), "nccl-init")
+    all_tracks = tracks(read_log(line.format(46, 1) + line.format(45, 0)), "nccl-init")
 
-    assert {rank: track.completed for rank, track in found.items()} == {0: 1, 1: 1}
-    assert found[0].group.name == found[1].group.name
+    assert {rank: track.completed for rank, track in all_tracks.items()} == {0: 1, 1: 1}
+    assert all_tracks[0].group.name == all_tracks[1].group.name
 
 
 def test_communicators_beside_each_other_are_not_the_job() -> None:
@@ -130,10 +130,15 @@ def test_how_many_calls_each_rank_has_made() -> None:
     """Ranks are aligned by the ordinal of their calls; whether a call ended is not told."""
     text = "".join(init(rank, "COMPLETE") for rank in range(4))
     text += "".join(coll(rank, n) for n in range(50) for rank in range(4) if (rank, n) != (2, 49))
-    found = tracks(read_log(text), "nccl-coll")
+    all_tracks = tracks(read_log(text), "nccl-coll")
 
-    assert {rank: track.enqueued for rank, track in found.items()} == {0: 50, 1: 50, 2: 49, 3: 50}
-    last = found[0].calls[-1]
+    assert {rank: track.enqueued for rank, track in all_tracks.items()} == {
+        0: 50,
+        1: 50,
+        2: 49,
+        3: 50,
+    }
+    last = all_tracks[0].calls[-1]
     assert (last.op, last.seq, last.input_sizes, last.dtypes) == (
         "all_reduce",
         50,
@@ -141,8 +146,8 @@ def test_how_many_calls_each_rank_has_made() -> None:
         ("float32",),
     )
     assert last.state is CallState.UNKNOWN
-    assert found[0].group.ranks == (0, 1, 2, 3)
-    assert found[3].source.line == len(text.splitlines())
+    assert all_tracks[0].group.ranks == (0, 1, 2, 3)
+    assert all_tracks[3].source.line == len(text.splitlines())
 
 
 def test_the_first_difference_is_kept() -> None:
@@ -153,8 +158,10 @@ def test_the_first_difference_is_kept() -> None:
         for rank in (0, 1)
     ]
     text = "".join(init(rank, "COMPLETE", size=2) for rank in (0, 1)) + "".join(lines)
-    found = tracks(read_log(text), "nccl-coll")
-    sizes = {rank: {c.seq: c.input_sizes for c in track.calls} for rank, track in found.items()}
+    all_tracks = tracks(read_log(text), "nccl-coll")
+    sizes = {
+        rank: {c.seq: c.input_sizes for c in track.calls} for rank, track in all_tracks.items()
+    }
 
     assert sizes[0][21] == ((64,),)
     assert sizes[1][21] == ((65,),)
@@ -164,11 +171,11 @@ def test_sends_and_receives_are_counted_apart() -> None:
     """Their ordinals differ by rank; the peer is a global rank."""
     text = "".join(init(rank, "COMPLETE") for rank in range(4))
     text += coll(0, 0) + coll(0, 1, "Send", root=3) + coll(3, 0) + coll(3, 1, "Recv", root=0)
-    found = [t for t in of(read_log(text), Track) if t.kind == "nccl-coll"]
-    pairs = {(t.who.rank, c.op): c.peer for t in found for c in t.calls if c.p2p}
+    all_tracks = [t for t in of(read_log(text), Track) if t.kind == "nccl-coll"]
+    pairs = {(t.who.rank, c.op): c.peer for t in all_tracks for c in t.calls if c.p2p}
 
     assert pairs == {(0, "send"): 3, (3, "recv"): 0}
-    assert {t.enqueued for t in found if not t.calls[0].p2p} == {1}
+    assert {t.enqueued for t in all_tracks if not t.calls[0].p2p} == {1}
 
 
 def test_times_in_front_of_every_line() -> None:
@@ -178,9 +185,9 @@ def test_times_in_front_of_every_line() -> None:
         for n in range(30)
         for rank in (0, 1)
     )
-    found = tracks(read_log(text), "nccl-coll")
+    all_tracks = tracks(read_log(text), "nccl-coll")
 
-    assert {rank: track.enqueued for rank, track in found.items()} == {0: 30, 1: 30}
+    assert {rank: track.enqueued for rank, track in all_tracks.items()} == {0: 30, 1: 30}
 
 
 def test_long_streams_are_shortened(monkeypatch) -> None:  # type: ignore[no-untyped-def]
@@ -188,10 +195,10 @@ def test_long_streams_are_shortened(monkeypatch) -> None:  # type: ignore[no-unt
     monkeypatch.setattr(log_coll, "MAX_CALLS", 100)
     monkeypatch.setattr(log_coll, "MAX_LOOKUPS", 10)
     text = "".join(coll(0, n, numel=n) for n in range(30_000))
-    (found,) = of(read_log(text), Track)
+    (record,) = of(read_log(text), Track)
 
-    assert found.enqueued == 30_000
-    assert found.calls[-1].input_sizes == ((29_999,),)
+    assert record.enqueued == 30_000
+    assert record.calls[-1].input_sizes == ((29_999,),)
 
 
 def test_the_size_of_the_job() -> None:
@@ -243,11 +250,11 @@ def test_files_of_single_ranks_are_compared() -> None:
             coll(rank, n, "Broadcast" if (rank, n) == (1, 20) else "AllReduce") for n in range(40)
         )
         facts += read_log(text, name=f"rank{rank}.log")
-    found = recorded_calls(of(facts, Track), of(facts, Group), 3).findings
+    findings = recorded_calls(of(facts, Track), of(facts, Group), 3).findings
 
-    assert [(finding.verdict, finding.culprits) for finding in found] == [(Verdict.EXTRA, (1,))]
-    assert found[0].call is not None
-    assert found[0].call.seq == 21
+    assert [(finding.verdict, finding.culprits) for finding in findings] == [(Verdict.EXTRA, (1,))]
+    assert findings[0].call is not None
+    assert findings[0].call.seq == 21
 
 
 def test_the_device_tells_ranks_apart_where_all_are_on_one_host() -> None:
@@ -255,8 +262,8 @@ def test_the_device_tells_ranks_apart_where_all_are_on_one_host() -> None:
 
     def facts(size: int) -> list[Fact]:
         line = COLL.replace("nranks=4", f"nranks={size}").replace("[0]", "[{device}]")
-        said = {"op": "AllReduce", "count": 0, "numel": 64, "root": 0}
-        logs = [line.format(host=0, pid=100 + rank, device=rank, **said) for rank in range(4)]
+        values = {"op": "AllReduce", "count": 0, "numel": 64, "root": 0}
+        logs = [line.format(host=0, pid=100 + rank, device=rank, **values) for rank in range(4)]
         return [fact for rank, text in enumerate(logs) for fact in read_log(text, name=f"n{rank}")]
 
     assert {track.who.rank for track in of(numbered(facts(4)), Track)} == {0, 1, 2, 3}

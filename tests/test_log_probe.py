@@ -34,8 +34,8 @@ def printing(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def _brought(host: Host, job: Job) -> dict[str, tuple[int | None, bytes]]:
-    found = collected(logs.collect, site_of(host, job))
-    return {file.entry.path: (file.entry.rank, file.data) for file in found.files}
+    evidence = collected(logs.collect, site_of(host, job))
+    return {file.entry.path: (file.entry.rank, file.data) for file in evidence.files}
 
 
 def test_the_log_of_a_rank_and_of_those_that_ended(
@@ -69,12 +69,12 @@ def test_what_a_script_names_once_its_ranks_have_ended(tmp_path: Path) -> None:
     try:
         time.sleep(0.5)
         host = Host(Proc())
-        found = _brought(host, find_job(host, entry.pid))
+        brought = _brought(host, find_job(host, entry.pid))
     finally:
         subprocess.run(["pkill", "-P", str(entry.pid)], check=False)
         entry.kill()
         entry.wait()
 
-    assert {name: data for name, (_, data) in found.items()} == {
+    assert {name: data for name, (_, data) in brought.items()} == {
         "logs/stderr.log": b"ValueError: bad row\n",
     }

@@ -45,23 +45,23 @@ def prefixed(text: str, rank: int) -> list[str]:
 
 def test_type_message_and_place() -> None:
     """The exception, the user's innermost frame, and the collective it was raised in."""
-    (found,) = exceptions("".join(prefixed(STACK, 2)))
+    (exception,) = exceptions("".join(prefixed(STACK, 2)))
 
-    assert found.who.rank == 2
-    assert found.raised.type == "RuntimeError"
-    assert found.raised.message.startswith("[pair.cc:553] Connection closed")
-    assert found.raised.frame == Frame(function="main", file="/w/train.py", line=49)
-    assert found.raised.op == "all_reduce"
-    assert found.source.line == 11
+    assert exception.who.rank == 2
+    assert exception.raised.type == "RuntimeError"
+    assert exception.raised.message.startswith("[pair.cc:553] Connection closed")
+    assert exception.raised.frame == Frame(function="main", file="/w/train.py", line=49)
+    assert exception.raised.op == "all_reduce"
+    assert exception.source.line == 11
 
 
 def test_tracebacks_of_ranks_written_into_each_other() -> None:
     """Prefixes keep the lines of each rank together."""
     one, two = prefixed(STACK, 1), prefixed(STACK.replace("train.py", "other.py"), 2)
     mixed = [line for pair in zip(one, two, strict=True) for line in pair]
-    found = exceptions("".join(mixed))
+    exception = exceptions("".join(mixed))
 
-    assert {(f.who.rank, f.raised.frame.file) for f in found} == {
+    assert {(f.who.rank, f.raised.frame.file) for f in exception} == {
         (1, "/w/train.py"),
         (2, "/w/other.py"),
     }
@@ -69,10 +69,10 @@ def test_tracebacks_of_ranks_written_into_each_other() -> None:
 
 def test_the_launchers_own_exception_is_marked() -> None:
     """Torchrun's ChildFailedError is no rank's."""
-    (found,) = exceptions(LAUNCHER)
+    (exception,) = exceptions(LAUNCHER)
 
-    assert found.raised.of_launcher
-    assert found.raised.type == "ChildFailedError"
+    assert exception.raised.of_launcher
+    assert exception.raised.type == "ChildFailedError"
 
 
 def test_chains_are_one_exception_with_its_cause() -> None:
@@ -83,11 +83,11 @@ def test_chains_are_one_exception_with_its_cause() -> None:
         'Traceback (most recent call last):\n  File "/w/b.py", line 2, in h\n    raise\n'
         "ValueError: bad batch\n"
     )
-    (found,) = exceptions(chain)
+    (exception,) = exceptions(chain)
 
-    assert found.raised.type == "ValueError"
-    assert found.raised.cause == "KeyError: 'x'"
-    assert found.raised.frame.file == "/w/b.py"
+    assert exception.raised.type == "ValueError"
+    assert exception.raised.cause == "KeyError: 'x'"
+    assert exception.raised.frame.file == "/w/b.py"
 
 
 def test_an_exception_in_a_dataloader_worker() -> None:
@@ -102,11 +102,11 @@ def test_an_exception_in_a_dataloader_worker() -> None:
         '  File "/w/data.py", line 45, in __getitem__\n    raise KeyError(i)\n'
         "KeyError: 'no sample 7'\n\n"
     )
-    (found,) = exceptions("".join(prefixed(text, 1)))
+    (exception,) = exceptions("".join(prefixed(text, 1)))
 
-    assert (found.raised.frame.file, found.raised.frame.line) == ("/w/data.py", 45)
-    assert found.raised.worker == 1
-    assert found.raised.message == "'no sample 7'"
+    assert (exception.raised.frame.file, exception.raised.frame.line) == ("/w/data.py", 45)
+    assert exception.raised.worker == 1
+    assert exception.raised.message == "'no sample 7'"
 
 
 def test_a_traceback_within_torchruns_table() -> None:
@@ -116,9 +116,9 @@ def test_a_traceback_within_torchruns_table() -> None:
         '  traceback : Traceback (most recent call last):\n    File "/w/t.py", line 5, in main\n'
         "      f()\n  ValueError: bad\n"
     )
-    (found,) = exceptions(text)
+    (exception,) = exceptions(text)
 
-    assert (found.who.rank, found.raised.type, found.raised.frame.file) == (
+    assert (exception.who.rank, exception.raised.type, exception.raised.frame.file) == (
         3,
         "ValueError",
         "/w/t.py",
@@ -153,12 +153,12 @@ def test_other_output_in_between() -> None:
 def test_an_error_file() -> None:
     """The traceback in torchrun's error.json is read, with the time and the folder's rank."""
     extra = {"py_callstack": STACK.replace("all_reduce", "x"), "timestamp": "1717761600"}
-    told = {"message": {"message": "RuntimeError: [pair.cc:553]", "extraInfo": extra}}
-    (found,) = exceptions(json.dumps(told), name="run_a1/attempt_0/3/error.json")
+    values = {"message": {"message": "RuntimeError: [pair.cc:553]", "extraInfo": extra}}
+    (exception,) = exceptions(json.dumps(values), name="run_a1/attempt_0/3/error.json")
 
-    assert found.who.local_rank == 3
-    assert (found.raised.type, found.raised.frame.file) == ("RuntimeError", "/w/train.py")
-    assert found.time == 1717761600.0
+    assert exception.who.local_rank == 3
+    assert (exception.raised.type, exception.raised.frame.file) == ("RuntimeError", "/w/train.py")
+    assert exception.time == 1717761600.0
 
 
 def test_other_json_is_left_alone() -> None:

@@ -26,8 +26,8 @@ def _read(path: Path, seed: int = 0) -> list[Block]:
         parts = list(ranges(stream, lambda _: None) or ())
         order = list(range(len(parts)))
         random.Random(seed).shuffle(order)
-        found = {number: parts[number]() for number in order}
-    return [found[number] for number in range(len(parts))]
+        rows = {number: parts[number]() for number in order}
+    return [rows[number] for number in range(len(parts))]
 
 
 @settings(
@@ -103,7 +103,7 @@ def test_the_progress_is_told(tmp_path: Path) -> None:
     """Every byte that is given out for reading counts once."""
     path = tmp_path / "job.log"
     path.write_bytes(b"x\n" * 500)
-    told: list[int] = []
+    counts: list[int] = []
     with path.open("rb") as stream:
-        assert list(ranges(stream, told.append) or ())
-    assert sum(told) == 1000
+        assert list(ranges(stream, counts.append) or ())
+    assert sum(counts) == 1000

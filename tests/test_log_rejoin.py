@@ -42,9 +42,9 @@ def test_broken_lines_are_whole_again(width: int) -> None:
 
 def test_an_error_that_cannot_be_read_is_no_quiet_log() -> None:
     """A single broken line is not joined; its severity tells that something was wrong."""
-    found = diagnosed({None: broken(LINE.format(6), 116)}).findings
+    findings = diagnosed({None: broken(LINE.format(6), 116)}).findings
 
-    assert found == ()
+    assert findings == ()
 
 
 @pytest.mark.parametrize(

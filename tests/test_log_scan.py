@@ -11,10 +11,14 @@ from hypothesis import strategies as st
 from log_docs import document, lines, of, read_log
 
 from whyhang.analyzer.facts import Gap, LogLine, Track, replace
+from whyhang.collectors.logs import scan
 from whyhang.collectors.logs.engine.blocks import AHEAD, READ
 from whyhang.collectors.logs.lines import signature_lines as log_fold
+from whyhang.collectors.logs.lines.readers import OWN_PATTERNS
 from whyhang.collectors.logs.lines.signature_lines import KEEP_FIRST
 from whyhang.collectors.logs.scan import LogReader, looks_like_text
+
+pytestmark = pytest.mark.usefixtures("no_own_patterns")
 
 OOM = r"CUDA out of memory\. Tried to allocate (?P<size>[\d.]+ \w+)"
 HIT = "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0)"
@@ -39,23 +43,23 @@ NOISE = "iteration 7 | loss 2.1 | time 3.2 s\n"
 @pytest.mark.parametrize("engine", ["auto", "words"])
 def test_evidence_survives(data: str | bytes, number: int, engine: str) -> None:
     """Line ends, colours, NUL bytes, encodings, progress bars and length hide nothing."""
-    (found,) = lines(data, OOM, engine=engine)
+    (hit,) = lines(data, OOM, engine=engine)
 
-    assert "CUDA out of memory" in found.text
-    assert len(found.text) <= log_fold.MAX_TEXT
-    assert found.fields == {"size": "2.00 GiB"}
-    assert found.source.line == number
+    assert "CUDA out of memory" in hit.text
+    assert len(hit.text) <= log_fold.MAX_TEXT
+    assert hit.fields == {"size": "2.00 GiB"}
+    assert hit.source.line == number
 
 
 def test_a_line_of_ten_megabytes_without_an_end() -> None:
     """Evidence at the start, in the middle and at the end of one endless line is found."""
     filler = "0123456789abcdef" * 20000
     data = f"{HIT} A {filler * 12} {HIT} B {filler * 12}{HIT} C"
-    found = lines(data, r"out of memory.{1,60}(?P<mark>[ABC])")
+    hits = lines(data, r"out of memory.{1,60}(?P<mark>[ABC])")
 
-    assert [line.fields["mark"] for line in found] == ["A", "B", "C"]
-    assert {line.source.line for line in found} == {1}
-    assert [line.offset for line in found] == sorted(line.offset or 0 for line in found)
+    assert [line.fields["mark"] for line in hits] == ["A", "B", "C"]
+    assert {line.source.line for line in hits} == {1}
+    assert [line.offset for line in hits] == sorted(line.offset or 0 for line in hits)
 
 
 def test_numbers_and_offsets_over_many_blocks() -> None:
@@ -64,52 +68,52 @@ def test_numbers_and_offsets_over_many_blocks() -> None:
     middle = len(text) // 2 // len(NOISE) * len(NOISE)
     data = text[:middle] + HIT + " one\n" + text[middle:] + HIT + " two\n"
     assert len(data) > 2 * (READ + AHEAD)
-    found = lines(data, r"out of memory.*(?P<n>one|two)")
+    hits = lines(data, r"out of memory.*(?P<n>one|two)")
 
-    for line in found:
+    for line in hits:
         at = data.index(f"{HIT} {line.fields['n']}")
         assert line.offset == at
         assert line.source.line == data.count("\n", 0, at) + 1
-    assert len(found) == 2
+    assert len(hits) == 2
 
 
 def test_alike_lines_are_folded() -> None:
     """Of a kind the first few and the last are kept; the counts add up, and no rank is lost."""
     text = "".join(f"[rank{n % 4}]: {HIT}\n" for n in range(4000))
-    found = lines(text, OOM)
+    hits = lines(text, OOM)
 
-    assert len(found) == 4 * (KEEP_FIRST + 1)
-    assert sum(line.count for line in found) == 4000
-    assert found[-1].source.line == 4000
-    assert {line.who.rank for line in found} == {0, 1, 2, 3}
+    assert len(hits) == 4 * (KEEP_FIRST + 1)
+    assert sum(line.count for line in hits) == 4000
+    assert hits[-1].source.line == 4000
+    assert {line.who.rank for line in hits} == {0, 1, 2, 3}
 
 
 def test_a_storm_costs_little_and_hides_nothing() -> None:
     """Tens of thousands of lines of one kind leave the one line of another kind found."""
     storm = f"[rank1]: {HIT}\n" * 30_000
-    found = lines(storm + "[rank2]: something else 7\n" + storm, OOM, r"something else (?P<n>\d)")
+    hits = lines(storm + "[rank2]: something else 7\n" + storm, OOM, r"something else (?P<n>\d)")
 
-    assert [line.source.line for line in found if line.fields.get("n")] == [30_001]
-    assert sum(line.count for line in found if "size" in line.fields) == 60_000
+    assert [line.source.line for line in hits if line.fields.get("n")] == [30_001]
+    assert sum(line.count for line in hits if "size" in line.fields) == 60_000
 
 
 def test_new_fields_are_kept_apart() -> None:
     """Lines that capture something new are not folded into older ones."""
     codes = [45] * 50 + [79] + [45] * 50
     text = "".join(f"NVRM: Xid (PCI:0000:1b:00): {code}, x\n" for code in codes)
-    found = lines(text, r"NVRM: Xid \(PCI:[0-9a-f:]+\): (?P<xid>\d+)")
+    hits = lines(text, r"NVRM: Xid \(PCI:[0-9a-f:]+\): (?P<xid>\d+)")
 
-    assert [line.fields["xid"] for line in found].count("79") == 1
+    assert [line.fields["xid"] for line in hits].count("79") == 1
 
 
 def test_patterns_that_share_a_line() -> None:
     """One line is one fact with all its patterns, unless they capture different things."""
     (both,) = lines(HIT, OOM, r"RuntimeError: (?P<what>CUDA)")
-    apart = lines("rank 1 waits for rank 2", r"^rank (?P<rank>\d)", r"for rank (?P<rank>\d)")
+    hits = lines("rank 1 waits for rank 2", r"^rank (?P<rank>\d)", r"for rank (?P<rank>\d)")
 
     assert both.fields == {"size": "2.00 GiB", "what": "CUDA"}
     assert len(both.matched) == 2
-    assert sorted(line.fields["rank"] for line in apart) == ["1", "2"]
+    assert sorted(line.fields["rank"] for line in hits) == ["1", "2"]
 
 
 def test_patterns_see_the_line_without_its_prefix() -> None:
@@ -120,17 +124,17 @@ def test_patterns_see_the_line_without_its_prefix() -> None:
 
 def test_times_are_taken_from_the_lines_above() -> None:
     """A line without time gets the last one told."""
-    (found,) = lines(f"2024-06-07 12:00:00,5 INFO x\n{NOISE}{HIT}\n", OOM)
+    (hit,) = lines(f"2024-06-07 12:00:00,5 INFO x\n{NOISE}{HIT}\n", OOM)
 
-    assert found.time == pytest.approx(1717761600.5)
+    assert hit.time == pytest.approx(1717761600.5)
 
 
 def test_an_indented_line_goes_on_from_the_one_above() -> None:
     """The second line of a message is the same speaker's."""
     text = "rank 0: RuntimeError: [unbound_buffer.cc:67]\n        Timed out waiting 5000ms\n"
-    (found,) = lines(text, "Timed out waiting")
+    (hit,) = lines(text, "Timed out waiting")
 
-    assert found.who.rank == 0
+    assert hit.who.rank == 0
 
 
 def test_bad_and_slow_patterns_are_named() -> None:
@@ -140,8 +144,8 @@ def test_bad_and_slow_patterns_are_named() -> None:
     facts = read_log(data, OOM, "broken (", slow)
     gaps = [gap.what for gap in of(facts, Gap)]
 
-    found = [line for line in of(facts, LogLine) if OOM in line.matched]
-    assert [line.fields for line in found] == [{"size": "2.00 GiB"}]
+    chosen_lines = [line for line in of(facts, LogLine) if OOM in line.matched]
+    assert [line.fields for line in chosen_lines] == [{"size": "2.00 GiB"}]
     assert any("broken" in what for what in gaps)
     assert any("a|aa" in what for what in gaps)
 
@@ -208,28 +212,31 @@ def test_no_input_raises(data: bytes) -> None:
         read_log(data, OOM, engine=engine)
 
 
-def test_a_thousand_ranks_that_say_the_same_are_all_heard() -> None:
+def test_a_thousand_ranks_that_say_the_same_are_all_heard(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """What many ranks say once each is no storm, whatever stands before their names."""
-    said = (
+    monkeypatch.setattr(scan, "OWN_PATTERNS", OWN_PATTERNS)
+    timeout = (
         "ProcessGroupNCCL.cpp:632] [Rank {0}] Watchdog caught collective operation timeout: "
         "WorkNCCL(SeqNum=300, OpType=ALLREDUCE, NumelIn=4, NumelOut=4, Timeout(ms)=600000) ran for "
         "600029 milliseconds before timing out."
     )
     for prefix in ("[rank{0}]:[E1122 02:00:01.123456789 ", "{0}: 2026-11-22 02:00:01,123 [E] "):
-        text = "".join((prefix + said).format(rank) + "\n" for rank in range(4200))
-        heard = {fact.who.rank for fact in read_log(text) if isinstance(fact, Track)}
-        assert heard == set(range(4200))
+        text = "".join((prefix + timeout).format(rank) + "\n" for rank in range(4200))
+        ranks = {fact.who.rank for fact in read_log(text) if isinstance(fact, Track)}
+        assert ranks == set(range(4200))
 
 
 def test_one_rank_that_says_the_same_over_and_over_is_a_storm() -> None:
     """Only its first lines and its last are looked at, and the rest is counted."""
     text = "".join(f"[rank1]: {HIT} time {number}\n" for number in range(9000))
-    found = lines(text, r"CUDA out of memory")
+    hits = lines(text, r"CUDA out of memory")
 
-    assert len(found) < 40
-    assert found[0].text.endswith("time 0")
-    assert found[-1].text.endswith("time 8999")
-    assert sum(line.count for line in found) == 9000
+    assert len(hits) < 40
+    assert hits[0].text.endswith("time 0")
+    assert hits[-1].text.endswith("time 8999")
+    assert sum(line.count for line in hits) == 9000
 
 
 def test_of_an_endless_line_a_megabyte_is_looked_at() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import pytest
@@ -9,14 +10,17 @@ from log_docs import document, lines, read_log
 
 from whyhang import signatures
 from whyhang.analyzer.facts import Gap, LogLine, NcclSetup, replace
+from whyhang.collectors.logs import scan
 from whyhang.collectors.logs.engine import hyperscan_search, matching, search
 from whyhang.collectors.logs.engine import needle as log_needle
 from whyhang.collectors.logs.engine.blocks import Block
 from whyhang.collectors.logs.engine.needle import Needle
-from whyhang.collectors.logs.engine.search import searcher
+from whyhang.collectors.logs.engine.search import Searcher, searcher
 from whyhang.collectors.logs.engine.storm import last_of_each
 from whyhang.collectors.logs.lines.readers import ONCE_A_BLOCK, OWN_PATTERNS
 from whyhang.collectors.logs.scan import LogReader
+
+pytestmark = pytest.mark.usefixtures("no_own_patterns")
 
 PATTERNS = (
     r"Bus error",
@@ -53,8 +57,8 @@ def test_without_hyperscan_the_same_lines_are_found(monkeypatch: pytest.MonkeyPa
     fast = lines(TEXT, *PATTERNS)
     monkeypatch.setattr(search, "HyperscanSearcher", None)
     facts = read_log(TEXT, *PATTERNS)
-    found = (fact for fact in facts if isinstance(fact, LogLine))
-    slow = [line for line in found if {*PATTERNS} & {*line.matched}]
+    records = (fact for fact in facts if isinstance(fact, LogLine))
+    slow = [line for line in records if {*PATTERNS} & {*line.matched}]
 
     assert slow == fast
     assert len(fast) == 5
@@ -63,19 +67,19 @@ def test_without_hyperscan_the_same_lines_are_found(monkeypatch: pytest.MonkeyPa
 
 def test_a_storm_of_hits_stops_a_search_in_a_thread() -> None:
     """More hits than asked for give None, so that the caller searches by itself."""
-    found, _ = searcher(["hit\\d"])
+    scanner, _ = searcher(["hit\\d"])
 
-    assert found.search(_block("hit1 hit2 hit3"), 2) is None
-    assert len(found.search(_block("hit1 hit2"), 2) or ()) == 2
+    assert scanner.search(_block("hit1 hit2 hit3"), 2) is None
+    assert len(scanner.search(_block("hit1 hit2"), 2) or ()) == 2
 
 
 @pytest.mark.parametrize("engine", ["auto", "words"])
 def test_patterns_that_stand_everywhere_are_told_once_per_block(engine: str) -> None:
     """Where one hit is enough there is one, whatever words the pattern has."""
-    found, _ = searcher(
+    scanner, _ = searcher(
         ["some words", ": mark ", "(?i)other"], once={": mark ", "(?i)other"}, engine=engine
     )
-    hits = found.search(_block("a: mark b: mark c, some words, some words, OTHER other"))
+    hits = scanner.search(_block("a: mark b: mark c, some words, some words, OTHER other"))
 
     assert sorted(number for _, number in hits) == [0, 0, 1, 2]
 
@@ -83,11 +87,11 @@ def test_patterns_that_stand_everywhere_are_told_once_per_block(engine: str) -> 
 def test_a_long_word_stands_for_its_pattern_until_it_is_everywhere() -> None:
     """Hits on a word that does not make a match are weeded out by the exact search."""
     pattern = r"some frequent words (?P<n>\d+) done"
-    found, _ = searcher([pattern])
+    scanner, _ = searcher([pattern])
     block = _block("some frequent words x\n" * 3 + "some frequent words 7 done\n")
 
-    assert len(found.search(block) or ()) == 4
-    assert len(found.exact(block, 0) or ()) == 1
+    assert len(scanner.search(block) or ()) == 4
+    assert len(scanner.exact(block, 0) or ()) == 1
 
 
 def test_a_pattern_without_any_word_is_named() -> None:
@@ -119,10 +123,10 @@ def test_compiled_patterns_are_loaded_from_the_cache(monkeypatch: pytest.MonkeyP
     """The second run compiles nothing."""
     searcher(PATTERNS)
     monkeypatch.setattr(hyperscan_search, "_compiled", lambda _: pytest.fail("compiled again"))
-    found, gaps = searcher(PATTERNS)
+    scanner, gaps = searcher(PATTERNS)
 
     assert gaps == ()
-    assert found.search(_block("x12y"))
+    assert scanner.search(_block("x12y"))
 
 
 @pytest.mark.parametrize("damage", ["truncated", "garbage", "writable", "folder", "link"])
@@ -182,9 +186,9 @@ def test_look_around_and_back_references_are_found_in_a_storm(engine: str) -> No
     needles = "acme error fatal\nacme lost 3\nfoo meets foo\n"
     patterns = (r"acme error (?!ignored)(?P<e>\w+)", r"(?<=lost )\d+", r"(\w+) meets \1")
 
-    found = lines(alike + needles + alike, *patterns, engine=engine)
+    hits = lines(alike + needles + alike, *patterns, engine=engine)
 
-    assert [line.text for line in found] == needles.splitlines()
+    assert [line.text for line in hits] == needles.splitlines()
 
 
 @pytest.mark.parametrize("engine", ["auto", "words"])
@@ -203,28 +207,28 @@ def test_look_around_is_found_whatever_stands_beside_it(
     pattern: str, line: str, engine: str
 ) -> None:
     """Dropping look-around for the search never drops a line, with a word in it or without."""
-    assert [found.text for found in lines(f"nothing\n{line}\n", pattern, engine=engine)] == [line]
+    assert [hit.text for hit in lines(f"nothing\n{line}\n", pattern, engine=engine)] == [line]
 
 
 def test_words_behind_a_place_are_looked_for() -> None:
     """A pattern that is vague without its look-behind is searched for by the words in it."""
     pattern = r"(?<=quota lost )\d+"
-    found, gaps = searcher([pattern])
+    scanner, gaps = searcher([pattern])
 
     assert log_needle.needle_of(pattern).expression is None
     assert log_needle.needle_of(r"(?<=quota )lost \d+").expression is not None
     assert gaps == ()
-    assert found.search(_block("12 34 56\n" * 100)) == []
-    assert len(found.search(_block("quota lost 7"))) == 1
+    assert scanner.search(_block("12 34 56\n" * 100)) == []
+    assert len(scanner.search(_block("quota lost 7"))) == 1
 
 
 @pytest.mark.parametrize("engine", ["auto", "words"])
 def test_a_forgotten_pattern_costs_nothing(engine: str) -> None:
     """A pattern that was given up is no longer found; the others keep their numbers."""
-    found, _ = searcher(["first words", "other words"], engine=engine)
-    found.forget(0)
+    scanner, _ = searcher(["first words", "other words"], engine=engine)
+    scanner.forget(0)
 
-    assert {number for _, number in found.search(_block("first words, other words"))} == {1}
+    assert {number for _, number in scanner.search(_block("first words, other words"))} == {1}
 
 
 def test_a_users_pattern_has_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -262,8 +266,11 @@ def test_the_last_line_of_each_speaker_is_found_from_both_ends() -> None:
     assert lines_of(2) == ([19], 2)
 
 
-def test_lines_of_nccl_that_stand_everywhere_are_looked_at_to_the_last() -> None:
+def test_lines_of_nccl_that_stand_everywhere_are_looked_at_to_the_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Of a million channel lines the last one of a file still says how far NCCL came."""
+    monkeypatch.setattr(scan, "OWN_PATTERNS", OWN_PATTERNS)
     line = "n1:{}:9 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM\n"
     text = line.format(1) * 60_000 + line.format(2) + line.format(1) * 60_000 + line.format(3)
 
@@ -282,14 +289,19 @@ EVERYWHERE = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("line", EVERYWHERE)
-def test_no_pattern_is_found_in_lines_that_stand_everywhere(line: str) -> None:
-    """Each hit is told one by one: on lines by the million they would cost more than the search."""
+@functools.cache
+def searcher_of_all() -> tuple[list[str], Searcher]:
     patterns = sorted(
         {pattern for s in signatures.load() for pattern in s.searched} | OWN_PATTERNS - ONCE_A_BLOCK
     )
-    found, _ = searcher(patterns)
+    return patterns, searcher(patterns)[0]
 
-    hits = found.search(_block(f"{line}\n" * 3))
+
+@pytest.mark.parametrize("line", EVERYWHERE)
+def test_no_pattern_is_found_in_lines_that_stand_everywhere(line: str) -> None:
+    """Each hit is told one by one: on lines by the million they would cost more than the search."""
+    patterns, every = searcher_of_all()
+
+    hits = every.search(_block(f"{line}\n" * 3))
 
     assert {patterns[number] for _, number in hits} == set()

@@ -260,7 +260,7 @@ STALLED = (
 
 
 @pytest.mark.parametrize(
-    ("told", "signature", "ranks"),
+    ("printed", "signature", "ranks"),
     [
         ("Stalled ops:allreduce.a [missing ranks: 1]\n", "horovod-missing-ranks", (1,)),
         (
@@ -302,10 +302,10 @@ STALLED = (
     ],
 )
 def test_horovod_waits_for_those_who_lack_every_tensor(
-    told: str, signature: str, ranks: tuple[int, ...]
+    printed: str, signature: str, ranks: tuple[int, ...]
 ) -> None:
     """Ranks that lack what others sent, and the other way round, are out of step."""
-    report = diagnosed({None: STALLED + told})
+    report = diagnosed({None: STALLED + printed})
     assert report.findings[0].signature == signature
     assert (report.findings[0].culprit_ranks or ()) == ranks
 
@@ -343,21 +343,21 @@ def test_frames_without_an_exception_are_none(end: str) -> None:
 
 def test_a_rank_whose_hccl_waits_in_vain_is_not_to_blame() -> None:
     """The exception is raised in a collective because of somebody else."""
-    told = (
+    text = (
         '[rank1]:   File "/x/torch/distributed/distributed_c10d.py", line 2501, in all_reduce\n'
         "[rank1]: RuntimeError: InnerRunOpApi:torch_npu/csrc/framework/OpParamMaker.cpp:281 OPS "
         "function error: HcclAllreduce, error code is 6\n"
         "[rank1]: EI0006: [PID: 12] 2025-04-08-18:07:20.444.436 Getting socket times out. Reason: "
         "Remote Rank did not send the data in time.\n"
     )
-    report = diagnosed({None: told})
+    report = diagnosed({None: text})
     assert report.findings[0].signature == "hccl-socket-timeout"
     assert not report.findings[0].culprit_ranks
 
 
 def test_a_rank_that_horovod_left_behind_is_not_to_blame() -> None:
     """Its exception is the word of another rank's end, which mpirun names."""
-    told = (
+    text = (
         '[1,1]<stderr>:  File "/opt/lib/horovod/torch/mpi_ops.py", line 436, in synchronize\n'
         "[1,1]<stderr>:RuntimeError: Horovod has been shut down. This was caused by an exception "
         "on one of the ranks or an attempt to allreduce\n"
@@ -365,7 +365,7 @@ def test_a_rank_that_horovod_left_behind_is_not_to_blame() -> None:
         "the job to be terminated. The first process to do so was:\n\n"
         "  Process name: [[50371,1],0]\n  Exit code:    1\n"
     )
-    report = diagnosed({None: told})
+    report = diagnosed({None: text})
     assert report.findings[0].category == "rank-died"
     assert report.findings[0].culprit_ranks == (0,)
 

@@ -186,7 +186,7 @@ BACK = "[ 8899.1] nfs: server {} OK\n"
 
 
 @pytest.mark.parametrize(
-    ("kernel", "job", "told"),
+    ("kernel", "job", "blamed"),
     [
         (LATE.format("a") + BACK.format("a"), "epoch 2 loss 0.3\n", False),
         (LATE.format("a"), "epoch 2 loss 0.3\n", True),
@@ -197,11 +197,11 @@ BACK = "[ 8899.1] nfs: server {} OK\n"
     ids=["came back", "away", "another came back", "away again", "the job was stopped meanwhile"],
 )
 def test_an_nfs_server_that_came_back_is_no_cause_for_a_job_that_goes_on(
-    kernel: str, job: str, *, told: bool
+    kernel: str, job: str, *, blamed: bool
 ) -> None:
     """The line that ends an interruption counts, unless the job tells of harm."""
     report = diagnosed({None: kernel, 0: job})
-    assert ("kernel-nfs-not-responding" in {f.signature for f in report.findings}) is told
+    assert ("kernel-nfs-not-responding" in {f.signature for f in report.findings}) is blamed
 
 
 def test_an_exception_that_ended_a_thread_did_not_end_the_program() -> None:

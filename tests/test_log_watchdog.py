@@ -136,10 +136,10 @@ def test_old_lines_of_one_number_are_of_one_group() -> None:
         f"[E ProcessGroupNCCL.cpp:821] [Rank {rank}] {CAUGHT.format(seq=seq, op='ALLREDUCE')}\n"
         for rank, seq in ((0, 7), (1, 7), (2, 90), (3, 7))
     )
-    found = tracks(read_log(text))
+    all_tracks = tracks(read_log(text))
 
-    assert {found[rank].group.name for rank in (0, 1, 3)} == {"0"}
-    assert found[2].group.name != "0"
+    assert {all_tracks[rank].group.name for rank in (0, 1, 3)} == {"0"}
+    assert all_tracks[2].group.name != "0"
 
 
 def test_the_stack_of_the_call() -> None:
@@ -202,15 +202,15 @@ def test_the_desync_report() -> None:
 \t   #5 finished ranks:
 \t     [2] finished BROADCAST
 """
-    found = {t.who.rank: t for t in of(read_log(text), Track) if t.kind == "desync"}
+    all_tracks = {t.who.rank: t for t in of(read_log(text), Track) if t.kind == "desync"}
 
-    assert {rank: (t.enqueued, t.completed) for rank, t in found.items()} == {
+    assert {rank: (t.enqueued, t.completed) for rank, t in all_tracks.items()} == {
         0: (6, 0),
         1: (6, 0),
         2: (5, 5),
     }
-    assert found[1].calls[0].op == "all_reduce"
-    assert found[2].calls[0].op == "broadcast"
+    assert all_tracks[1].calls[0].op == "all_reduce"
+    assert all_tracks[2].calls[0].op == "broadcast"
 
 
 def test_ranks_that_never_joined() -> None:
@@ -219,6 +219,6 @@ def test_ranks_that_never_joined() -> None:
         "\t - To our best knowledge, ranks [3, 5] are the lagging ranks that caused this timeout. "
         "They never joined any collectives\n"
     )
-    found = {t.who.rank: t for t in of(read_log(text), Track)}
+    all_tracks = {t.who.rank: t for t in of(read_log(text), Track)}
 
-    assert {rank: track.enqueued for rank, track in found.items()} == {3: 0, 5: 0}
+    assert {rank: track.enqueued for rank, track in all_tracks.items()} == {3: 0, 5: 0}

@@ -156,8 +156,8 @@ def test_evidence_stays_text(text: str) -> None:
     prose = "\n".join(shown.prose)
     assert not re.search(r"[@#!]\w", prose)
     assert not re.search(r"://|www\.\w", prose)
-    said = " ".join("".join(shown.text).replace("\u200b", "").split())
-    assert said.count(" ".join(text.split())) > EVERYWHERE
+    words = " ".join("".join(shown.text).replace("\u200b", "").split())
+    assert words.count(" ".join(text.split())) > EVERYWHERE
 
 
 def test_every_summary_is_short() -> None:

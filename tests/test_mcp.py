@@ -127,22 +127,22 @@ def test_the_sdks_client_uses_it(tmp_path: Path) -> None:
                 "refused": await client.call_tool("evidence_around", beyond),
             }
 
-    said = anyio.run(talk)
+    answers = anyio.run(talk)
 
-    assert set(said["tools"]) == {"diagnose", "findings", "evidence_around", "explain"}
-    assert all(each.annotations.read_only_hint for each in said["tools"].values())
-    assert set(said["tools"]["evidence_around"].input_schema["properties"]) == {
+    assert set(answers["tools"]) == {"diagnose", "findings", "evidence_around", "explain"}
+    assert all(each.annotations.read_only_hint for each in answers["tools"].values())
+    assert set(answers["tools"]["evidence_around"].input_schema["properties"]) == {
         "path",
         "line",
         "around",
     }
-    assert said["report"]["verdict"] == "hung"
-    first = said["findings"].structured_content["findings"][0]
-    assert first["signature"] == said["report"]["findings"][0]["signature"]
+    assert answers["report"]["verdict"] == "hung"
+    first = answers["findings"].structured_content["findings"][0]
+    assert first["signature"] == answers["report"]["findings"][0]["signature"]
     assert first["evidence"]
-    assert not said["explained"].is_error
-    assert said["refused"].is_error
-    assert "may not be read" in said["refused"].content[0].text
+    assert not answers["explained"].is_error
+    assert answers["refused"].is_error
+    assert "may not be read" in answers["refused"].content[0].text
 
 
 def test_a_source_is_taken_as_the_report_cites_it(folder: Path) -> None:

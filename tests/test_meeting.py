@@ -144,10 +144,10 @@ def test_loopback_is_wrong_only_between_networks() -> None:
     near = view(0, network="net:[1]", **inward)
     far = view(1, 2, outcome="refused", **inward)
 
-    apart = starting(near, replace(far, network="net:[2]"))
+    elsewhere = starting(near, replace(far, network="net:[2]"))
     together = starting(near, replace(far, network="net:[1]"))
 
-    assert apart.findings[0].signature == "init-master-is-loopback"
+    assert elsewhere.findings[0].signature == "init-master-is-loopback"
     assert "init-master-is-loopback" not in {f.signature for f in together.findings}
 
 
@@ -220,9 +220,9 @@ def locals_of(frames: Iterable[tuple[str, str, Mapping[str, str]]]) -> bytes:
         {
             "name": name,
             "filename": f"/x/torch/distributed/{file}",
-            "locals": [{"name": key, "repr": value} for key, value in said.items()],
+            "locals": [{"name": key, "repr": value} for key, value in message.items()],
         }
-        for name, file, said in frames
+        for name, file, message in frames
     ]
     return json.dumps([{"pid": 7, "frames": rows}]).encode()
 
@@ -278,8 +278,12 @@ def test_listeners_are_named_by_pid_and_command() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         host = Host(Proc())
-        (found,) = listeners(host, Sockets(host.proc), os.getpid(), port, [os.getpid()])
-    assert (found.pid, found.address, found.ours) == (os.getpid(), f"127.0.0.1:{port}", True)
+        (listener,) = listeners(host, Sockets(host.proc), os.getpid(), port, [os.getpid()])
+    assert (listener.pid, listener.address, listener.ours) == (
+        os.getpid(),
+        f"127.0.0.1:{port}",
+        True,
+    )
     assert not listeners(host, Sockets(host.proc), os.getpid(), port, [])
 
 

@@ -255,6 +255,6 @@ def test_trouble_to_start_in_a_log_is_over_once_the_job_is_seen_at_work(
     """Names are resolved late as often as not; what the ranks do now is what counts."""
     facts = [*still(stacks, world=2), *reader().read(document(UNRESOLVED * 3))]
     report = report_of(facts)
-    found = [finding.signature for finding in report.findings]
-    assert ("store-name-unresolved" in found) is not over
+    ids = [finding.signature for finding in report.findings]
+    assert ("store-name-unresolved" in ids) is not over
     assert not over or report.findings[0].culprit_ranks == (1,)

@@ -88,9 +88,9 @@ def test_bare_numbers_that_count_from_zero_are_ranks() -> None:
 
 def test_bare_numbers_in_several_folders_are_local_ranks() -> None:
     """host0/0 and host1/0 are local ranks of two hosts."""
-    found = naming.together(["host0/0.txt", "host0/1.txt", "host1/0.txt", "host1/1.txt"])
+    owners = naming.together(["host0/0.txt", "host0/1.txt", "host1/0.txt", "host1/1.txt"])
 
-    assert [(who.host, who.rank, who.local_rank) for who in found] == [
+    assert [(who.host, who.rank, who.local_rank) for who in owners] == [
         ("host0", None, 0),
         ("host0", None, 1),
         ("host1", None, 0),

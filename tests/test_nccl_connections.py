@@ -40,7 +40,7 @@ def log(
     return "\n".join(lines) + "\n"
 
 
-def told(text: str, **files: str) -> list[Finding]:
+def findings_of(text: str, **files: str) -> list[Finding]:
     """Return what the report says of connections."""
     findings = diagnosed_files({"job.log": text, **files}).findings
     return [one for one in findings if one.signature.startswith(("nccl-connection", "nccl-rails"))]
@@ -71,7 +71,7 @@ def told(text: str, **files: str) -> list[Finding]:
 )
 def test_a_connection_that_was_never_made_is_named(text: str, signature: str, who: str) -> None:
     """Both hosts and the card are named; no rank is blamed for the path between them."""
-    first = told(text)[0]
+    first = findings_of(text)[0]
 
     assert (first.signature, first.culprit_ranks) == (signature, None)
     assert f"connection from {who} via NET/" in first.title
@@ -99,7 +99,7 @@ def test_a_connection_that_was_never_made_is_named(text: str, signature: str, wh
 )
 def test_without_a_sign_of_which_connection_none_is_named(text: str) -> None:
     """Where nothing tells the connections apart, the way they all go is said as before."""
-    assert told(text) == []
+    assert findings_of(text) == []
 
 
 CROSSING = "NCCL INFO Channel 03/0 : 7[3] -> 0[0] [receive] via NET/IB/0/GDRDMA\n"
@@ -121,7 +121,7 @@ def test_a_ring_across_rails_that_are_networks_of_their_own(
     channel: str, rails: str, settings: str, *, said: bool
 ) -> None:
     """A table of cards, the settings and one channel's line together tell; one of them does not."""
-    findings = told(channel, **{"nics.txt": rails, "env.txt": settings})
+    findings = findings_of(channel, **{"nics.txt": rails, "env.txt": settings})
 
     assert bool(findings) is said
     assert not said or "mlx5_1" in findings[0].title

@@ -16,7 +16,7 @@ GATHERED = (
 )
 
 
-def said(report: Report, begin: str) -> str:
+def sentence_of(report: Report, begin: str) -> str:
     """Return the note that begins so."""
     return next((note for note in report.notes if note.startswith(begin)), "")
 
@@ -31,15 +31,15 @@ def test_what_is_excluded_and_what_would_tell() -> None:
     report = diagnosed_files({"a.log": gathered(4)})
 
     assert report.findings[0].category == "unknown"
-    assert "a rank that did not come" in said(report, "Excluded by the evidence")
-    assert "the kernel's log" in said(report, "What would tell most")
+    assert "a rank that did not come" in sentence_of(report, "Excluded by the evidence")
+    assert "the kernel's log" in sentence_of(report, "What would tell most")
 
 
 def test_nothing_is_excluded_of_ranks_that_nobody_has_seen() -> None:
     """Half of the ranks are in it; what the others do is what would tell."""
     report = diagnosed_files({"a.log": "world_size=4\n" + gathered(2)})
 
-    assert said(report, "Excluded by the evidence") == ""
+    assert sentence_of(report, "Excluded by the evidence") == ""
 
 
 def test_a_named_cause_leaves_no_question() -> None:
@@ -48,7 +48,7 @@ def test_a_named_cause_leaves_no_question() -> None:
     report = diagnosed_files({"a.log": raised + "".join(WAITED.format(n, 1) for n in range(3))})
 
     assert report.findings[0].culprit_ranks == (3,)
-    assert not said(report, "Excluded by") + said(report, "What would tell most")
+    assert not sentence_of(report, "Excluded by") + sentence_of(report, "What would tell most")
 
 
 @pytest.mark.parametrize(
@@ -119,8 +119,8 @@ def test_an_old_communicator_id() -> None:
     again = line.format(0, "b", "88", "START") + line.format(1, "b", "77", "START")
     new = line.format(0, "b", "88", "START") + line.format(1, "b", "88", "START")
 
-    told = diagnosed_files({"a.log": first + gone + again}).findings[0]
-    assert (told.signature, told.culprit_ranks) == ("stale-communicator-id", (1,))
+    first_finding = diagnosed_files({"a.log": first + gone + again}).findings[0]
+    assert (first_finding.signature, first_finding.culprit_ranks) == ("stale-communicator-id", (1,))
     fine = diagnosed_files({"a.log": first + gone + new}).findings
     assert "stale-communicator-id" not in [finding.signature for finding in fine]
 

@@ -86,19 +86,19 @@ def faces(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     (logs / "job.sbatch").write_text(f"#!/bin/bash\n#SBATCH --ntasks=99\n{lines}", "utf-8")
     (logs / "env.txt").write_text("RANK=0\n" + "\n".join(planted), "utf-8")
     kept = str(folder / "kept.json")
-    said: dict[str, str] = {}
+    texts: dict[str, str] = {}
     with contextlib.redirect_stderr(io.StringIO()) as beside:
         _run(str(logs), "--full", "-o", kept)
-        said["kept"] = Path(kept).read_text()
+        texts["kept"] = Path(kept).read_text()
         files = [f"{folder}/face{face.endings[0]}" for face in FACES.values()]
         _run("show", kept, "--full", "--redact", *(w for file in files for w in ("-o", file)))
-    said["beside the diagnosis"] = beside.getvalue()
-    said |= {f"{Path(file).name}, redacted": Path(file).read_text() for file in files}
+    texts["beside the diagnosis"] = beside.getvalue()
+    texts |= {f"{Path(file).name}, redacted": Path(file).read_text() for file in files}
     report = load(kept)
-    said |= {name: face.render(report, full=True).decode() for name, face in FACES.items()}
+    texts |= {name: face.render(report, full=True).decode() for name, face in FACES.items()}
     missing = [sys.executable, "-m", "whyhang", f"/nowhere/\x1b]0;owned\x07 {planted[0]}"]
-    said["an error"] = subprocess.run(missing, capture_output=True, timeout=60).stderr.decode()
-    return said
+    texts["an error"] = subprocess.run(missing, capture_output=True, timeout=60).stderr.decode()
+    return texts
 
 
 def test_no_face_holds_a_control_character(faces: dict[str, str]) -> None:

@@ -111,9 +111,9 @@ def test_a_rank_within_a_header(line: str, rank: int) -> None:
 
 def test_a_message_on_the_line_below() -> None:
     """A line that ends open hands its speaker to the next; a whole one does not."""
-    told = "CUDA error: uncorrectable ECC error encountered\n"
+    text = "CUDA error: uncorrectable ECC error encountered\n"
     header = "[rank1]:[E810 15:36:05.945860779 ProcessGroupNCCL.cpp:1899] [PG ID 0 Rank 1]\n"
-    opened, whole = first(header + told), first("[rank1]: saved the model\n" + told)
+    opened, whole = first(header + text), first("[rank1]: saved the model\n" + text)
 
     assert opened is not None
     assert opened.culprit_ranks == (1,)

@@ -44,9 +44,9 @@ def test_packets_that_are_too_large_for_the_switch_are_found(
             first, second = sorted(keeper.descendants(hosts.pid))[:2]
             place = Place(host="node0", port=29500, pids=(second,))
             options = Options(store=False, probe=True)
-            found = Collected()
-            ask(site_of(Host(Proc()), options=options), [place], found, 2.0)
-            (view,) = (fact for fact in found.facts if isinstance(fact, StoreView))
+            evidence = Collected()
+            ask(site_of(Host(Proc()), options=options), [place], evidence, 2.0)
+            (view,) = (fact for fact in evidence.facts if isinstance(fact, StoreView))
         finally:
             for pid in (*keeper.descendants(hosts.pid), hosts.pid):
                 os.kill(pid, 9)
@@ -55,5 +55,5 @@ def test_packets_that_are_too_large_for_the_switch_are_found(
     assert (view.mtu, view.echo_small, view.echo_large) == (mtu, True, passes)
     assert view.outcome == "refused"
     assert view.resolved == ("10.77.0.1",)
-    assert any("echo requests" in text for text in found.touched)
-    assert not any("asked for the names" in text for text in found.touched)
+    assert any("echo requests" in text for text in evidence.touched)
+    assert not any("asked for the names" in text for text in evidence.touched)

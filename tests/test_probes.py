@@ -66,14 +66,14 @@ def test_a_probe_that_is_late_is_a_gap_and_what_it_has_counts() -> None:
     stop = threading.Event()
     late = running(probe(stop.wait))
     began = time.monotonic()
-    found = late.finish(began)
+    answer = late.finish(began)
     took = time.monotonic() - began
     stop.set()
 
     assert took < 1.0
-    assert found.facts[0] == EXCERPT
-    assert isinstance(found.facts[1], Gap)
-    assert str(found.facts[1]).startswith(
+    assert answer.facts[0] == EXCERPT
+    assert isinstance(answer.facts[1], Gap)
+    assert str(answer.facts[1]).startswith(
         "a test: it did not come back within 0.2 s of the last look"
     )
 

@@ -338,9 +338,9 @@ def test_who_waits_for_a_server_of_fuse_is_not_paused(tmp_path: Path) -> None:
     who, source = Who(pid=50), Source(file="processes.look0.json")
     seen = (Process(who=who, source=source, state="S", threads=(each,)) for each in (waits, sleeps))
 
-    found = [obstacle(fake.host(), process) for process in seen]
+    rows = [obstacle(fake.host(), process) for process in seen]
 
-    assert found == [Obstacle.ASLEEP, None]
+    assert rows == [Obstacle.ASLEEP, None]
 
 
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="the numbers of calls are x86-64's")

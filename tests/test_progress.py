@@ -151,16 +151,16 @@ def test_standard_input_is_read(
 
 def test_each_way_of_reading_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A log's bytes are told while it is read, those of an archive while it is unpacked."""
-    heard: list[tuple[str, int]] = []
+    calls: list[tuple[str, int]] = []
 
     class Heard(Meter):
         def start(self, doing: str, total: int | None = None, *, files: int = 0) -> None:
             super().start(doing, total, files=files)
-            heard.append((doing, total or 0))
+            calls.append((doing, total or 0))
 
         def count(self, amount: int) -> None:
             super().count(amount)
-            heard.append(("count", amount))
+            calls.append(("count", amount))
 
     monkeypatch.setattr(progress, "Meter", Heard)
     text = b"nothing to see here\n" * 200_000
@@ -169,6 +169,6 @@ def test_each_way_of_reading_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     assert main([str(tmp_path)]) == 0
 
-    assert ("unpacking a.log.zst", packed) in heard
-    assert ("reading", len(text)) in heard
-    assert sum(amount for what, amount in heard if what == "count") == len(text)
+    assert ("unpacking a.log.zst", packed) in calls
+    assert ("reading", len(text)) in calls
+    assert sum(amount for what, amount in calls if what == "count") == len(text)

@@ -123,10 +123,10 @@ def test_subprocesses_give_the_rank_to_its_workers() -> None:
 
 def test_a_name_does_not_count_for_two_ranks() -> None:
     """A file called rank0.txt that holds two ranks says of neither that it is rank 0."""
-    found = dumps(pyspy_text.READER, PLAIN + PLAIN.replace("4711", "4712"), "rank0.txt")
+    stacks = dumps(pyspy_text.READER, PLAIN + PLAIN.replace("4711", "4712"), "rank0.txt")
 
-    assert [dump.who.rank for dump in found] == [None, None]
-    assert [dump.who.pid for dump in found] == [4711, 4712]
+    assert [dump.who.rank for dump in stacks] == [None, None]
+    assert [dump.who.pid for dump in stacks] == [4711, 4712]
 
 
 def test_children_of_torchrun_are_numbered_by_pid() -> None:
@@ -144,9 +144,9 @@ def test_children_of_torchrun_are_numbered_by_pid() -> None:
         for pid in (12, 11)
     ]
 
-    found = dumps(pyspy_text.READER, "\n----\n".join([launcher, *ranks]))
+    stacks = dumps(pyspy_text.READER, "\n----\n".join([launcher, *ranks]))
 
-    assert [(d.who.pid, d.who.rank, d.who.trust) for d in found] == [
+    assert [(d.who.pid, d.who.rank, d.who.trust) for d in stacks] == [
         (10, None, Trust.NONE),
         (12, 1, Trust.INFERRED),
         (11, 0, Trust.INFERRED),
@@ -162,9 +162,9 @@ def test_many_nodes_leave_only_local_ranks() -> None:
         'Thread 11 (idle): "MainThread"\n    <module> (train.py:2)\n'
     )
 
-    found = dumps(pyspy_text.READER, text)
+    stacks = dumps(pyspy_text.READER, text)
 
-    assert (found[1].who.rank, found[1].who.local_rank) == (None, 0)
+    assert (stacks[1].who.rank, stacks[1].who.local_rank) == (None, 0)
 
 
 def test_native_frames() -> None:
@@ -193,9 +193,9 @@ def test_index_of_mp_spawn() -> None:
 
 def test_thread_lines_that_share_a_stack() -> None:
     """Several main threads above one stack are several processes that stand there."""
-    found = dumps(pyspy_text.READER, SHARED, "pyspy-node48.txt")
+    stacks = dumps(pyspy_text.READER, SHARED, "pyspy-node48.txt")
 
-    tops = [(dump.who.pid, dump.who.host, dump.threads[0].frames[0].function) for dump in found]
+    tops = [(dump.who.pid, dump.who.host, dump.threads[0].frames[0].function) for dump in stacks]
     assert tops == [
         (501, "node48", "broadcast"),
         (502, "node48", "broadcast"),
@@ -233,11 +233,15 @@ def test_headings_between_dumps() -> None:
         + "\nranks 0-2:\n" + stack.format(9)
     )  # fmt: skip
 
-    found = dumps(pyspy_text.READER, text)
+    stacks = dumps(pyspy_text.READER, text)
 
-    assert (found[0].who.rank, found[0].who.host, found[0].who.trust) == (3, "node1", Trust.CONTENT)
-    assert (found[1].copies, found[1].who.rank) == (6, None)
-    assert [dump.who.rank for dump in found[2:]] == [0, 1, 2]
+    assert (stacks[0].who.rank, stacks[0].who.host, stacks[0].who.trust) == (
+        3,
+        "node1",
+        Trust.CONTENT,
+    )
+    assert (stacks[1].copies, stacks[1].who.rank) == (6, None)
+    assert [dump.who.rank for dump in stacks[2:]] == [0, 1, 2]
 
 
 def test_ray_stack_of_an_old_pyspy() -> None:
@@ -250,19 +254,19 @@ def test_ray_stack_of_an_old_pyspy() -> None:
         for pid in (20768, 20769)
     )
 
-    found = dumps(pyspy_text.READER, text)
+    stacks = dumps(pyspy_text.READER, text)
 
-    assert [dump.who.pid for dump in found] == [20768, 20769]
-    assert [thread.name for thread in found[1].threads] == [None, "MainThread"]
+    assert [dump.who.pid for dump in stacks] == [20768, 20769]
+    assert [thread.name for thread in stacks[1].threads] == [None, "MainThread"]
 
 
 def test_equal_pids_below_the_names_of_pods() -> None:
     """Lines with the name of a pod keep apart processes that are all pid 1."""
     text = "".join(f"=== train-worker-{n} ===\n" + PLAIN.replace("4711", "1") for n in (0, 1))
 
-    found = dumps(pyspy_text.READER, text)
+    stacks = dumps(pyspy_text.READER, text)
 
-    assert [(dump.who.host, dump.who.pid) for dump in found] == [
+    assert [(dump.who.host, dump.who.pid) for dump in stacks] == [
         ("train-worker-0", 1),
         ("train-worker-1", 1),
     ]
@@ -272,9 +276,9 @@ def test_ordinary_log_lines_are_no_headings() -> None:
     """A log line that speaks of a rank in passing does not name the dump below it for sure."""
     text = "2024-01-01 INFO rank 0 saved the checkpoint of step 12 to disk\n" + SHARED
 
-    found = dumps(pyspy_text.READER, text)
+    stacks = dumps(pyspy_text.READER, text)
 
-    assert all(dump.who.trust <= Trust.INFERRED for dump in found)
+    assert all(dump.who.trust <= Trust.INFERRED for dump in stacks)
 
 
 def test_lines_woven_together_by_srun() -> None:
@@ -367,9 +371,9 @@ def test_json_cut_off() -> None:
     """JSON that ends early is said to; a whole list before it is kept."""
     whole = json.dumps(JSON_DUMP, indent=2)
 
-    found = facts(pyspy_json.READER, whole + "\n" + whole[: len(whole) // 2])
+    all_facts = facts(pyspy_json.READER, whole + "\n" + whole[: len(whole) // 2])
 
-    assert [type(fact) for fact in found] == [StackDump, Gap]
+    assert [type(fact) for fact in all_facts] == [StackDump, Gap]
 
 
 NO_NAME = "Error: Failed to get process executable name. Check that it runs.\n\nCaused by:\n    0: "

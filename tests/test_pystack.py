@@ -53,6 +53,6 @@ def test_reports_one_after_the_other() -> None:
         + REPORT.replace("123", "900").replace("789", "902")
     )
 
-    found = dumps(pystack.READER, text)
+    stacks = dumps(pystack.READER, text)
 
-    assert [(dump.who.pid, len(dump.threads)) for dump in found] == [(123, 2), (900, 3)]
+    assert [(dump.who.pid, len(dump.threads)) for dump in stacks] == [(123, 2), (900, 3)]

@@ -262,10 +262,14 @@ def test_a_report_names_who_is_behind_or_gone(
 
 def test_a_late_rank_is_told_in_the_words_of_the_job() -> None:
     """The operation, its number and the communicator's name are those of NCCL's own log."""
-    found = diagnosis(BEHIND).findings[0].collective
+    finding = diagnosis(BEHIND).findings[0].collective
 
-    assert found is not None
-    assert (found.op, found.seq, found.group) == ("all_reduce", 412, "nccl 0x7c5d1b0e6a2f9034")
+    assert finding is not None
+    assert (finding.op, finding.seq, finding.group) == (
+        "all_reduce",
+        412,
+        "nccl 0x7c5d1b0e6a2f9034",
+    )
 
 
 def test_each_side_is_given_its_own_operation() -> None:
@@ -343,11 +347,11 @@ def test_a_cut_answer_tells_what_is_whole() -> None:
 
 def test_the_answers_of_the_dialogue_may_stand_in_front() -> None:
     """What the server said before the report does not keep it from being read."""
-    said = "SERVER PROTOCOL 2\nOK\nOK\n"
+    text = "SERVER PROTOCOL 2\nOK\nOK\n"
 
     for data in (BEHIND, answer({0: (1, 1), 1: (1, 1), 2: (1, 1), 3: (1, 1)})):
-        assert RasReader().owns(document(said + data))
-        assert of(facts(said + data), RasReport)
+        assert RasReader().owns(document(text + data))
+        assert of(facts(text + data), RasReport)
 
 
 def test_a_subgroup_is_joined_to_the_job_by_its_processes() -> None:
@@ -397,9 +401,9 @@ def test_what_silenced_a_process_is_its_cause() -> None:
     for rank in range(4):
         stopped += [dump(rank, ALL_REDUCE), process(rank, state="T" if rank == 1 else "S")]
     silent = answer(dict.fromkeys((0, 2, 3), (9, 412)), unresponsive={1: 1})
-    told = [f for f in facts(silent) if not isinstance(f, ProcessRank)]
+    findings = [f for f in facts(silent) if not isinstance(f, ProcessRank)]
 
-    first, second, *_ = report_of([*stopped, *told]).findings
+    first, second, *_ = report_of([*stopped, *findings]).findings
 
     assert (first.signature, first.culprit_ranks) == ("rank-stopped", (1,))
     assert (second.signature, second.caused_by) == ("ras-process-missing", 0)
@@ -449,7 +453,7 @@ def test_a_report_of_thousands_of_communicators_is_read_at_once() -> None:
     text = json.dumps(one, indent=2)
 
     before = time.process_time()
-    found = of(facts(text), Track)
+    records = of(facts(text), Track)
 
-    assert len(found) == 8000
+    assert len(records) == 8000
     assert time.process_time() - before < 4.0

@@ -77,12 +77,12 @@ def asked(*pids: int, limit: float = 2.0) -> tuple[Answer | None, str]:
 def test_a_report_is_taken_as_it_came(tmp_path: Path) -> None:
     """The bundle gets RAS's own bytes, once for the first look and once for the last."""
     with served(tmp_path, "answer") as pids:
-        found = collected(collect, site(*pids, looks=2))
+        evidence = collected(collect, site(*pids, looks=2))
 
-    assert [file.data for file in found.files] == [REPORT.encode()] * 2
-    assert [file.entry.path for file in found.files] == ["ras.look0.json", "ras.look1.json"]
-    assert found.facts == []
-    assert "asked NCCL RAS" in found.touched[0]
+    assert [file.data for file in evidence.files] == [REPORT.encode()] * 2
+    assert [file.entry.path for file in evidence.files] == ["ras.look0.json", "ras.look1.json"]
+    assert evidence.facts == []
+    assert "asked NCCL RAS" in evidence.touched[0]
 
 
 @pytest.mark.parametrize("mode", ["old", "rude"])
@@ -134,11 +134,11 @@ def endpoint_of(pid: int) -> str:
 
 
 @pytest.mark.parametrize(
-    ("mode", "said"),
+    ("mode", "why"),
     [("silent", "said nothing"), ("garbage", "not RAS")],
 )
 def test_what_never_answers_costs_a_sentence_and_no_more_time(
-    tmp_path: Path, mode: str, said: str
+    tmp_path: Path, mode: str, why: str
 ) -> None:
     """A server that stalls is ended after the time that was given, and said."""
     with served(tmp_path, mode) as pids:
@@ -147,7 +147,7 @@ def test_what_never_answers_costs_a_sentence_and_no_more_time(
         spent = time.monotonic() - before
 
     assert answer is None
-    assert said in trouble
+    assert why in trouble
     assert spent < 2.5
 
 
@@ -206,7 +206,7 @@ def test_ras_that_is_switched_off_is_not_asked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "place"),
+    ("given", "place"),
     [
         ("", ("localhost", 28028)),
         ("10.0.0.4:3000", ("10.0.0.4", 3000)),
@@ -216,6 +216,6 @@ def test_ras_that_is_switched_off_is_not_asked(tmp_path: Path) -> None:
         ("host:99999", ("localhost", 28028)),
     ],
 )
-def test_the_address_is_the_one_that_the_job_was_told(told: str, place: tuple[str, int]) -> None:
+def test_the_address_is_the_one_that_the_job_was_told(given: str, place: tuple[str, int]) -> None:
     """NCCL_RAS_ADDR names host and port; without it RAS listens at localhost:28028."""
-    assert endpoint({"NCCL_RAS_ADDR": told}) == place
+    assert endpoint({"NCCL_RAS_ADDR": given}) == place

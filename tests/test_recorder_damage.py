@@ -50,11 +50,11 @@ def test_a_dump_that_asks_for_code_is_refused_by_name(
     monkeypatch.chdir(tmp_path)
     data = pickle.dumps({**header(), "entries": [entry(0, extra=Evil())]}, protocol=protocol)
 
-    found = facts(data)
+    all_facts = facts(data)
 
-    unsafe = [f.code for f in found if isinstance(f, UnsafeDump)]
+    unsafe = [f.code for f in all_facts if isinstance(f, UnsafeDump)]
     assert unsafe == [f"{os.system.__module__}.system"]
-    assert "it was not run" in gaps(found)[0].why
+    assert "it was not run" in gaps(all_facts)[0].why
     assert not (tmp_path / "owned").exists()
 
 
@@ -104,10 +104,10 @@ def test_a_crafted_file_is_a_gap_and_takes_no_time(what: str) -> None:
     """Neither memory nor time nor the stack gives way."""
     start = time.process_time()
 
-    found = facts(BOMBS[what])
+    all_facts = facts(BOMBS[what])
 
-    assert gaps(found)
-    assert not [fact for fact in found if isinstance(fact, Track)]
+    assert gaps(all_facts)
+    assert not [fact for fact in all_facts if isinstance(fact, Track)]
     assert time.process_time() - start < 2
 
 
@@ -133,10 +133,10 @@ def test_lists_that_hold_each_other_many_times_over_take_no_time(field: str, pro
     data = pickle.dumps(top, protocol)
     start = time.process_time()
 
-    found = facts(data)
+    all_facts = facts(data)
 
-    assert [fact for fact in found if isinstance(fact, Track | Gap)]
-    recorded_calls([fact for fact in found if isinstance(fact, Track)])
+    assert [fact for fact in all_facts if isinstance(fact, Track | Gap)]
+    recorded_calls([fact for fact in all_facts if isinstance(fact, Track)])
     assert time.process_time() - start < 2
 
 
@@ -169,11 +169,11 @@ def test_pickles_that_look_like_text_are_refused_with_a_word(
         data = pickle.dumps({**header(), "entries": [entry(0, extra=extra)]}, protocol)
 
         assert READER.sniff(document(data, "dumps/rank_0"))
-        found = facts(data)
-        (gap,) = gaps(found)
+        all_facts = facts(data)
+        (gap,) = gaps(all_facts)
 
         assert gap.why.endswith(why)
-        assert [f.code for f in found if isinstance(f, UnsafeDump)] == claims
+        assert [f.code for f in all_facts if isinstance(f, UnsafeDump)] == claims
     assert not (tmp_path / "owned").exists()
 
 
@@ -209,10 +209,10 @@ def test_no_structure_breaks_the_reader(data: st.DataObject) -> None:
         top[key] = data.draw(PLAIN)
     written = pickle.dumps(top, protocol=data.draw(st.sampled_from([2, 4])))
 
-    found = facts(written)
+    all_facts = facts(written)
 
-    assert found
-    recorded_calls([fact for fact in found if isinstance(fact, Track)])
+    assert all_facts
+    recorded_calls([fact for fact in all_facts if isinstance(fact, Track)])
 
 
 @settings(deadline=None, max_examples=200)
@@ -228,10 +228,10 @@ def test_no_byte_breaks_the_reader(at: int, junk: bytes, over: int, layout: obje
     at %= len(data)
     broken = data[:at] + junk + data[at + over * len(junk) :]
 
-    found = facts(broken)
+    all_facts = facts(broken)
 
-    assert found
-    recorded_calls([fact for fact in found if isinstance(fact, Track)])
+    assert all_facts
+    recorded_calls([fact for fact in all_facts if isinstance(fact, Track)])
 
 
 DAMAGED = pickled(header(), ring(40, open_entry(40)))
@@ -280,8 +280,8 @@ def test_recorders_of_a_real_job_name_the_missing_rank(tmp_path: Path) -> None:
         job.terminate()  # torchrun ends its ranks
         job.wait(60)
 
-    found = [t for path in tmp_path.iterdir() for t in tracks(path.read_bytes(), path.name)]
-    (finding,) = recorded_calls(found).findings
+    all_tracks = [t for path in tmp_path.iterdir() for t in tracks(path.read_bytes(), path.name)]
+    (finding,) = recorded_calls(all_tracks).findings
 
     assert (finding.verdict, finding.culprits) == (Verdict.NEVER_JOINED, (2,))
     assert finding.site is not None
@@ -297,7 +297,7 @@ def test_a_number_of_any_length_is_no_number(field: str) -> None:
     broken = open_entry(3, **{field: [[huge]] if field == "input_sizes" else huge})
     data = json.dumps({**header(), "entries": [entry(0), entry(1), broken]}).encode()
 
-    found = [fact for fact in facts(data) if isinstance(fact, Track)]
+    records = [fact for fact in facts(data) if isinstance(fact, Track)]
 
-    assert found
-    assert str(recorded_calls(found))
+    assert records
+    assert str(recorded_calls(records))

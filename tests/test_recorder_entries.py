@@ -22,10 +22,10 @@ from whyhang.analyzer.facts import CallState, Track
 
 def test_an_empty_dump_does_not_mean_an_idle_rank() -> None:
     """The recorder may have been off; that is a gap and no track."""
-    found = facts(pickle.dumps({**header(), "entries": []}, protocol=2))
+    all_facts = facts(pickle.dumps({**header(), "entries": []}, protocol=2))
 
-    assert not [fact for fact in found if isinstance(fact, Track)]
-    (gap,) = gaps(found)
+    assert not [fact for fact in all_facts if isinstance(fact, Track)]
+    (gap,) = gaps(all_facts)
     assert "may have been off" in gap.why
 
 
@@ -34,12 +34,12 @@ def test_pg_status_tells_of_groups_without_an_entry() -> None:
     groups = [("0", "default_pg", range(4)), ("12", "dp", (0, 2)), ("5", "tp", (0, 1))]
     top = header(*groups, pg_status={"0": status(9, 9), "2": status(30, 28), "7": status(4, 4)})
 
-    found = {t.group.name: t for t in tracks(pickle.dumps({**top, "entries": []}, protocol=2))}
+    all_tracks = {t.group.name: t for t in tracks(pickle.dumps({**top, "entries": []}, protocol=2))}
 
-    assert [(n, t.enqueued, t.completed) for n, t in sorted(found.items())] == [
+    assert [(n, t.enqueued, t.completed) for n, t in sorted(all_tracks.items())] == [
         ("0", 9, 9), ("12", 4, 4), ("5", 30, 28),
     ]  # fmt: skip
-    assert found["5"].started is None  # -1: timing is off
+    assert all_tracks["5"].started is None  # -1: timing is off
 
 
 def test_nccl_work_that_timed_out_is_not_finished() -> None:
@@ -59,10 +59,10 @@ def test_a_ring_too_small_for_what_is_under_way_tells_no_place() -> None:
     """Where unfinished calls were overwritten, the oldest that is left holds nothing up."""
     top = header(pg_status={"0": status(60, 20)})
 
-    found = facts(pickled(top, [open_entry(n) for n in range(40, 60)]))
+    all_facts = facts(pickled(top, [open_entry(n) for n in range(40, 60)]))
 
-    assert not [fact for fact in found if isinstance(fact, Track)]
-    assert "ring was too small" in gaps(found)[0].why
+    assert not [fact for fact in all_facts if isinstance(fact, Track)]
+    assert "ring was too small" in gaps(all_facts)[0].why
     top = header(pg_status={"0": status(60, 40)})  # all that are active, and no other
     (track,) = tracks(pickled(top, [open_entry(n) for n in range(40, 60)]))
     assert track.completed == 40

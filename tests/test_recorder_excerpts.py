@@ -98,8 +98,8 @@ def test_an_unfinished_call_far_back_is_found(layout: object) -> None:
 
     assert far["record_id"] in [e["record_id"] for e in dump.entries if isinstance(e, dict)]
     assert len(dump.entries) < 400
-    found = {t.group.name: t for t in tracks(data)}
-    assert (found["7"].enqueued, found["7"].completed) == (5, 4)
+    all_tracks = {t.group.name: t for t in tracks(data)}
+    assert (all_tracks["7"].enqueued, all_tracks["7"].completed) == (5, 4)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -110,9 +110,9 @@ def test_the_last_call_of_a_quiet_group_is_found(layout: object) -> None:
     top = header(("0", "default_pg", (0, 1)), ("7", "dp", (0, 1)),
                  pg_status={"0": status(LONG, LONG), "2": status(77, 77)})  # fmt: skip
 
-    found = {t.group.name: t for t in tracks(written_by(layout, pickled(top, made)))}
+    all_tracks = {t.group.name: t for t in tracks(written_by(layout, pickled(top, made)))}
 
-    assert (found["7"].enqueued, found["7"].calls[0].op) == (77, "all_reduce")
+    assert (all_tracks["7"].enqueued, all_tracks["7"].calls[0].op) == (77, "all_reduce")
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -130,20 +130,20 @@ def test_a_file_that_was_cut_off_keeps_what_it_holds(layout: object) -> None:
     """All but the entry it was cut off in is read, and the cut is said."""
     data = pickled(header(), ring(100, open_entry(100), open_entry(101)))
 
-    found = facts(written_by(layout, data)[:-40])
+    all_facts = facts(written_by(layout, data)[:-40])
 
-    assert [fact.enqueued for fact in found if isinstance(fact, Track)] == [101]
-    (gap,) = gaps(found)
+    assert [fact.enqueued for fact in all_facts if isinstance(fact, Track)] == [101]
+    (gap,) = gaps(all_facts)
     assert gap.why == "it is cut off in the middle"
 
 
 @pytest.mark.parametrize("keep", [1, 2, 30, 200, 500])
 def test_a_file_cut_off_early_is_a_gap(keep: int) -> None:
     """Where not even one entry is whole, nothing is claimed."""
-    found = facts(pickled(header(), ring(3))[:keep])
+    all_facts = facts(pickled(header(), ring(3))[:keep])
 
-    assert len(gaps(found)) == 1
-    assert len(found) == 1
+    assert len(gaps(all_facts)) == 1
+    assert len(all_facts) == 1
 
 
 def test_texts_that_entries_do_not_share_are_read_as_well() -> None:
@@ -153,9 +153,9 @@ def test_texts_that_entries_do_not_share_are_read_as_well() -> None:
     groups = [("0", "default_pg", (0, 1)), ("7", "dp", (0, 1))]
     top = header(*groups, pg_status={"0": status(LONG + 1, LONG), "2": status(77, 77)})
 
-    found = tracks(pickle.dumps(json.loads(json.dumps({**top, "entries": made}))))
+    all_tracks = tracks(pickle.dumps(json.loads(json.dumps({**top, "entries": made}))))
 
-    assert {t.group.name: (t.enqueued, t.completed) for t in found} == {
+    assert {t.group.name: (t.enqueued, t.completed) for t in all_tracks} == {
         "0": (LONG + 1, LONG), "7": (77, 77),
     }  # fmt: skip
 
@@ -189,16 +189,16 @@ def test_the_culprits_of_a_made_up_job_are_found(
     made = benchmark("fr_job")
     job = made.make(fault, 24, 2, 4, guilty)
     made.write(job, tmp_path, 150)
-    found = [
+    all_tracks = [
         track
         for path in sorted(tmp_path.iterdir())
         for track in tracks(path.read_bytes(), path.name)
     ]
 
-    report = recorded_calls(found)
+    report = recorded_calls(all_tracks)
 
     named = {rank for f in report.findings if f.cause for rank in f.culprits}
     assert named == job.guilty, [finding.says for finding in report.findings]
-    assert {t.who.rank for t in found} == set(range(24)) - job.absent
+    assert {t.who.rank for t in all_tracks} == set(range(24)) - job.absent
     if fault == "healthy":
         assert [f.verdict for f in report.findings] == [Verdict.ALL_COMPLETED]

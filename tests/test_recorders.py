@@ -50,9 +50,9 @@ def job(root: Path, *ranks: int, **environ: str) -> tuple[Host, Job]:
 
 def take(collect: Callable[..., list[File]], *arguments: object, **options: object) -> Collected:
     """Return what a part of the probe brings, with its dumps among the files."""
-    found = Collected()
-    found.files += collect(*arguments, found, **options)
-    return found
+    evidence = Collected()
+    evidence.files += collect(*arguments, evidence, **options)
+    return evidence
 
 
 def put(root: Path, path: str, data: bytes, age: float = 0) -> None:
@@ -89,12 +89,12 @@ def test_a_bare_call_reads_the_dumps_of_the_last_run(
     monkeypatch.setenv("TORCH_FR_DUMP_TEMP_FILE", str(tmp_path / "elsewhere_"))
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
 
-    found = left_behind({**os.environ, "HOME": str(tmp_path)})
-    assert found is not None
-    assert [Path(path).name for path in found.files] == [
+    left = left_behind({**os.environ, "HOME": str(tmp_path)})
+    assert left is not None
+    assert [Path(path).name for path in left.files] == [
         "comm_lib_trace_rank_0", "comm_lib_trace_rank_1",
     ]  # fmt: skip
-    assert found.older == 1
+    assert left.older == 1
 
     assert main(["--format", "json"]) == 0
     out, error = capsys.readouterr()
@@ -108,10 +108,10 @@ def test_the_newest_dump_of_the_present_run_is_taken(tmp_path: Path) -> None:
     put(tmp_path, "/tmp/nccl_trace_rank_1", b"\x80\x02older", age=9)
     put(tmp_path, "/home/u/.cache/torch/comm_lib_trace_rank_1", dump())
 
-    (found,) = take(written, *job(tmp_path)).files
+    (one,) = take(written, *job(tmp_path)).files
 
-    assert (found.entry.rank, found.entry.pid) == (1, 71)
-    assert found.data == dump()
+    assert (one.entry.rank, one.entry.pid) == (1, 71)
+    assert one.data == dump()
 
 
 def test_a_relative_choice_is_below_the_working_directory(tmp_path: Path) -> None:
@@ -131,10 +131,10 @@ def test_what_does_not_fit_the_job_is_left_and_said(
     """Dumps of an earlier run or of another job lie in the same place."""
     put(tmp_path, "/tmp/nccl_trace_rank_1", data, age=age)
 
-    found = take(written, *job(tmp_path))
+    taken = take(written, *job(tmp_path))
 
-    assert found.files == []
-    assert why in str(found.facts[0])
+    assert taken.files == []
+    assert why in str(taken.facts[0])
 
 
 def test_nothing_written_is_nothing_said(tmp_path: Path) -> None:
@@ -176,10 +176,10 @@ def listening(tmp_path: Path) -> Iterator[Path]:
 
 def test_a_rank_with_a_pipe_is_asked(tmp_path: Path, listening: Path) -> None:
     """What was done is told, and the dump that comes is taken."""
-    found = take(asked, *job(tmp_path, TORCH_NCCL_DEBUG_INFO_PIPE_FILE="/pipes/hang_"))
+    taken = take(asked, *job(tmp_path, TORCH_NCCL_DEBUG_INFO_PIPE_FILE="/pipes/hang_"))
 
-    assert [made.data for made in found.files] == [dump()]
-    assert found.touched == ["asked rank 1 for a recorder dump through its pipe"]
+    assert [made.data for made in taken.files] == [dump()]
+    assert taken.touched == ["asked rank 1 for a recorder dump through its pipe"]
     assert listening.exists()
 
 
@@ -191,15 +191,15 @@ def test_a_pipe_that_nobody_reads_is_a_gap(tmp_path: Path) -> None:
     host, ranks = job(tmp_path, 1, 2, 3, TORCH_NCCL_DEBUG_INFO_PIPE_FILE="/pipes/hang_")
     (tmp_path / "none").mkdir()
 
-    found = take(asked, host, ranks)
+    taken = take(asked, host, ranks)
 
     seen_as = f"{tmp_path}/proc/72/root"
-    assert [gap.why.replace(seen_as, "") for gap in found.facts if isinstance(gap, Gap)] == [
+    assert [gap.why.replace(seen_as, "") for gap in taken.facts if isinstance(gap, Gap)] == [
         "nobody reads its pipe",
         "/pipes/hang_2.pipe is no pipe",
         "its pipe cannot be written to (No such file or directory)",
     ]
-    assert found.touched == []
+    assert taken.touched == []
     assert "was not set at its start" in str(take(asked, *job(tmp_path / "none")).facts[0])
     assert (tmp_path / "pipes/hang_2.pipe").read_bytes() == b"mine"
 
@@ -211,10 +211,10 @@ def test_a_rank_that_does_not_answer_is_a_gap(tmp_path: Path) -> None:
     reading = os.open(tmp_path / "pipes/hang_1.pipe", os.O_RDONLY | os.O_NONBLOCK)
     own = job(tmp_path, TORCH_NCCL_DEBUG_INFO_PIPE_FILE="/pipes/hang_")
 
-    found = take(asked, *own, patience=0.3)
+    taken = take(asked, *own, patience=0.3)
 
     os.close(reading)
-    assert "it wrote none within 0.3 s of being asked" in str(found.facts[0])
+    assert "it wrote none within 0.3 s of being asked" in str(taken.facts[0])
 
 
 @pytest.fixture
@@ -245,20 +245,20 @@ def server() -> Iterator[str]:
 
 def test_the_debug_server_gives_all_ranks(server: str) -> None:
     """Its page holds a JSON dump for each."""
-    found = take(from_debug_server, server, 5)
+    taken = take(from_debug_server, server, 5)
 
-    assert [made.entry.rank for made in found.files] == [0, 2]
-    assert json.loads(found.files[1].data)["version"] == "2.10"
-    assert found.touched == [f"asked the debug server at {server} for the recorders of all ranks"]
+    assert [made.entry.rank for made in taken.files] == [0, 2]
+    assert json.loads(taken.files[1].data)["version"] == "2.10"
+    assert taken.touched == [f"asked the debug server at {server} for the recorders of all ranks"]
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "nonsense"])
 def test_no_debug_server_is_a_gap(address: str) -> None:
     """Nobody listens there."""
-    found = take(from_debug_server, address, 2)
+    taken = take(from_debug_server, address, 2)
 
-    assert found.files == []
-    assert found.facts
+    assert taken.files == []
+    assert taken.facts
 
 
 JOB = """
@@ -313,6 +313,6 @@ def test_a_live_look_takes_the_dumps_of_the_job(
 
     report = json.loads(capsys.readouterr().out)
 
-    sources = {piece["source"] for found in report["findings"] for piece in found["evidence"]}
+    sources = {piece["source"] for one in report["findings"] for piece in one["evidence"]}
     assert any(source.endswith("rank1.flight_recorder") for source in sources), report["headline"]
     assert report["findings"][0]["culprit_ranks"] == [0]

@@ -160,8 +160,8 @@ def planted() -> Report:
     """
     report = report_of(still({0: waits, 1: waits, 2: stack, 3: waits}))
     rows = tuple(msgspec.structs.replace(row, host="gpu-x7-031") for row in report.ranks)
-    said = f"{report.headline} {LOG}"
-    return msgspec.structs.replace(report, headline=said, ranks=rows, notes=(LOG,), gaps=(LOG,))
+    text = f"{report.headline} {LOG}"
+    return msgspec.structs.replace(report, headline=text, ranks=rows, notes=(LOG,), gaps=(LOG,))
 
 
 @pytest.mark.parametrize("face", FACES)
@@ -354,7 +354,7 @@ def test_what_is_collected_is_redacted(
         assert main(["collect", str(pid), "-o", str(tmp_path / "a"), "--redact", "--no-store"]) == 0
         arguments = [str(pid), "--save", str(tmp_path / "b"), "--redact", "--no-store"]
         assert main(arguments) == 0
-    said = capsys.readouterr().out
+    out = capsys.readouterr().out
     private = (*NAMES, os.uname().nodename)
     for bundle in (tmp_path / "a", tmp_path / "b"):
         files = [path for path in bundle.rglob("*") if path.is_file()]
@@ -364,7 +364,7 @@ def test_what_is_collected_is_redacted(
             where = str(path.relative_to(bundle))
             assert [n for n in private if n in where or f'"{n}"' in text] == []
             assert [n for n in NAMES if n in text] == []
-    assert [name for name in NAMES if name in said] == []
+    assert [name for name in NAMES if name in out] == []
 
 
 def test_a_program_that_calls_whyhang_gets_no_name_either(
@@ -410,8 +410,8 @@ def test_a_path_with_blanks_is_replaced_as_one_in_text_too() -> None:
     fields = '{"filename": "/srv/gnu herd/emu feed.py", "line": 7}'
     names = Pseudonyms(b"k" * 32)
     names.learn([traceback, fields])
-    told = "in read (acme quetzal/walrus loader.py:7), after /srv/gnu herd/emu feed.py ended"
-    made = names.text(told)
+    text = "in read (acme quetzal/walrus loader.py:7), after /srv/gnu herd/emu feed.py ended"
+    made = names.text(text)
     for word in ("acme", "quetzal", "walrus", "herd", "emu"):
         assert word not in made
         assert word not in names.text(traceback + fields)

@@ -192,9 +192,9 @@ def test_what_cannot_be_read_is_said_for_people(
 ) -> None:
     """Not found, not allowed, not reachable, not known: each with what to do."""
     assert main([target.format(server=server)]) == 2
-    said = capsys.readouterr().err
-    assert says.format(server=server) in said
-    assert remedy in said
+    err = capsys.readouterr().err
+    assert says.format(server=server) in err
+    assert remedy in err
 
 
 def test_a_package_that_is_not_installed_is_named(
@@ -203,9 +203,9 @@ def test_a_package_that_is_not_installed_is_named(
     """Without fsspec, and without the package that it wants for a protocol."""
     monkeypatch.setitem(sys.modules, "s3fs", None)
     assert main(["s3://bucket/run7"]) == 2
-    said = capsys.readouterr().err
-    assert "s3:// cannot be read here: a package for it is not installed" in said
-    assert "Install s3fs" in said
+    err = capsys.readouterr().err
+    assert "s3:// cannot be read here: a package for it is not installed" in err
+    assert "Install s3fs" in err
     monkeypatch.setitem(sys.modules, "fsspec", None)
     assert main(["s3://bucket/run7"]) == 2
     assert "pip install 'whyhang[remote]'" in capsys.readouterr().err
@@ -224,10 +224,10 @@ def test_no_credentials_are_told_from_no_bucket(
 
     monkeypatch.setattr(type(fsspec.filesystem("memory")), "info", info)
     assert main(["memory://user:hunter2@bucket/run7?X-Amz-Signature=f00d"]) == 2
-    said = capsys.readouterr().err
-    assert "memory://bucket/run7 may not be read: Unable to locate credentials" in said
-    assert "hunter2" not in said
-    assert "f00d" not in said
+    err = capsys.readouterr().err
+    assert "memory://bucket/run7 may not be read: Unable to locate credentials" in err
+    assert "hunter2" not in err
+    assert "f00d" not in err
 
 
 def test_a_file_that_breaks_off_costs_that_file(

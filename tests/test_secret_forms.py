@@ -77,9 +77,11 @@ def test_each_plugin_has_an_example() -> None:
 def test_what_a_plugin_detects_is_blanked(name: str) -> None:
     """Nothing of what the plugin takes for the secret is left."""
     text = EXAMPLES[name]
-    found = {secret for line in text.split("\n") for secret in DETECTORS[name].analyze_string(line)}
-    assert found, "the example is none"
+    secrets = {
+        secret for line in text.split("\n") for secret in DETECTORS[name].analyze_string(line)
+    }
+    assert secrets, "the example is none"
     clean = redact(f"before {text} behind" if "\n" not in text else text)
     if name == "PrivateKeyDetector":
-        found = {"b3BlbnNzaC1rZXkt"}  # the plugin's secret is the heading
-    assert not [secret for secret in found if secret in clean], clean
+        secrets = {"b3BlbnNzaC1rZXkt"}  # the plugin's secret is the heading
+    assert not [secret for secret in secrets if secret in clean], clean

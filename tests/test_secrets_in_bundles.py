@@ -146,7 +146,7 @@ def job(folder: Path, port: int) -> Iterator[list[int]]:
 
 
 @pytest.fixture(scope="module")
-def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """Look at the job, keep a bundle, and give all that was written, by what it is."""
     folder = tmp_path_factory.mktemp("job")
     tools = folder / "bin"
@@ -189,22 +189,22 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     return written
 
 
-def test_what_was_planted_was_taken(said: dict[str, bytes]) -> None:
+def test_what_was_planted_was_taken(files: dict[str, bytes]) -> None:
     """Each kind of file is there, and shows that something was blanked."""
     kinds = ("processes.look0", "pyspy", "excerpts", "claims", "stores", "gpu", "logs/", "report.")
     for kind in kinds:
-        data = b"".join(data for name, data in said.items() if kind in name)
+        data = b"".join(data for name, data in files.items() if kind in name)
         assert BLANK.encode() in data, kind
-    dumps = [data for name, data in said.items() if name.endswith("flight_recorder")]
+    dumps = [data for name, data in files.items() if name.endswith("flight_recorder")]
     assert len(dumps) == 4
     assert all(fr_docs.tracks(data) and b"[redacted]**" in data for data in dumps)
 
 
-def test_no_secret_leaves(said: dict[str, bytes]) -> None:
+def test_no_secret_leaves(files: dict[str, bytes]) -> None:
     """Not in a file of the bundle, not in a file's name, not in any face of the report."""
     leaks = {
         name: text[max(0, at - 80) : at + 40]
-        for name, data in said.items()
+        for name, data in files.items()
         if (at := (text := name.encode() + b" " + data).lower().find(MARK.lower().encode())) >= 0
     }
     assert leaks == {}

@@ -8,7 +8,7 @@ from log_docs import diagnosed_files
 from whyhang.analyzer.report import Report
 
 
-def told(text: str, name: str = "notes.txt") -> Report:
+def report_of_text(text: str, name: str = "notes.txt") -> Report:
     """Diagnose a text that somebody wrote."""
     return diagnosed_files({name: text})
 
@@ -50,7 +50,7 @@ rank  pid    state  where
 )
 def test_a_rank_that_is_elsewhere(text: str, culprit: int, waiting: tuple[int, ...]) -> None:
     """The others stand in a collective."""
-    finding = told(text).findings[0]
+    finding = report_of_text(text).findings[0]
 
     assert (finding.culprit_ranks, finding.affected_ranks) == ((culprit,), waiting)
 
@@ -59,7 +59,7 @@ def test_a_table_of_operations() -> None:
     """One in another operation than the others is a mismatch."""
     calls = ("all_reduce", "broadcast", "all_reduce", "all_reduce")
     rows = "".join(f"| {rank} | {call} |\n" for rank, call in enumerate(calls))
-    finding = told("| Rank | Operation |\n|---|---|\n" + rows).findings[0]
+    finding = report_of_text("| Rank | Operation |\n|---|---|\n" + rows).findings[0]
 
     assert (finding.category, finding.culprit_ranks) == ("collective-mismatch", (1,))
 
@@ -80,4 +80,4 @@ def test_a_table_of_operations() -> None:
 )
 def test_other_words_about_ranks_place_nobody(text: str, name: str) -> None:
     """What programs do as a rule, print as they go, or are made of."""
-    assert not told(text, name).stack_groups
+    assert not report_of_text(text, name).stack_groups

@@ -218,9 +218,9 @@ def test_a_cluster_that_is_not_there_is_said_for_people(
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
     assert main([str(folder), "--on", on]) == 2
-    said = capsys.readouterr().err
-    assert says in said
-    assert remedy in said
+    err = capsys.readouterr().err
+    assert says in err
+    assert remedy in err
 
 
 def test_a_pid_is_looked_at_here(capsys: pytest.CaptureFixture[str]) -> None:

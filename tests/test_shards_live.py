@@ -45,9 +45,9 @@ def whyhang(folder: Path, environ: Mapping[str, str], *on: str) -> tuple[bytes, 
         [sys.executable, "-m", "whyhang", str(folder), "--format", "json", *on],
         env=environ, capture_output=True, timeout=200, check=False,
     )  # fmt: skip
-    said = ran.stderr.decode()
-    assert ran.returncode == 0, said
-    return ran.stdout, said
+    errors = ran.stderr.decode()
+    assert ran.returncode == 0, errors
+    return ran.stdout, errors
 
 
 @pytest.fixture(scope="module")
@@ -82,9 +82,9 @@ def test_a_node_that_does_not_answer_is_done_without(
     cluster, job = slurm
     here, _ = whyhang(folder, cluster.environ)
     cluster.kill("n2")
-    report, said = whyhang(folder, cluster.environ, "--on", f"slurm:{job}")
+    report, errors = whyhang(folder, cluster.environ, "--on", f"slurm:{job}")
     assert report == here
-    assert "whyhang: no worker on n2: srun: error: " in said
+    assert "whyhang: no worker on n2: srun: error: " in errors
 
 
 @needs_ray

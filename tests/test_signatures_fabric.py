@@ -96,9 +96,9 @@ def test_a_healthy_job_gives_no_evidence_against_itself(line: str) -> None:
 def test_each_xid_has_one_verdict(numbers: tuple[int, ...], verdict: str, kind: Kind) -> None:
     """An Xid is a fault of hardware, of the program, an effect or nothing, and never two."""
     for number in numbers:
-        found = matching(XID.format(number))
+        matched = matching(XID.format(number))
 
-        assert {name: s.kind for name, s in found.items()} == {verdict: kind}, number
+        assert {name: s.kind for name, s in matched.items()} == {verdict: kind}, number
         assert fields(verdict, XID.format(number))["pid"] == "48213"
 
 
@@ -141,10 +141,10 @@ def test_device_numbers_are_not_taken_for_ranks() -> None:
 )
 def test_a_lost_peer_is_an_effect_that_blames_nobody(line: str) -> None:
     """Who reports a closed connection is a witness, and the address in it names no rank."""
-    found = matching(NCCL + line)
+    matched = matching(NCCL + line)
 
-    assert [s.kind for s in found.values()] == [Kind.CONSEQUENCE]
-    assert not {"rank", "ranks", "pid"} & {k for name in found for k in fields(name, line)}
+    assert [s.kind for s in matched.values()] == [Kind.CONSEQUENCE]
+    assert not {"rank", "ranks", "pid"} & {k for name in matched for k in fields(name, line)}
 
 
 @pytest.mark.parametrize(
@@ -172,10 +172,10 @@ def test_a_lost_peer_is_an_effect_that_blames_nobody(line: str) -> None:
 )
 def test_ranks_that_a_line_names_are_read(line: str, name: str, named: tuple[int, ...]) -> None:
     """A line that names ranks gives just these, and no process id beside them."""
-    found = fields(name, line)
+    values = fields(name, line)
 
-    assert tuple(sorted(ranks_in(found.get("rank", "") + " " + found.get("ranks", "")))) == named
-    assert "pid" not in found
+    assert tuple(sorted(ranks_in(values.get("rank", "") + " " + values.get("ranks", "")))) == named
+    assert "pid" not in values
 
 
 def test_who_asked_for_memory_is_not_who_was_killed() -> None:

@@ -99,9 +99,9 @@ PREFIXES = ("", "", "[rank3]: ", "[default1]:", "0: ", "> ", "\x1b[32m", "[1,2]<
 
 def read_all(content: str | bytes) -> list[StackDump]:
     """Read with every stack reader; no reader may fail."""
-    found = list(read_documents([document(content, "rank3.log")], readers=READERS))
-    assert not [fact for fact in found if isinstance(fact, Gap) and "reader failed" in str(fact)]
-    return [fact for fact in found if isinstance(fact, StackDump)]
+    listed = list(read_documents([document(content, "rank3.log")], readers=READERS))
+    assert not [fact for fact in listed if isinstance(fact, Gap) and "reader failed" in str(fact)]
+    return [fact for fact in listed if isinstance(fact, StackDump)]
 
 
 @settings(max_examples=150, deadline=None)

@@ -39,10 +39,10 @@ def test_a_rank_beyond_what_slurm_started_is_missing() -> None:
     for rank in range(3):
         environ = {"WORLD_SIZE": "4", "SLURM_STEP_NUM_TASKS": "3", "SLURM_PROCID": str(rank)}
         facts += looks(rank, INIT, environ=environ)
-    found = report_of(facts).findings[0]
-    assert found.category == "init-missing-rank"
-    assert found.culprit_ranks == (3,)
-    assert "srun started 3 tasks" in found.title
+    finding = report_of(facts).findings[0]
+    assert finding.category == "init-missing-rank"
+    assert finding.culprit_ranks == (3,)
+    assert "srun started 3 tasks" in finding.title
 
 
 def test_a_world_size_too_large_says_nothing_of_ranks_that_have_met() -> None:
@@ -81,8 +81,8 @@ def test_a_rank_of_the_start_before_holds_up_those_that_were_restarted() -> None
     threads = (ThreadState(tid=1, name="gloo_tcp_loop", state="S"),)
     met = [replace(f, threads=threads) if isinstance(f, Process) else f for f in old]
     new = looks(1, INIT, environ={"TORCHELASTIC_RESTART_COUNT": "1", "WORLD_SIZE": "2"})
-    found = report_of([*met, *new]).findings[0]
-    assert (found.category, found.culprit_ranks) == ("elastic-restart", (0,))
+    finding = report_of([*met, *new]).findings[0]
+    assert (finding.category, finding.culprit_ranks) == ("elastic-restart", (0,))
     late = report_of([*old, *new]).findings[0]
     assert (late.category, late.culprit_ranks) == ("init-missing-rank", (0,))
 
@@ -267,5 +267,5 @@ def test_a_file_that_counts_no_more_than_came_tells_of_the_missing_rank() -> Non
     first = report_of([*facts, *calls, file]).findings[0]
     assert (first.signature, first.culprit_ranks) == ("init-joins-too-many", (3,))
     more = replace(file, processes=4)
-    found = {f.signature for f in report_of([*facts, *calls, more]).findings}
-    assert "init-joins-too-many" not in found
+    ids = {f.signature for f in report_of([*facts, *calls, more]).findings}
+    assert "init-joins-too-many" not in ids

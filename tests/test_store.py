@@ -41,10 +41,10 @@ def view_of(
     port: int, *, host: str = "127.0.0.1", limit: float = 5.0
 ) -> tuple[StoreView, list[Gap]]:
     place = Place(host=host, port=port, pids=(os.getpid(),), world_size=4)
-    found = Collected()
-    ask(site_of(Host(Proc())), [place], found, limit)
-    (view,) = (fact for fact in found.facts if isinstance(fact, StoreView))
-    return view, [fact for fact in found.facts if isinstance(fact, Gap)]
+    evidence = Collected()
+    ask(site_of(Host(Proc())), [place], evidence, limit)
+    (view,) = (fact for fact in evidence.facts if isinstance(fact, StoreView))
+    return view, [fact for fact in evidence.facts if isinstance(fact, Gap)]
 
 
 def test_the_keys_of_a_store_are_listed_and_only_harmless_values_read() -> None:
@@ -168,9 +168,9 @@ def test_ranks_meet_where_their_environment_says(fake: FakeProc) -> None:
         fake.add(20 + rank, 10, "python train.py", elastic(rank, 3, 29500))
     host = fake.host()
 
-    found = meeting_places(host, find_job(host, 10), {})
+    places = meeting_places(host, find_job(host, 10), {})
 
-    assert [(p.host, p.port, p.pids) for p in found] == [("127.0.0.1", 29500, (20, 21, 22))]
+    assert [(p.host, p.port, p.pids) for p in places] == [("127.0.0.1", 29500, (20, 21, 22))]
 
 
 @pytest.mark.parametrize(
@@ -191,9 +191,9 @@ def test_agents_meet_where_their_options_say(
     fake.add(20, 10, "python train.py", elastic(0, 1))
     host = fake.host()
 
-    found = meeting_places(host, find_job(host, 10), {})
+    places = meeting_places(host, find_job(host, 10), {})
 
-    assert place in [(p.host, p.port) for p in found]
+    assert place in [(p.host, p.port) for p in places]
 
 
 def test_a_store_that_no_environment_names_is_known_by_its_thread(fake: FakeProc) -> None:
@@ -225,8 +225,8 @@ def fake(tmp_path) -> FakeProc:
 
 def test_a_server_that_knows_no_greeting_takes_it_for_an_impossible_length() -> None:
     """Up to torch 2.0 the first byte means SET; no memory could hold the key that would follow."""
-    heard: list[bytes] = []
-    with listening(lambda connection: heard.append(connection.recv(99))) as port:
+    received: list[bytes] = []
+    with listening(lambda connection: received.append(connection.recv(99))) as port:
         view_of(port, limit=1.0)
 
-    assert int.from_bytes(heard[0][1:9], sys.byteorder) > 2**63
+    assert int.from_bytes(received[0][1:9], sys.byteorder) > 2**63

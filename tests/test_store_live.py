@@ -49,9 +49,9 @@ print("joined", flush=True)
 def read(port: int, limit: float = 3.0) -> tuple[StoreView, float]:
     began = time.monotonic()
     place = Place(host="127.0.0.1", port=port, pids=(os.getpid(),), world_size=3)
-    found = Collected()
-    ask(site_of(Host(Proc())), [place], found, limit)
-    (view,) = (fact for fact in found.facts if isinstance(fact, StoreView))
+    evidence = Collected()
+    ask(site_of(Host(Proc())), [place], evidence, limit)
+    (view,) = (fact for fact in evidence.facts if isinstance(fact, StoreView))
     return view, time.monotonic() - began
 
 

@@ -44,7 +44,7 @@ def test_of_hosts_alike_none_is_named_where_the_line_names_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "hosts", "said"),
+    ("text", "hosts", "expected"),
     [
         ("Take the host out.", ("n1",), "Take n1 out."),
         ("dmesg -T  # on that host", ("n1",), "dmesg -T  # on n1"),
@@ -64,10 +64,10 @@ def test_of_hosts_alike_none_is_named_where_the_line_names_none() -> None:
     ],
 )
 def test_the_host_is_named_where_it_can_only_be_one(
-    text: str, hosts: tuple[str, ...], said: str
+    text: str, hosts: tuple[str, ...], expected: str
 ) -> None:
     """What is meant by other words than "the host" alone stays as it is."""
-    assert on_host(text, hosts) == said
+    assert on_host(text, hosts) == expected
 
 
 def test_no_report_names_other_ranks_in_its_title_than_in_its_json() -> None:

@@ -18,40 +18,40 @@ from whyhang.analyzer.stacks.index import symbol
 
 def test_native_frame_names_what_no_python_frame_does() -> None:
     """``work.wait()`` leaves no frame of torch in Python; the native stack has it."""
-    found = place(
+    spot = place(
         "pthread_cond_wait (libc.so.6)",
         "std::condition_variable::wait (libstdc++.so.6)",
         "c10d::Work::wait (libtorch_cpu.so)",
         "pybind11::cpp_function::dispatcher (libtorch_python.so)",
         "step (train.py:30)",
     )
-    assert (found.kind, found.op, found.scope) == (WaitKind.COLLECTIVE, None, Scope.RANKS)
-    assert found.native
-    assert not undecided(found)
+    assert (spot.kind, spot.op, spot.scope) == (WaitKind.COLLECTIVE, None, Scope.RANKS)
+    assert spot.native
+    assert not undecided(spot)
 
 
 def test_python_frame_gives_the_operation() -> None:
     """Under all_reduce the same native wait is that all_reduce."""
-    found = place("c10d::Work::wait (libtorch_cpu.so)", f"all_reduce ({C10D}:9)", "f (train.py:3)")
-    assert (found.kind, found.op) == (WaitKind.COLLECTIVE, "all_reduce")
+    spot = place("c10d::Work::wait (libtorch_cpu.so)", f"all_reduce ({C10D}:9)", "f (train.py:3)")
+    assert (spot.kind, spot.op) == (WaitKind.COLLECTIVE, "all_reduce")
 
 
 def test_ddps_reduction_in_backward() -> None:
     """DDP's wait for gradients shows in the native stack alone."""
-    found = place(
+    spot = place(
         "c10d::Work::wait (libtorch_cpu.so)",
         "c10d::Reducer::finalize_backward (libtorch_cpu.so)",
         "torch::autograd::Engine::execute_with_graph_task (libtorch_cpu.so)",
         "_engine_run_backward (torch/autograd/graph.py:979)",
         "train (train.py:5)",
     )
-    assert (found.kind, found.op) == (WaitKind.COLLECTIVE, "all_reduce")
-    assert str(found.says) == "in DDP's gradient all_reduce"
+    assert (spot.kind, spot.op) == (WaitKind.COLLECTIVE, "all_reduce")
+    assert str(spot.says) == "in DDP's gradient all_reduce"
 
 
 def test_setting_nccl_up_inside_a_collective() -> None:
     """The first collective of a group sets its communicator up; both are said."""
-    found = place(
+    spot = place(
         "poll (libc.so.6)",
         "c10d::TCPStore::doWait (libtorch_cpu.so)",
         "c10d::ProcessGroupNCCL::broadcastUniqueNCCLID (libtorch_cuda.so)",
@@ -59,55 +59,53 @@ def test_setting_nccl_up_inside_a_collective() -> None:
         f"broadcast ({C10D}:9)",
         "f (train.py:3)",
     )
-    assert (found.kind, found.op) == (WaitKind.COLLECTIVE, "broadcast")
-    assert str(found.says) == "in broadcast, setting up an NCCL communicator"
+    assert (spot.kind, spot.op) == (WaitKind.COLLECTIVE, "broadcast")
+    assert str(spot.says) == "in broadcast, setting up an NCCL communicator"
 
 
 def test_waiting_for_the_gpu_inside_barrier_is_the_barrier() -> None:
     """A host that waits for the GPU in a collective waits for the collective."""
-    found = place(
-        "cudaStreamSynchronize (libcudart.so.12)", f"barrier ({C10D}:9)", "f (train.py:3)"
-    )
-    assert (found.kind, found.op) == (WaitKind.COLLECTIVE, "barrier")
+    spot = place("cudaStreamSynchronize (libcudart.so.12)", f"barrier ({C10D}:9)", "f (train.py:3)")
+    assert (spot.kind, spot.op) == (WaitKind.COLLECTIVE, "barrier")
 
 
 def test_item_waits_for_the_gpu() -> None:
     """``.item()`` leaves the caller's line in Python and the synchronize below it."""
-    found = place(
+    spot = place(
         "cuStreamSynchronize (libcuda.so.1)",
         "at::native::_local_scalar_dense_cuda (libtorch_cuda.so)",
         "train (train.py:3)",
     )
-    assert (found.kind, found.scope) == (WaitKind.CUDA_SYNC, Scope.MAYBE)
+    assert (spot.kind, spot.scope) == (WaitKind.CUDA_SYNC, Scope.MAYBE)
 
 
 def test_driver_without_symbols() -> None:
     """Inside the CUDA driver there are addresses only; that is a wait for the GPU, perhaps."""
-    found = place("0x7f12 (libcuda.so.1)", "0x7f13 (libcuda.so.1)", "train (train.py:3)")
-    assert (found.kind, found.scope, found.certain) == (WaitKind.CUDA_SYNC, Scope.MAYBE, False)
+    spot = place("0x7f12 (libcuda.so.1)", "0x7f13 (libcuda.so.1)", "train (train.py:3)")
+    assert (spot.kind, spot.scope, spot.certain) == (WaitKind.CUDA_SYNC, Scope.MAYBE, False)
 
 
 def test_mpi_call_without_python_frame() -> None:
     """mpi4py leaves no frame of its own; the MPI library's symbol names the call."""
-    found = place(
+    spot = place(
         "opal_progress (libopen-pal.so.40)",
         "ompi_comm_dup_with_info (libmpi.so.40)",
         "PMPI_Comm_dup (libmpi.so.40)",
         "main (solve.py:3)",
         state="R",
     )
-    assert (found.kind, found.op, found.scope) == (WaitKind.MPI, "comm_dup", Scope.RANKS)
+    assert (spot.kind, spot.op, spot.scope) == (WaitKind.MPI, "comm_dup", Scope.RANKS)
 
 
 def test_program_without_python() -> None:
     """In a program of C or Fortran the place to point at is the caller of the MPI function."""
-    found = place(
+    spot = place(
         "opal_progress (libopen-pal.so)",
         "PMPI_Barrier (libmpi.so)",
         "pmpi_barrier__ (libmpi_fort.so)",
         "main (libsolver.so)",
     )
-    assert (found.op, found.user) == ("barrier", None)
+    assert (spot.op, spot.user) == ("barrier", None)
     caller = Frame(function="init", file="init.f90", line=62, native=True)
     frames = (*stack("PMPI_Barrier (libmpi.so)", "pmpi_barrier__ (solver)"), caller)
     assert of_frames(frames).user == caller

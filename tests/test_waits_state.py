@@ -34,9 +34,9 @@ from whyhang.signatures.frames import TABLE
 )
 def test_kernel_speaks_where_no_frame_does(wchan: str | None, kind: WaitKind, scope: Scope) -> None:
     """The kernel's function tells a sleep from a file; what may be other ranks stays a maybe."""
-    found = place("f (train.py:3)", state="S", wchan=wchan)
-    assert (found.kind, found.scope, found.certain) == (kind, scope, False)
-    assert undecided(found)
+    spot = place("f (train.py:3)", state="S", wchan=wchan)
+    assert (spot.kind, spot.scope, spot.certain) == (kind, scope, False)
+    assert undecided(spot)
 
 
 @pytest.mark.parametrize(
@@ -46,14 +46,14 @@ def test_kernel_speaks_where_no_frame_does(wchan: str | None, kind: WaitKind, sc
 def test_what_the_kernel_and_the_line_both_say_is_certain(text: str, certain: bool) -> None:
     """A Python without symbols shows no native frame that would say it a third time."""
     kernel = process("S", "hrtimer_nanosleep")
-    found = place_of(dump(thread("f (train.py:3)")), kernel, TABLE, says(text))
-    assert (found.kind, found.certain) == (WaitKind.SLEEP, certain)
+    spot = place_of(dump(thread("f (train.py:3)")), kernel, TABLE, says(text))
+    assert (spot.kind, spot.certain) == (WaitKind.SLEEP, certain)
 
 
 def test_running_is_work() -> None:
     """A thread on the CPU in the user's code waits for nothing."""
-    found = place("f (train.py:3)", state="R")
-    assert (found.kind, found.scope) == (WaitKind.WORK, Scope.WORK)
+    spot = place("f (train.py:3)", state="R")
+    assert (spot.kind, spot.scope) == (WaitKind.WORK, Scope.WORK)
 
 
 def test_py_spys_guess_when_proc_said_nothing() -> None:
@@ -93,15 +93,15 @@ def test_running_without_the_gil_may_be_a_spinning_wait() -> None:
 def test_line_of_source_speaks_of_calls_into_c(text: str, kind: WaitKind, scope: Scope) -> None:
     """Where a futex could be anything, the line of source says which call it is."""
     stacks = dump(thread("f (train.py:3)"))
-    found = place_of(stacks, process("S", "futex_do_wait"), TABLE, says(text))
-    assert (found.kind, found.scope, found.certain) == (kind, scope, False)
+    spot = place_of(stacks, process("S", "futex_do_wait"), TABLE, says(text))
+    assert (spot.kind, spot.scope, spot.certain) == (kind, scope, False)
 
 
 def test_kernel_outranks_the_line() -> None:
     """A thread that sleeps in a child's wait is not in the lock that its line mentions."""
     stacks = dump(thread("f (train.py:3)"))
-    found = place_of(stacks, process("S", "do_wait"), TABLE, says("with lock: os.system(c)"))
-    assert found.kind is WaitKind.SUBPROCESS
+    spot = place_of(stacks, process("S", "do_wait"), TABLE, says("with lock: os.system(c)"))
+    assert spot.kind is WaitKind.SUBPROCESS
 
 
 def test_running_thread_does_not_sleep() -> None:
@@ -115,8 +115,8 @@ def test_running_thread_does_not_sleep() -> None:
 def test_line_of_a_library_is_not_asked_for() -> None:
     """Only the user's innermost line is a hint; a library's line is not."""
     stacks = dump(thread("linear (torch/nn/functional.py:9)", "f (train.py:3)"))
-    found = place_of(stacks, process("S", "futex_do_wait"), TABLE, says("x.wait()"))
-    assert found.kind is WaitKind.POLL
+    spot = place_of(stacks, process("S", "futex_do_wait"), TABLE, says("x.wait()"))
+    assert spot.kind is WaitKind.POLL
 
 
 def test_input_at_a_terminal() -> None:
@@ -134,6 +134,6 @@ def test_uninterruptible_sleep() -> None:
 
 def test_stopped_keeps_its_stack() -> None:
     """A stopped process is said to be stopped; where it stands is kept, guesses are not made."""
-    found = place(f"all_reduce ({C10D}:9)", "f (train.py:3)", state="T")
-    assert (found.stopped, found.kind) == (True, WaitKind.COLLECTIVE)
+    spot = place(f"all_reduce ({C10D}:9)", "f (train.py:3)", state="T")
+    assert (spot.stopped, spot.kind) == (True, WaitKind.COLLECTIVE)
     assert place("f (train.py:3)", state="t").stopped

@@ -32,7 +32,7 @@ from whyhang.signatures.frames import TABLE
 
 def test_main_waits_for_a_thread_in_a_collective() -> None:
     """An asynchronous checkpoint: the main thread waits for the thread that is in all_gather."""
-    found = place_of(
+    spot = place_of(
         dump(
             thread(
                 "Condition.wait (threading.py:327)",
@@ -51,15 +51,15 @@ def test_main_waits_for_a_thread_in_a_collective() -> None:
         process(),
         TABLE,
     )
-    assert (found.kind, found.thread) == (WaitKind.COLLECTIVE, "AsyncCheckpointExecutor_0")
-    assert found.user == stack("train (train.py:9)")[0]
-    assert found.through is not None
-    assert found.through.startswith('on thread "AsyncCheckpointExecutor_0"')
+    assert (spot.kind, spot.thread) == (WaitKind.COLLECTIVE, "AsyncCheckpointExecutor_0")
+    assert spot.user == stack("train (train.py:9)")[0]
+    assert spot.through is not None
+    assert spot.through.startswith('on thread "AsyncCheckpointExecutor_0"')
 
 
 def test_training_on_another_thread() -> None:
     """Ray Train runs the loop on a thread: its wait may be on ranks, so the rank is not guilty."""
-    found = place_of(
+    spot = place_of(
         dump(
             thread("wait (threading.py:327)", "Thread.join (threading.py:9)", "main (run.py:5)"),
             thread("loop (train.py:8)", *STARTED, name="train", tid=11, active=False),
@@ -68,12 +68,12 @@ def test_training_on_another_thread() -> None:
         process("S", "futex_do_wait"),
         TABLE,
     )
-    assert (found.scope, found.user) == (Scope.MAYBE, stack("loop (train.py:8)")[0])
+    assert (spot.scope, spot.user) == (Scope.MAYBE, stack("loop (train.py:8)")[0])
 
 
 def test_bare_lock_is_not_followed() -> None:
     """A lock may be held by anyone: another thread in a collective is not taken for its holder."""
-    found = place_of(
+    spot = place_of(
         dump(
             thread("PyThread_acquire_lock_timed (libpython3.11.so)", "f (train.py:5)"),
             thread(f"barrier ({C10D}:9)", "g (train.py:8)", *STARTED, tid=11),
@@ -81,7 +81,7 @@ def test_bare_lock_is_not_followed() -> None:
         process(),
         TABLE,
     )
-    assert (found.kind, found.user) == (WaitKind.LOCK, stack("f (train.py:5)")[0])
+    assert (spot.kind, spot.user) == (WaitKind.LOCK, stack("f (train.py:5)")[0])
 
 
 def test_backward_on_an_engine_thread() -> None:
@@ -114,8 +114,8 @@ def test_gil_in_py_spys_native_stack() -> None:
         "f (train.py:5)",
     )
     bound = thread("pthread_cond_timedwait (libc.so.6)", "f (libtorch_python.so)", "f (train.py:5)")
-    found = place_of(dump(main), process(), TABLE)
-    assert (found.kind, found.certain) == (WaitKind.GIL, False)
+    spot = place_of(dump(main), process(), TABLE)
+    assert (spot.kind, spot.certain) == (WaitKind.GIL, False)
     assert place_of(dump(bound), process(), TABLE).kind is not WaitKind.GIL
     assert place_of(dump(timed), process(), TABLE).kind is not WaitKind.GIL
 
@@ -148,8 +148,8 @@ def test_main_thread_without_names() -> None:
 def test_nothing_to_see() -> None:
     """A dump without threads, or a thread without frames, is an uncertain place, not an error."""
     for stacks in (dump(), dump(thread())):
-        found = place_of(stacks, None, TABLE)
-        assert (found.scope, found.certain, found.user) == (Scope.MAYBE, False, None)
+        spot = place_of(stacks, None, TABLE)
+        assert (spot.scope, spot.certain, spot.user) == (Scope.MAYBE, False, None)
     assert of_frames(()).certain is False
 
 
@@ -168,10 +168,10 @@ FRAMES = st.lists(
 def test_no_stack_is_too_odd(frames: list[Frame], state: str, text: str) -> None:
     """Whatever frames meet in whatever order, there is a place, and it has words."""
     stacks = dump(Thread(frames=tuple(frames), tid=10))
-    found = place_of(stacks, process(state, "futex"), TABLE, says(text))
-    assert found.says
-    assert str(found)
-    assert found.user is None or found.user in frames
+    spot = place_of(stacks, process(state, "futex"), TABLE, says(text))
+    assert spot.says
+    assert str(spot)
+    assert spot.user is None or spot.user in frames
 
 
 # --- undecided, speed ---

@@ -113,10 +113,10 @@ def test_a_hang_is_told_once_and_again_after_it_went_on(folder: Path) -> None:
         until(folder, "it goes on again")
         watch.send_signal(signal.SIGTERM)
         assert watch.wait(20) == 0
-        said = until(folder, "told to end")
+        printed = until(folder, "told to end")
         assert all(each.poll() is None for each in job)
 
-    assert said.count("HANG") == 1
+    assert printed.count("HANG") == 1
     assert (folder / "r.json").is_file()
     assert (folder / "hooked").read_text() == "r.json "
 
@@ -124,10 +124,10 @@ def test_a_hang_is_told_once_and_again_after_it_went_on(folder: Path) -> None:
 def test_the_end_of_a_job_ends_the_watch(folder: Path) -> None:
     """It says how the job ended, as far as that can be seen."""
     with ranks(folder, hangs_at=-1, steps=150) as job, watched(folder, str(job[0].pid)) as watch:
-        said = until(folder, "the job is over")
+        printed = until(folder, "the job is over")
         assert watch.wait(10) == 0
 
-    assert "HANG" not in said
+    assert "HANG" not in printed
 
 
 def test_ranks_that_end_one_after_another_are_no_new_start(folder: Path) -> None:
@@ -136,10 +136,10 @@ def test_ranks_that_end_one_after_another_are_no_new_start(folder: Path) -> None
         until(folder, "watching")
         job[1].kill()
         job[1].wait()
-        said = until(folder, "the job is over")
+        printed = until(folder, "the job is over")
         assert watch.wait(10) == 0
 
-    assert "started anew" not in said
+    assert "started anew" not in printed
 
 
 def test_a_folder_is_watched_by_what_is_written_to_it(folder: Path) -> None:
@@ -151,10 +151,10 @@ def test_a_folder_is_watched_by_what_is_written_to_it(folder: Path) -> None:
             with log.open("a") as file:
                 file.write(f"epoch 1 step {step} loss 0.{step}\n")
             time.sleep(0.3)
-        said = until(folder, "HANG")
+        printed = until(folder, "HANG")
         assert watch.wait(20) == 3
 
-    assert "no sign of progress" in said
+    assert "no sign of progress" in printed
 
 
 AGAIN = """
@@ -179,13 +179,13 @@ def test_torchrun_starts_its_ranks_again(folder: Path) -> None:
         )
     try:
         with watched(folder, str(job.pid), "--stalled-for", "20", "--every", "1") as watch:
-            said = until(folder, "started anew", limit=90)
-            said = until(folder, "the job is over", limit=90)
+            printed = until(folder, "started anew", limit=90)
+            printed = until(folder, "the job is over", limit=90)
             assert job.wait(10) == 0, (folder / "job.log").read_text()
             assert watch.wait(20) == 0
     finally:
         job.kill()
         job.wait()
 
-    assert said.count("started anew") == 1
-    assert "HANG" not in said
+    assert printed.count("started anew") == 1
+    assert "HANG" not in printed

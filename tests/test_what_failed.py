@@ -65,6 +65,11 @@ def test_reader_and_query_know_the_same_objects() -> None:
             "nccl-network-interface",
         ),
         ("resolver: failed to resolve trainer-0.jobs.svc", "init-hostname-resolution"),
+        ("Error reported: /mnt/x/checkpoint.tmp81; Input/output error", "storage-io-blocked"),
+        (
+            "Internal: Unable to initialize shared memory key '/m0' to requested size",
+            "shm-too-small",
+        ),
         ("libgbm: connecting to rank 5 failed, waiting for 2113 ms", "init-missing-rank"),
         ("download failed: s3://b/shard-7.tar to - [Errno 32] Broken pipe", "network-io-blocked"),
         ("reader: (('cloudcat gs://b/t/20.tar -',)): exit 1 (read)", "network-io-blocked"),
@@ -103,6 +108,8 @@ def test_the_object_that_failed_tells_the_category(line: str, category: str) -> 
         "peer access enabled between all GPUs, IPC handles exchanged",
         "all workers placed, 8 GPUs allocated, resources satisfied",
         "eval accuracy failed to improve for 3 epochs",
+        "I suspect that port 29500 is already in use there",
+        "It has insufficient GPU memory for that batch",
     ],
 )
 def test_objects_without_trouble_and_trouble_without_object_say_nothing(line: str) -> None:
@@ -174,6 +181,24 @@ def test_an_exception_of_c_plus_plus_ends_a_rank_like_any_other() -> None:
     assert "tile 7 is out of range" in finding.title
     after = diagnosed({None: "[rank0]: step 3\n" + peer}).findings
     assert "uncaught-exception" not in {f.signature for f in after}
+
+
+@pytest.mark.parametrize(
+    ("log", "said"),
+    [
+        ("KeyError: 'tile_7'\n", True),
+        ("Exception ignored in: <function Pool.__del__>\nKeyError: 'tile_7'\n", False),
+        ("RuntimeError: the other ranks have not finished loading\n", False),
+    ],
+    ids=["an exception alone", "one that was ignored", "one about other ranks"],
+)
+def test_the_last_line_of_a_traceback_alone_tells_what_ended_the_program(
+    log: str, *, said: bool
+) -> None:
+    """Where a paste has nothing but the exception, it is what is known."""
+    found = {f.signature for f in diagnosed({None: log}).findings}
+
+    assert ("plain-exception" in found) is said
 
 
 def test_what_a_program_says_it_goes_on_without_is_no_more_than_possible() -> None:

@@ -47,9 +47,9 @@ def test_ranks_introduce_themselves(
 ) -> None:
     """What several ranks say alike of pid and host is theirs; what is said of others is not."""
     facts = read_log("".join(line.format(r, 810 + r) + "\n" for r in range(3)))
-    told = {(fact.rank, fact.who.pid, fact.who.host) for fact in of(facts, ProcessRank)}
+    rows = {(fact.rank, fact.who.pid, fact.who.host) for fact in of(facts, ProcessRank)}
 
-    assert told == places
+    assert rows == places
 
 
 def test_the_address_at_which_a_rank_listens() -> None:
@@ -69,11 +69,11 @@ def test_a_host_that_does_not_answer() -> None:
     log = own + "".join(LOST.format(rank) for rank in range(4))
     silent = "ssh: connect to host {} port 22: No route to host\n"
 
-    told = diagnosed_files({"job.log": log, "notes.txt": silent.format("n2")})
+    answer = diagnosed_files({"job.log": log, "notes.txt": silent.format("n2")})
     other = diagnosed_files({"job.log": log, "notes.txt": silent.format("n7")})
 
-    assert (told.findings[0].signature, culprits(told)) == ("host-does-not-answer", (4, 5))
-    rows = {row.rank: (row.host, row.state) for row in told.ranks}
+    assert (answer.findings[0].signature, culprits(answer)) == ("host-does-not-answer", (4, 5))
+    rows = {row.rank: (row.host, row.state) for row in answer.ranks}
     assert rows[5] == ("n2", "unreachable")
     assert culprits(other) == ()
 

@@ -124,3 +124,37 @@ def test_a_barrier_after_steps() -> None:
 
     assert finding is not None
     assert (finding.category, finding.culprit_ranks) == ("missing-rank-in-collective", (4, 6))
+
+
+ABORTED = (
+    "srun: error: n1: task 0: Exited with exit code 1\n"
+    "srun: error: n2: task 1: Exited with exit code 1\n"
+    "n2:711:802 [0] misc/socket.cc:50 NCCL WARN Connection closed by remote peer n1<45074>\n"
+    "n2:711:802 [0] NCCL INFO comm 0x8e0 rank 1 nranks 2 cudaDev 0 busId 100000 - {event}\n"
+)
+
+
+def test_who_says_that_it_lost_a_peer_is_an_echo() -> None:
+    """NCCL's last line of a communicator tells whose process said so; the other one failed."""
+    report = diagnosed_files({"job.err": ABORTED.format(event="Abort COMPLETE")})
+    unknown = diagnosed_files({"job.err": ABORTED.format(event="Abort START")})
+
+    assert report.findings[0].culprit_ranks == (0,)
+    assert unknown.findings[0].culprit_ranks is None
+
+
+RAISED = """\
+[rank{rank}]: Traceback (most recent call last):
+[rank{rank}]:   File "/srv/ring.py", line 176, in main
+[rank{rank}]:     reqs = build(rank)
+[rank{rank}]: RuntimeError: communicator is not there
+"""
+
+
+def test_an_error_of_all_but_one_that_speaks_is_theirs() -> None:
+    """A rank that prints and does not fail is one of the ranks; else the program is at fault."""
+    errors = RAISED.format(rank=1) + RAISED.format(rank=2)
+    started = "[Rank 0]: created driver\n[Rank 1]: created driver\n[Rank 2]: created driver\n"
+
+    assert culprits(started + errors) == (1, 2)
+    assert culprits(errors) == ()

@@ -47,11 +47,11 @@ def dumps(tmp_path: Path) -> Path:
 def read(path: Path) -> list[Fact]:
     """Read everything; what more a track can tell is told at once, to be compared."""
     with Store() as store:
-        found = list(folder.read([path], readers=READERS, store=store))
-        tracks = [fact for fact in found if isinstance(fact, Track) and fact.detail is not None]
+        listed = list(folder.read([path], readers=READERS, store=store))
+        tracks = [fact for fact in listed if isinstance(fact, Track) and fact.detail is not None]
         assert tracks
         assert all(len(track.detail()) in {80, 81} for track in tracks if track.detail)
-    return [replace(f, detail=None) if isinstance(f, Track) else f for f in found]
+    return [replace(f, detail=None) if isinstance(f, Track) else f for f in listed]
 
 
 @pytest.mark.parametrize("packed", [False, True])

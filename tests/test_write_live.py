@@ -56,11 +56,11 @@ def test_a_blocked_write_is_not_cut_short(how: str, *, native: bool) -> None:
         if how == "socket":
             while ours.recv(SIZE):
                 pass
-        said = job.communicate(timeout=20)[1]
+        output = job.communicate(timeout=20)[1]
     finally:
         job.kill()
         ours.close()
-    assert said == str(SIZE).encode()
+    assert output == str(SIZE).encode()
     manifest = taken.bundle().manifest
     assert len([entry for entry in manifest.files if entry.kind.startswith("py-spy")]) == 2
     assert any("without pausing it" in text for text in manifest.touched)

@@ -37,6 +37,8 @@ Queries that answer with hits:
 - ``gpus_show``, ``nvlinks``: what the load and state of GPUs show, and their links
 - ``lagging_for``: lagging ranks of which it is known why
 - ``counters_show``, ``own_lines_show``: ranks that count, or print, otherwise than others
+- ``networks_show``: networks that may not join the ranks, or lose packets
+- ``stacks_part``: ranks that wait, and whose stacks show that they cannot meet
 - ``meeting_place``: ranks that do not get to where the others meet
 - ``loop_left``: few ranks in a loop that others have left, or the other way round
 - ``waits_for_absent``: calls that wait for ranks of which there is no record
@@ -52,12 +54,9 @@ Queries that answer with hits:
 Queries about ranks:
 
 - ``waiters_for``: the members that wait for other ranks
-- ``kinds_of``: what a member waits for and the larger work it is in
-- ``collective_beside``: where another thread of a member is in a collective, too
 - ``has_initialized``: a rank is through init_process_group
 - ``left_behind``: who waits while others count on
 - ``all_seen``: every member's place is known
-- ``count``: processes that members stand for
 - ``members_of``: members by rank, and the ranks of which nothing is known
 - ``failures``, ``first_failures``, ``left_others``: ranks that ended by an error of their own
 - ``others_elsewhere``: who waits elsewhere, where one rank alone is in a call of all
@@ -68,7 +67,7 @@ Queries about ranks:
 Evidence and words for a title (more of them in ``whyhang.analyzer.wording.describe``):
 
 - ``cite``, ``cite_line``, ``cite_environ``, ``cite_gpu``: words with their source
-- ``evidence_of``, ``location_of``, ``call_of``: what places a rank, where, and in which collective
+- ``evidence_of``, ``location_of``: what places a rank, and where
 - ``duration``: seconds in words
 - ``subject_fields``: who, does, where, others, call, waiting
 - ``hit_on``, ``gpu_names``: a hit about GPUs, and their names
@@ -107,6 +106,7 @@ from whyhang.analyzer.queries.meeting_place import meeting_place
 from whyhang.analyzer.queries.moving import left_behind, stragglers
 from whyhang.analyzer.queries.nccl import nccl_failed_in, nccl_set_up, nccl_warned, stuck_in_setup
 from whyhang.analyzer.queries.nccl_start import connections_not_made, nccl_start
+from whyhang.analyzer.queries.networks import networks_show
 from whyhang.analyzer.queries.nvlink import nvlinks
 from whyhang.analyzer.queries.operations import (
     all_in_one_call,
@@ -118,15 +118,8 @@ from whyhang.analyzer.queries.quiet import ends_at_work, quiet_logs
 from whyhang.analyzer.queries.recorded import others_elsewhere, ras_reported, recorded, recorded_hit
 from whyhang.analyzer.queries.scheduler import scheduler_shows
 from whyhang.analyzer.queries.settings import printed_values_differ, settings_differ
-from whyhang.analyzer.queries.states import (
-    WAITERS,
-    all_seen,
-    collective_beside,
-    count,
-    has_initialized,
-    kinds_of,
-    waiters_for,
-)
+from whyhang.analyzer.queries.stacks_part import stacks_part
+from whyhang.analyzer.queries.states import all_seen, has_initialized, waiters_for
 from whyhang.analyzer.queries.step_times import step_times_differ
 from whyhang.analyzer.queries.store_barrier import store_barrier
 from whyhang.analyzer.queries.store_place import cut_off, is_loopback, resolves_differently
@@ -138,5 +131,5 @@ from whyhang.analyzer.rank_state.motion import Moved
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.report import cite
 from whyhang.analyzer.stacks import WaitKind
-from whyhang.analyzer.wording.describe import call_of, duration, evidence_of, location_of
+from whyhang.analyzer.wording.describe import duration, evidence_of, location_of
 from whyhang.analyzer.wording.title_fields import subject_fields

@@ -35,7 +35,7 @@ from whyhang.analyzer.queries.failed_calls import (
     strength_of,
 )
 from whyhang.analyzer.queries.hits import cite_line, members_of
-from whyhang.analyzer.rank_state.ends import LOST_PEER, WAITED
+from whyhang.analyzer.rank_state.ends import LOST_PEER, WAITED, who_says
 from whyhang.analyzer.wording.describe import site_location
 
 _OF_COLLECTIVES = re.compile(r"nccl\w+Error\b|NCCL [Ee]rror|\bDist(?:Backend|Network|Store)Error\b")
@@ -123,11 +123,9 @@ def first_failures(case: Case) -> tuple[int, ...]:
 
 def left_others(case: Case) -> tuple[int, ...]:
     """Return the one rank that failed, where others lost a peer and it says nothing of one."""
-    ended = failures(case)
-    lost = {line.who.rank for line in case.job.lines if LOST_PEER.search(line.text)}
-    waited = {line.who.rank for line in case.job.lines if WAITED.search(line.text)}
-    own = len(ended) == 1 and lost and not {None, *ended} & (lost | waited)
-    return tuple(ended) if own else ()
+    lost, waited = who_says(case.job, LOST_PEER), who_says(case.job, WAITED)
+    own = tuple(rank for rank in failures(case) if rank not in lost | waited)
+    return own if lost and len(own) == 1 and None not in lost | waited else ()
 
 
 def _alike(case: Case, spoken: set[int], ended: dict[int, Exit]) -> set[int]:
@@ -162,8 +160,9 @@ def speakers(case: Case) -> set[int]:
 
 def has_no_ranks_to_blame(case: Case, ranks: tuple[int, ...]) -> bool:
     """Return whether an error is the program's: all ranks had it, or there is only one."""
-    exits = {row.who.rank for row in case.job.exits if row.who.rank is not None}
-    everyone = speakers(case) | exits
+    exits = {row.who.rank for row in case.job.exits}
+    print_too = {fact.who.rank for fact in case.job.of(Speaker)}
+    everyone = (speakers(case) | exits | print_too) - {None}
     return not has_ranks(case) or (len(ranks) > 1 and len(ranks) >= len(everyone))
 
 

@@ -121,14 +121,16 @@ def _exited(job: EndSources) -> dict[int, End]:
     """Read rows of launchers and lines of kernels; a clean exit is no end that counts.
 
     Where ranks waited in vain or lost a peer, an exit code may come of that: it counts as one's
-    own only where it is the only one, and those who waited ended otherwise. A watchdog that
-    gives up aborts its process: an abort is one's own only where it is the only one, too.
+    own only where it is the only one, and those who waited ended otherwise, or who lost a peer is
+    known. A watchdog that gives up aborts its process: an abort is one's own only where it is the
+    only one, too.
     """
-    waited = {line.who.rank for line in job.lines if WAITED.search(line.text)}
-    lost = {line.who.rank for line in job.lines if LOST_PEER.search(line.text)}
+    waited, lost = who_says(job, WAITED), who_says(job, LOST_PEER)
     with_code = {row.who.rank for row in job.exits if row.exitcode and row.signal is None}
     aborts_only = all(_WATCHDOG.search(line.text) for line in job.lines if WAITED.search(line.text))
     one_code = not (waited or lost) or (aborts_only and len(with_code) == 1)
+    if lost and None not in waited | lost:
+        one_code = one_code or len(with_code - waited - lost) == 1
     aborts = {row.who.rank for row in job.exits if row.signal == signal.SIGABRT}
     one_abort = len(aborts) == 1 and not (waited or lost)
     ends: dict[int, End] = {}
@@ -155,6 +157,20 @@ def _exited(job: EndSources) -> dict[int, End]:
             ),
         )
     return ends
+
+
+def who_says(job: EndSources, words: re.Pattern[str]) -> set[int | None]:
+    """Return the ranks that say something; None among them where it is not known who does.
+
+    One line may stand there twice, of which one knows its rank.
+    """
+    speakers: dict[tuple[str, int | None], int | None] = {}
+    for line in job.lines:
+        if words.search(line.text):
+            place = (line.source.file, line.source.line)
+            if speakers.get(place) is None:
+                speakers[place] = line.who.rank
+    return set(speakers.values())
 
 
 def _name_of(number: int) -> str:

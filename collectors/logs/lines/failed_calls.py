@@ -29,7 +29,8 @@ _FAILS = (
 _TRIES = rf"{_FAILS}|waiting|retry(?:ing)?|trying|not reachable|deadline.?exceeded"
 _FULL = (
     r"no space|ENOSPC|short of space|cannot allocate|out of memory|ENOMEM|too small|insufficient"
-    r"|not enough|exhausted|could not be allocated|(?:un|not )able to (?:allocate|mmap)|StoreFull"
+    r"|not enough|exhausted|could not be allocated|StoreFull"
+    r"|(?:un|not )able to (?:allocate|mmap|initiali[sz]e|resize|extend)"
     r"|has only \d"
 )
 _SILENT = (
@@ -120,6 +121,7 @@ OBJECTS: dict[str, str] = {
         r"|no locks available|disk quota exceeded|structure needs cleaning|\bLustreError: "
         r"|\bflock: |errno (?:5|16)\]|StorageFull|no space left on device|FSTimeoutError"
         r"|\b(?:read|writ|open|file|stat|dir|mmap)\w*[^\n]{0,60}?: input/output error"
+        r"|/\S+[:;] input/output error"
     ),
     "call": (
         rf"(?i)\b{_MEMBERS}(?: \d[\d, -]*)? (?:did|do|does|have|has) ?n[o']t (?:respond|arrive"
@@ -131,7 +133,8 @@ OBJECTS: dict[str, str] = {
         r"|\b(?:cannot|can't|could ?n[o']t|unable to|failed to|insufficient \w+ to)"
         r" (?:be )?(?:schedul|plac|satisf|fulfill|alloc)\w*[^\n]{0,40}?"
         r"\b(?:pods?|tasks?|actors?|workers?|gang|placement|resources?|requests?|demands?|nodes?)\b"
-        r"|\binsufficient (?:nvidia\.com/gpu|gpus?|resources)|\bnot enough (?:gpus|resources|slots)"
+        r"|\binsufficient (?:nvidia\.com/gpu|gpus?|resources)\b(?! mem)"
+        r"|\bnot enough (?:gpus|resources|slots)"
     ),
     "members": (
         rf"(?i)(?:timed? ?out|gave up|still|timeout)[^\n]{{0,30}}?\bwaiting (?:for|on) "
@@ -189,8 +192,9 @@ OBJECTS: dict[str, str] = {
 _OBJECTS = {name: re.compile(pattern) for name, pattern in OBJECTS.items()}
 _NOT_THESE = re.compile(
     r"\bNCCL (?:INFO|WARN|TRACE)\b|^\s*File \"|\bHTTP/1\.[01]\" \d|(?i:nothing to do)"
+    r"|\bI (?:\w+ )?(?:suspect|think|guess|assume|believe|suppose|wonder)\b"
 )
-"""Lines that have a reader of their own, source files, requests that a server notes."""
+"""Lines with a reader of their own, source files, requests that a server notes, what I think."""
 _HEADER = re.compile(r"^[^a-zA-Z]*(?:[\w./-]+\.(?:cc?|cpp|cu|h|py|rs|go):\d+[\]:]?\s*)?")
 
 

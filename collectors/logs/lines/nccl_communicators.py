@@ -93,7 +93,10 @@ class NcclReader(LineReader):
         key = (line.who.host, line.who.pid, match["comm"])
         comm = self._open.get(key)
         if comm is None or (event == "Init START" and comm.begun):  # the pointer is used again
-            if len(self._comms) >= MAX_COMMS or not event.startswith("Init"):
+            if not event.startswith("Init"):
+                self._note_place(line, match)
+                return
+            if len(self._comms) >= MAX_COMMS:
                 return
             comm = self._new(line, match)
             self._open[key] = comm
@@ -152,6 +155,9 @@ class NcclReader(LineReader):
         """Note whether a communicator spans hosts, and the rank that a process has in it."""
         if int(match["nodes"]) > 1:
             self._file.one_host = False
+        self._note_place(line, match)
+
+    def _note_place(self, line: FoundLine, match: Match) -> None:
         if line.who.pid is not None and len(self._members) < MAX_COMMS:
             ranks = self._members[int(match["size"])].setdefault((line.who.host, line.who.pid), {})
             ranks.setdefault(int(match["rank"]), line.source)

@@ -41,6 +41,7 @@ _HEADING = re.compile(
 _HEADLESS = re.compile(r'[ \t]*File "[^"\n]+\.py", line \d+, in \S')
 _BARE_TYPE = re.compile(r"(?:Error|Exception|Timeout|Interrupt|Exhausted)$")
 
+_OF_RANKS = re.compile(r"(?i)\branks?\b|\bother|\bpeers?\b|\bworkers?\b|\bengine")
 _OF_GROUPS = re.compile(r"(?i)Dist\w+Error|process ?group|\bPG |watchdog|\bMPI\b|\bUC[CPX]\b")
 """Words of exceptions of C++ about other ranks."""
 
@@ -55,6 +56,7 @@ class TracebackReader(LineReader):
         super().__init__(file)
         self._lines: list[LogLine] = []
         self._bare: list[LogLine] = []  # of which the last line stands alone
+        self._alone: list[LogLine] = []  # the same without a mark
         self._read_to: dict[Who, int] = {}
         self._calls: list[tuple[Who, PeerCall]] = []
         self._spawned: set[int | None] = set()  # where children of ``mp.spawn`` raised
@@ -99,13 +101,23 @@ class TracebackReader(LineReader):
 
     @wants(r"^(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception): \S")
     def on_bare(self, line: FoundLine, match: Match) -> None:
-        """Read the last line of a traceback, which torch's hook marks, where it stands alone."""
-        if line.number <= self._read_to.get(line.prefix, 0) or not _HOOK.search(line.raw):
+        """Read the last line of a traceback where it stands alone, as torch's hook marks it.
+
+        Of others nothing says that they ended a process: they count where a log has nothing else.
+        """
+        if line.number <= self._read_to.get(line.prefix, 0):
+            return
+        marked = _HOOK.search(line.raw) is not None
+        found = self._bare if marked else self._alone
+        above = next(line.preceding(1), "")
+        if not marked and (_OF_RANKS.search(line.text) or above.startswith("Exception ignored")):
             return
         traceback = Traceback()
-        if len(self._bare) < MAX_TRACEBACKS and read_frame(traceback, line.number, line.line):
+        if len(found) < MAX_TRACEBACKS and read_frame(traceback, line.number, line.line):
             last = self._exception(line.who, [traceback])
-            self._bare.append(replace(last, time=line.time, offset=line.offset))
+            about_others = last.raised is None or last.raised.is_about_others
+            if marked or not about_others:
+                found.append(replace(last, time=line.time, offset=line.offset))
 
     @wants(r"terminate called after throwing an instance of '(?P<type>[^']{1,200})'")
     def on_native(self, line: FoundLine, match: Match) -> None:
@@ -185,7 +197,7 @@ class TracebackReader(LineReader):
         headless = list(self._headless())
         ends = {line.source for line in headless}
         bare = [line for line in self._bare if line.source not in ends]
-        for line in [*headless, *self._lines, *bare]:
+        for line in [*headless, *self._lines, *bare] or self._alone:
             who = self._file.resolve(line.who)
             child = who.rank is None and line.offset in self._spawned
             if child and self._file.one_host is not False:

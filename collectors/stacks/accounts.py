@@ -23,11 +23,7 @@ MOST = 64  # accounts of one text
 _RANKS = (
     r"(?:process(?:es)? with (?:the )?(?:global )?ranks?(?: of)? "
     r"|(?<![\w.-])(?:(?:global|local|world) )?(?:ranks?(?:=\[?|[-# ]?)"
-<<<<<<< HEAD
-    r"|ranks \[(?=[\d, ]+\] (?!\w+ at \S+:\d)[a-z])|(?:TP|gpus? #?|process #?)(?=\d{1,3}\b)))"
-=======
     r"|ranks \[(?=[\d, ]+\] (?!stopped at \S+:\d)[a-z])|(?:TP|gpus? #?|process #?)(?=\d{1,3}\b)))"
->>>>>>> main
     r"(?P<ranks>" + RANKS + r")\]?(?![\w.:=/-])(?: (?:gpu )?process(?:es)?)?(?:'s [a-z]+)?"
     r"(?: (?:on|of) \w+| \([^()]{1,40}\))?"
 )

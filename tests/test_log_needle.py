@@ -98,6 +98,7 @@ def matching(patterns: list[regex.Pattern[str]], *texts: str) -> set[int]:
     return {n for n, pattern in enumerate(patterns) if any(map(pattern.search, texts))}
 
 
+@pytest.mark.live  # millions of searches; test_signatures scans each example bare
 def test_every_example_of_every_signature_is_found() -> None:
     """Of all lines that must match and must not, bare or wrapped, none is kept from a pattern.
 

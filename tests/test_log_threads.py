@@ -208,7 +208,7 @@ def test_a_time_limit_is_said_where_slurm_says_that_it_cancels() -> None:
 def test_an_xid_that_is_only_named_as_the_cause_of_another_counts() -> None:
     """A log that begins late holds only the clean-up, which names the fault before it."""
     line = (
-        "kernel: NVRM: Xid (PCI:0000:dc:00): 45, pid=1818990, name=python3, Ch 00000001 caused by "
+        "kernel: NVRM: Xid (PCI:0000:dc:00): 45, pid=48213, name=python3, Ch 00000001 caused by "
         "previous Xid 149\n"
     )
 

@@ -93,7 +93,7 @@ _STANDS = (
     r"(?:(?:is|are|was|were|g[eo]ts?|hangs?|hung|stuck|wait\w*|blocked|stop\w*|sits?|sat|stands?)"
     r" ){1,2}"
 )
-_APART = (
+_OTHER_PLACE = (
     r"(?:at|in|on) (?:another|an? (?:\w+ )?(?:different|other)) (?:place|line|location|position"
     r"|point|op\b|operation|call|collective|barrier|function|step|iteration|stack|branch|frame"
     r"|all[- _]?\w+|broadcast)"
@@ -102,7 +102,7 @@ _ODD = (
     r"(?:is|was|seems?(?: to be)?|appears? to be) (?:clearly |always |indeed |probably )?the "
     r"(?:[a-z]+ )?(?:problem\w*|culprit|straggler|odd|bad|faulty|slow\w*|lagg\w*|late|broken"
     r"|divergent|offend\w*)|lag(?:s|ged) behind"
-    rf"|{_STANDS}(?:{_APART}|(?:somewhere )?else(?:where)?\b)"
+    rf"|{_STANDS}(?:{_OTHER_PLACE}|(?:somewhere )?else(?:where)?\b)"
     r"|(?:(?:is|was) (?:still |already )?(?:attempting|trying|doing|perform|call|enter|execut|issu"
     r"|in\b|evaluat|validat)|enter|call|execut|issu|evaluat)[^.;]{1,100}? (?:while|whereas|but) "
     r"(?:all )?(?:of )?(?:the )?(?:other|rest|remaining)"

@@ -222,10 +222,10 @@ class FailedCallReader(LineReader):
     @wants(*OBJECTS.values())
     def on_failure(self, line: FoundLine, match: Match) -> None:
         """Note the line by its object, once."""
-        found = object_of(line.text)
-        if found is None or self._seen[found[0]] >= MAX_LINES or line.number in self._lines:
+        failed = object_of(line.text)
+        if failed is None or self._seen[failed[0]] >= MAX_LINES or line.number in self._lines:
             return
-        name, named = found
+        name, named = failed
         self._seen[name] += 1
         words = " ".join(_HEADER.sub("", line.text).split())
         self._lines[line.number] = LogLine(

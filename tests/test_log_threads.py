@@ -169,8 +169,8 @@ def test_a_sentence_of_mpirun_that_goes_on_in_the_next_line(
 def test_a_killed_server_that_killed_itself_is_no_lack_of_memory() -> None:
     """A serving engine that takes itself down has its shell print "Killed", too."""
     text = (
-        "[2025-03-09 00:57:15 TP4] Watchdog timeout (self.watchdog_timeout=300)\n"
-        "[2025-03-09 00:57:20] Received sigquit from a child proces. It usually means the child "
+        "[2026-11-23 02:04:15 TP4] Watchdog timeout (self.watchdog_timeout=300)\n"
+        "[2026-11-23 02:04:20] Received sigquit from a child proces. It usually means the child "
         "failed.\nKilled\n"
     )
 

@@ -1,7 +1,7 @@
 r"""What people write of ranks that did not come, ended, wait or work, beside where they stand.
 
-``Ranks 1 and 2 never print [data].``  ``rank 1 has not yet joined the all-reduce``  ``The process
-with the rank of 3 exits, and the others hang.``  ``All GPUs except rank 0 raise the error.``
+``Ranks 1 and 2 never print that line.``  ``rank 1 has not yet joined the all-reduce``  ``The
+process with a rank of 3 leaves, the others stay.``  ``All GPUs except rank 0 raise a timeout.``
 Stacks tell more, and ``sentences`` reads those; here only words count, said of something that has
 happened: neither what may happen nor what a program does as a rule. Lines of programs are left to
 the readers of logs.
@@ -21,7 +21,7 @@ LONGEST_LINE = 1500
 MOST = 64  # accounts of one text
 
 _RANKS = (
-    r"(?:process(?:es)? with (?:the )?(?:global )?ranks?(?: of)? "
+    r"(?:process(?:es)? with (?:the |a )?(?:global )?ranks?(?: of)? "
     r"|(?<![\w.-])(?:(?:global|local|world) )?(?:ranks?(?:=\[?|[-# ]?)"
     r"|ranks \[(?=[\d, ]+\] (?!stopped at \S+:\d)[a-z])|(?:TP|gpus? #?|process #?)(?=\d{1,3}\b)))"
     r"(?P<ranks>" + RANKS + r")\]?(?![\w.:=/-])(?: (?:gpu )?process(?:es)?)?(?:'s [a-z]+)?"

@@ -194,7 +194,7 @@ _NOT_THESE = re.compile(
     r"\bNCCL (?:INFO|WARN|TRACE)\b|^\s*File \"|\bHTTP/1\.[01]\" \d|(?i:nothing to do)"
     r"|\bI (?:\w+ )?(?:suspect|think|guess|assume|believe|suppose|wonder)\b"
 )
-"""Lines with a reader of their own, source files, requests that a server notes, what I think."""
+"""Lines with a reader of their own, source, requests that a server notes, the first person."""
 _HEADER = re.compile(r"^[^a-zA-Z]*(?:[\w./-]+\.(?:cc?|cpp|cu|h|py|rs|go):\d+[\]:]?\s*)?")
 
 

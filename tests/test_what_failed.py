@@ -110,6 +110,7 @@ def test_the_object_that_failed_tells_the_category(line: str, category: str) -> 
         "eval accuracy failed to improve for 3 epochs",
         "I suspect that port 29500 is already in use there",
         "It has insufficient GPU memory for that batch",
+        "However, I saw that NVLink could not be used between the pods, only RDMA was",
     ],
 )
 def test_objects_without_trouble_and_trouble_without_object_say_nothing(line: str) -> None:

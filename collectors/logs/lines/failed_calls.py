@@ -192,7 +192,7 @@ OBJECTS: dict[str, str] = {
 _OBJECTS = {name: re.compile(pattern) for name, pattern in OBJECTS.items()}
 _NOT_THESE = re.compile(
     r"\bNCCL (?:INFO|WARN|TRACE)\b|^\s*File \"|\bHTTP/1\.[01]\" \d|(?i:nothing to do)"
-    r"|\bI (?:\w+ )?(?:suspect|think|guess|assume|believe|suppose|wonder)\b"
+    r"|(?:^|[\s,(])I(?:'m|'ve|'d)? [a-z]"
 )
 """Lines with a reader of their own, source, requests that a server notes, the first person."""
 _HEADER = re.compile(r"^[^a-zA-Z]*(?:[\w./-]+\.(?:cc?|cpp|cu|h|py|rs|go):\d+[\]:]?\s*)?")

@@ -116,6 +116,7 @@ def test_the_object_that_failed_tells_the_category(line: str, category: str) -> 
         "    raise RuntimeError('worker 3 exited unexpectedly')",
         "  --rdma-error-action    what to do when an RDMA error is seen",
         "preemption notice handler installed",
+        "However, I saw that NVLink could not be used between the pods, only RDMA was",
     ],
 )
 def test_objects_without_trouble_and_trouble_without_object_say_nothing(line: str) -> None:
@@ -190,7 +191,7 @@ def test_an_exception_of_c_plus_plus_ends_a_rank_like_any_other() -> None:
 
 
 @pytest.mark.parametrize(
-    ("log", "said"),
+    ("log", "reported"),
     [
         ("KeyError: 'tile_7'\n", True),
         ("Exception ignored in: <function Pool.__del__>\nKeyError: 'tile_7'\n", False),
@@ -199,12 +200,12 @@ def test_an_exception_of_c_plus_plus_ends_a_rank_like_any_other() -> None:
     ids=["an exception alone", "one that was ignored", "one about other ranks"],
 )
 def test_the_last_line_of_a_traceback_alone_tells_what_ended_the_program(
-    log: str, *, said: bool
+    log: str, *, reported: bool
 ) -> None:
     """Where a paste has nothing but the exception, it is what is known."""
-    found = {f.signature for f in diagnosed({None: log}).findings}
+    signatures = {f.signature for f in diagnosed({None: log}).findings}
 
-    assert ("plain-exception" in found) is said
+    assert ("plain-exception" in signatures) is reported
 
 
 def test_what_a_program_says_it_goes_on_without_is_no_more_than_possible() -> None:

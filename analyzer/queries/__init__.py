@@ -38,7 +38,7 @@ Queries that answer with hits:
 - ``lagging_for``: lagging ranks of which it is known why
 - ``counters_show``, ``own_lines_show``: ranks that count, or print, otherwise than others
 - ``networks_show``: networks that may not join the ranks, or lose packets
-- ``stacks_part``: ranks that wait, and whose stacks show that they cannot meet
+- ``stacks_diverge``: ranks that wait, and whose stacks show that they cannot meet
 - ``meeting_place``: ranks that do not get to where the others meet
 - ``loop_left``: few ranks in a loop that others have left, or the other way round
 - ``waits_for_absent``: calls that wait for ranks of which there is no record
@@ -118,7 +118,7 @@ from whyhang.analyzer.queries.quiet import ends_at_work, quiet_logs
 from whyhang.analyzer.queries.recorded import others_elsewhere, ras_reported, recorded, recorded_hit
 from whyhang.analyzer.queries.scheduler import scheduler_shows
 from whyhang.analyzer.queries.settings import printed_values_differ, settings_differ
-from whyhang.analyzer.queries.stacks_part import stacks_part
+from whyhang.analyzer.queries.stacks_diverge import stacks_diverge
 from whyhang.analyzer.queries.states import all_seen, has_initialized, waiters_for
 from whyhang.analyzer.queries.step_times import step_times_differ
 from whyhang.analyzer.queries.store_barrier import store_barrier

@@ -71,13 +71,13 @@ def raised_by(case: Case, lines: Sequence[LogLine]) -> tuple[int, ...]:
         return tuple(sorted(spoken | alike))
     copies = sum(line.count for line in lines)
     if len(ended) == 1:
-        return () if said_by_all(case, lines) else tuple(ended)
+        return () if printed_by_every_process(case, lines) else tuple(ended)
     if not ended:
         return _crashed(case)
     return tuple(sorted(ended)) if copies >= len(ended) or _others_were_ended(case) else ()
 
 
-def said_by_all(case: Case, lines: Sequence[LogLine]) -> bool:
+def printed_by_every_process(case: Case, lines: Sequence[LogLine]) -> bool:
     """Return whether a launcher has no more processes than have said so, without a rank.
 
     Of two, the one that it saw fail may be the first of both.
@@ -254,8 +254,8 @@ def _first_raised(case: Case, *, in_thread: bool = False) -> list[LogLine]:
         ):
             key = raised.type, _NUMBERS.sub("N", raised.message)
             if raised.frame is not None:
-                said = _WORDS_THAT_VARY.sub("N", raised.message)
-                key = at_place.setdefault((raised.type, raised.frame, said), key)
+                message = _WORDS_THAT_VARY.sub("N", raised.message)
+                key = at_place.setdefault((raised.type, raised.frame, message), key)
             groups[key].append(line)
     return min(groups.values(), key=lambda lines: (_when(lines), len(_ranks_of(lines))), default=[])
 

@@ -197,13 +197,13 @@ OBJECTS: dict[str, str] = {
 _OBJECTS = {name: re.compile(pattern) for name, pattern in OBJECTS.items()}
 _NOT_THESE = re.compile(
     r"\bNCCL (?:INFO|WARN|TRACE)\b|^\s*File \"|\bHTTP/1\.[01]\" \d|(?i:nothing to do)"
-    r"|\bI (?:\w+ )?(?:suspect|think|guess|assume|believe|suppose|wonder)\b"
+    r"|(?:^|[\s,(])I(?:'m|'ve|'d)? [a-z]"
     r"|^\s*[\"']?[a-z][\w-]*[\"']?\s*[:=]\s*[\"']?[a-z0-9_./-]*[\"']?,?\s*$"
     r"|^\w+(?:\{[^}]*\})? [\d.e+-]+$"
     r"|^\s*(?:(?:raise|return|except|assert|if|elif|def)\b|print\(|log\w*\.\w+\()[^\n]*[:)\"']\s*$"
     r"|^\s+--?[a-z][\w-]*\s{2,}"
 )
-"""Lines with a reader of their own, source files, requests that a server notes, what I think,
+"""Lines with a reader of their own, source, requests that a server notes, the first person,
 settings of one word, counters, code, and the help of options."""
 _HEADER = re.compile(r"^[^a-zA-Z]*(?:[\w./-]+\.(?:cc?|cpp|cu|h|py|rs|go):\d+[\]:]?\s*)?")
 
@@ -232,10 +232,10 @@ class FailedCallReader(LineReader):
     @wants(*OBJECTS.values())
     def on_failure(self, line: FoundLine, match: Match) -> None:
         """Note the line by its object, once."""
-        found = object_of(line.text)
-        if found is None or self._seen[found[0]] >= MAX_LINES or line.number in self._lines:
+        failed = object_of(line.text)
+        if failed is None or self._seen[failed[0]] >= MAX_LINES or line.number in self._lines:
             return
-        name, named = found
+        name, named = failed
         self._seen[name] += 1
         words = " ".join(_HEADER.sub("", line.text).split())
         self._lines[line.number] = LogLine(

@@ -174,7 +174,8 @@ def totals(scores: list[Score]) -> str:
     right = sum(score.category for score in scores)
     with_culprits = [score for score in scores if score.culprits is not None]
     named_right = sum(bool(score.culprits) for score in with_culprits)
-    told = [score for score in with_culprits if score.case.derivable]
+    derivable = [score for score in with_culprits if score.case.derivable]
+    known_right = sum(bool(score.culprits) for score in derivable)
     innocent = [score for score in scores if score.innocent]
     wrong = Counter(
         f"{min(score.case.categories)} called {score.answer}"
@@ -186,8 +187,8 @@ def totals(scores: list[Score]) -> str:
         f"category right   {right:3} of {len(scores):3}  {100 * right / len(scores):.0f} %",
         f"culprits right   {named_right:3} of {len(with_culprits):3}"
         + (f"  {100 * named_right / len(with_culprits):.0f} %" if with_culprits else ""),
-        f"  of those told {sum(bool(s.culprits) for s in told):3} of {len(told):3}"
-        + (f"  {100 * sum(bool(s.culprits) for s in told) / len(told):.0f} %" if told else ""),
+        f"  told by the text {known_right:3} of {len(derivable):3}"
+        + (f"  {100 * known_right / len(derivable):.0f} %" if derivable else ""),
         f"innocent named   {len(innocent):3}",
         *(f"  {count}: {what}" for what, count in wrong.most_common()),
     ]

@@ -53,13 +53,13 @@ FAULTS = {
 class HostJob:
     """A job of so many hosts. ``seed`` decides on pids, addresses and times.
 
-    ``apart``: the hosts were looked at within so many seconds, by their clocks.
+    ``spread``: the hosts were looked at within so many seconds, by their clocks.
     """
 
     fault: str
     hosts: int
     seed: int = 7
-    apart: float = 0.4
+    spread: float = 0.4
 
     @property
     def culprit(self) -> int | None:
@@ -161,7 +161,7 @@ class _Host:
         self.address = f"10.{64 + host // 62500}.{host // 250 % 250}.{host % 250 + 1}"
         self._chance = random.Random(job.seed * 1_000_003 + host)
         self._pids = self._chance.randrange(2_000, 3_000_000)
-        self._late = self._chance.uniform(0.0, job.apart)
+        self._late = self._chance.uniform(0.0, job.spread)
         self._processes = [self._copy(local) for local in range(PER_HOST)]
         self._launcher = _Copy(None, None, self._numbers(PER_HOST), 0)
 

@@ -186,15 +186,15 @@ def crash(job: Job) -> None:
             (f"/app/{module}.py", "loop", 118, "out = step(batch)"),
             (f"/app/lib/{file}", function, 77, f"return {function}_inner(x)"),
         )
-        told = words.traceback(job.torch, guilty, frames, error, text)
-        job.lib(guilty, at, told, "exception", evident=job.torch.number >= (2, 3))
+        printed = words.traceback(job.torch, guilty, frames, error, text)
+        job.lib(guilty, at, printed, "exception", evident=job.torch.number >= (2, 3))
     elif how == "segv":
-        told = (
+        printed = (
             "Fatal Python error: Segmentation fault\n\nCurrent thread 0x00007f1c (most recent call "
             f'first):\n  File "/app/lib/fused.py", line 31 in apply\n  File "/app/{module}.py", '
             "line 118 in loop"
         )
-        job.lib(guilty, at, told, "exception", evident=False)
+        job.lib(guilty, at, printed, "exception", evident=False)
     died = at + draw.uniform(0.1, 2.0)
     ended = {} if stays else {guilty: (died, code)}
     if stays or (job.launcher not in KILLS and job.backend == "nccl"):
@@ -245,8 +245,8 @@ def _see_peer_gone(job: Job, rank: int, at: float, peer: int) -> None:
     if job.backend == "nccl":
         group, shown = job.torch.group(rank), job.stamp(rank, at)
         whom = f"{job.name(job.host(peer))}<{40_000 + peer}>"
-        told = words.nccl_peer_gone(job.torch, shown, rank, group, job.work, whom)
-        job.lib(rank, at, told, "echo")
+        printed = words.nccl_peer_gone(job.torch, shown, rank, group, job.work, whom)
+        job.lib(rank, at, printed, "echo")
         return
     op = words.NAMES[job.op]
     frames = (
@@ -258,8 +258,8 @@ def _see_peer_gone(job: Job, rank: int, at: float, peer: int) -> None:
     text = "[../third_party/gloo/gloo/transport/tcp/pair.cc:534] " + job.draw.choice(
         (f"Connection closed by peer {where}", f"Read error {where}: Connection reset by peer")
     )
-    told = words.traceback(job.torch, rank, frames, "RuntimeError", text)
-    job.lib(rank, at, told, "echo", evident=job.torch.number >= (2, 3))
+    printed = words.traceback(job.torch, rank, frames, "RuntimeError", text)
+    job.lib(rank, at, printed, "echo", evident=job.torch.number >= (2, 3))
 
 
 def mismatch(job: Job) -> None:
@@ -319,8 +319,8 @@ def _wait_for_absent(job: Job, how: str, here: Sequence[int], at: float) -> None
     elif how == "nccl":
         connect(job, at, here, complete=False, asked=True)
     elif how == "clients":
-        said = f"{len(here)}/{job.size} clients joined."
-        text = f"Timed out after {job.limit + 1} seconds waiting for clients. {said}"
+        joined = f"{len(here)}/{job.size} clients joined."
+        text = f"Timed out after {job.limit + 1} seconds waiting for clients. {joined}"
         _fail_to_start(job, 0, gone, text)
     else:
         for rank in here:
@@ -345,10 +345,10 @@ def _store_barrier(job: Job, here: Sequence[int], at: float, gone: float) -> Non
     inside = f"(world_size={job.size}, worker_count={len(here)}, timeout={timeout})"
     for rank in here:
         for tick in range(10, 40, 10):
-            said = "Waiting in store based barrier to initialize process group for rank: "
-            job.own(rank, at + tick, f"{said}{rank}, key: {key} {inside}", "barrier")
-        said = "Timed out initializing process group in store based barrier on rank: "
-        text = f"{said}{rank}, for key: {key} {inside}"
+            waiting = "Waiting in store based barrier to initialize process group for rank: "
+            job.own(rank, at + tick, f"{waiting}{rank}, key: {key} {inside}", "barrier")
+        waiting = "Timed out initializing process group in store based barrier on rank: "
+        text = f"{waiting}{rank}, for key: {key} {inside}"
         _fail_to_start(job, rank, gone + 0.02 * rank, text, "barrier", error="RuntimeError")
 
 

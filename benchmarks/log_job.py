@@ -115,11 +115,11 @@ class Job:
         """Return the time that a host's clock shows."""
         return at + (self.offset if host else 0.0)
 
-    def own(self, rank: int, at: float, said: str, *facts: str) -> None:
+    def own(self, rank: int, at: float, text: str, *facts: str) -> None:
         """Print a line of the program."""
         host = self.host(rank)
         text = self.voice.says(
-            self.clock(at, host), said, rank, self.size, self.pid(rank), self.local(rank)
+            self.clock(at, host), text, rank, self.size, self.pid(rank), self.local(rank)
         )
         self._print(rank, at, text, facts, evident=self.voice.tag in words.PLAIN_TAGS)
 
@@ -218,7 +218,7 @@ def steps(job: Job, at: float, count: int, pace: float, growth: float = 1.0) -> 
         pace *= growth
         if (number - first) % voice.every:
             continue
-        said = voice.step.format(
+        step = voice.step.format(
             s=number,
             m=first + 2 * count,
             e=1 + number // 1000,
@@ -228,7 +228,7 @@ def steps(job: Job, at: float, count: int, pace: float, growth: float = 1.0) -> 
             t=draw.randrange(10_000, 90_000),
         )
         for rank in job.ranks if voice.all_speak else (0,):
-            job.own(rank, at + draw.uniform(0, 0.05), said, "step")
+            job.own(rank, at + draw.uniform(0, 0.05), step, "step")
         if draw.random() < 0.05:
             job.own(draw.randrange(job.size), at + 0.1, draw.choice(words.NOISE))
         if draw.random() < 0.1:  # all do the same, and all are through
@@ -313,18 +313,18 @@ def _torchrun(job: Job, ends: Ends, codes: dict[int, int], _: float) -> None:
         for rank in here:
             at = job.clock(ends.until(rank), host)
             if rank not in failed:
-                said = f"Sending process {job.pid(rank)} closing signal SIGTERM"
-                job.launch(ends.until(rank), host, words.agent(at, "W", pid, said))
+                text = f"Sending process {job.pid(rank)} closing signal SIGTERM"
+                job.launch(ends.until(rank), host, words.agent(at, "W", pid, text))
         if not failed:
             continue
         shown = sorted(here if every_row else failed, key=ends.until)
         root = shown[0]
         at = max(ends.until(rank) for rank in here) + 0.5
-        said = (
+        text = (
             f"failed (exitcode: {codes[root]}) local_rank: {job.local(root)} (pid: "
             f"{job.pid(root)}) of binary: /opt/conda/bin/python"
         )
-        job.launch(at, host, words.agent(job.clock(at, host), "E", pid, said))
+        job.launch(at, host, words.agent(job.clock(at, host), "E", pid, text))
         rows = [
             (
                 job.clock(ends.until(rank), host),
@@ -353,12 +353,12 @@ def _srun(job: Job, ends: Ends, codes: dict[int, int], last: float) -> None:
         for code in sorted(set(codes.values())):
             ranks = [rank for rank in codes if job.host(rank) == host and codes[rank] == code]
             if ranks:
-                told = how.get(code, f"Exited with exit code {code}")
+                end = how.get(code, f"Exited with exit code {code}")
                 at = max(ends.until(rank) for rank in ranks)
                 job.launch(
                     at + 0.2,
                     host,
-                    f"srun: error: {job.name(host)}: {words.tasks(ranks)}: {told}",
+                    f"srun: error: {job.name(host)}: {words.tasks(ranks)}: {end}",
                     *((rank, _fact(code)) for rank in ranks),
                 )
     if job.launcher == "srun-kill":
@@ -407,7 +407,7 @@ def give_up(
     own = {rank: (at + delay + draw.uniform(0, 0.5), code) for rank, at in fires.items()}
     ends = ends_of(job, {**own, **(ended or {})})
     first = min(fires, key=lambda rank: fires[rank]) if fires else 0
-    told = job.torch.number >= (2, 5) and draw.random() < 0.6
+    explains = job.torch.number >= (2, 5) and draw.random() < 0.6
     for rank in sorted(fires, key=lambda rank: fires[rank]):
         at = fires[rank]
         if at >= ends.until(rank):
@@ -416,7 +416,7 @@ def give_up(
             _gloo_gives_up(job, rank, at, first)
         else:
             _nccl_gives_up(job, rank, at, delay, ends, (calls or {}).get(rank))
-    if told and job.backend == "nccl":
+    if explains and job.backend == "nccl":
         for rank in behind:
             at = fires[first] + 1.1
             if at < ends.until(rank):

@@ -127,14 +127,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _line(seed: int, outcome: Outcome) -> str:
     job, left = outcome.left.job, outcome.left
-    said = outcome.report.findings[0] if outcome.report.findings else None
+    first = outcome.report.findings[0] if outcome.report.findings else None
     return (
         f"{seed:5} {job.kind:9} {job.size:2}x{job.hosts} {job.launcher:9} {job.backend:4} "
         f"{job.torch.version:4} {left.layout:8} {left.damage:7} guilty {sorted(job.guilty)} "
         f"{'INNOCENT ' + str(sorted(outcome.innocent)) if outcome.innocent else ''} "
         f"{'' if outcome.right is None else 'right' if outcome.right else 'NOT RIGHT'} "
-        f"{said.signature if said else outcome.report.verdict} "
-        f"{said.culprit_ranks if said else ''}"
+        f"{first.signature if first else outcome.report.verdict} "
+        f"{first.culprit_ranks if first else ''}"
     )
 
 
@@ -143,12 +143,12 @@ def _totals(outcomes: Sequence[Outcome]) -> int:
     rows = [*sorted({o.left.job.kind for o in outcomes}), "all"]
     for kind in rows:
         own = [o for o in outcomes if kind in (o.left.job.kind, "all")]
-        told = [o.right for o in own if o.right is not None]
+        known = [o.right for o in own if o.right is not None]
         category = sum(o.category for o in own)
         innocent = sum(bool(o.innocent) for o in own)
         print(
-            f"{kind:10} {len(own):5} {_share(category, len(own)):>14} {len(told):13} "
-            f"{_share(sum(told), len(told)):>14} {_share(innocent, len(own))}"
+            f"{kind:10} {len(own):5} {_share(category, len(own)):>14} {len(known):13} "
+            f"{_share(sum(known), len(known)):>14} {_share(innocent, len(own))}"
         )
     by_damage = Counter(o.left.damage for o in outcomes if o.innocent)
     print(f"innocents by damage: {dict(by_damage)}")

@@ -134,6 +134,6 @@ def _is_knowable(job: Job, files: dict[str, list[Line]], layout: str) -> bool:
                 known |= line.facts
                 read |= {line.rank} if line.rank is not None else set()
     if layout not in {"files", "torchrun"} and len(read) > 1:  # of all ranks: others were silent
-        told = any(fact == "size" for _, fact in known)
-        read |= set(job.ranks if told else range(max(read)))
+        sized = any(fact == "size" for _, fact in known)
+        read |= set(job.ranks if sized else range(max(read)))
     return any(proof.holds(frozenset(known), frozenset(read)) for proof in job.proofs)

@@ -257,12 +257,12 @@ def teardown(
     yield (
         f"{header}[Rank {rank}] To avoid data inconsistency, we are taking the entire process down."
     )
-    told = (
+    cause = (
         f"{group}Process group watchdog thread terminated with exception: [Rank {rank}] Watchdog "
         f"caught collective operation timeout: {what} ran for {int(ran * 1000)} milliseconds "
         "before timing out."
     )
-    yield torch.header(at, rank, "E", "ProcessGroupNCCL.cpp:1895") + told
+    yield torch.header(at, rank, "E", "ProcessGroupNCCL.cpp:1895") + cause
     yield (
         "Exception raised from checkTimeout at "
         "../torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:632 (most recent call first):\n"
@@ -270,7 +270,8 @@ def teardown(
         "frame #1: clone + 0x40 (0x7f31dc2 in /usr/lib/libc.so.6)\n"
     )
     yield (
-        "terminate called after throwing an instance of 'c10::DistBackendError'\n  what():  " + told
+        "terminate called after throwing an instance of 'c10::DistBackendError'\n  what():  "
+        + cause
     )
 
 
@@ -332,7 +333,7 @@ def table(script: str, rows: Sequence[tuple[float, str, int, int, int, int]], ro
     def row(number: int, one: tuple[float, str, int, int, int, int]) -> str:
         at, host, rank, local, code, pid = one
         names = {-6: "SIGABRT", -9: "SIGKILL", -11: "SIGSEGV", -15: "SIGTERM"}
-        told = (
+        trace = (
             f"Signal {-code} ({names[code]}) received by PID {pid}"
             if code < 0
             else "To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html"
@@ -340,7 +341,7 @@ def table(script: str, rows: Sequence[tuple[float, str, int, int, int, int]], ro
         return (
             f"[{number}]:\n  time      : {clock(at, '%Y-%m-%d_%H:%M:%S')}\n  host      : {host}\n"
             f"  rank      : {rank} (local_rank: {local})\n  exitcode  : {code} (pid: {pid})\n"
-            f"  error_file: <N/A>\n  traceback : {told}\n"
+            f"  error_file: <N/A>\n  traceback : {trace}\n"
         )
 
     others = "".join(row(number, one) for number, one in enumerate(rows) if number != root)

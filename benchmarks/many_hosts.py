@@ -66,22 +66,22 @@ def _measure(hosts: int, options: argparse.Namespace) -> bool:
         shutil.rmtree(folder)
     if not out:
         raise SystemExit(errors)
-    said = _said(job, json.loads(out))
+    outcome = _outcome(job, json.loads(out))
     bar = "" if hosts != BAR_HOSTS else "   bar kept" if _keeps(ours) else "   bar MISSED"
     print(
         f"{hosts:>6,} {hosts * PER_HOST:>7,} {int(size) / 1e6:>6,.0f} {ours.seconds:>12.1f} "
         f"{ours.cpu:>10.1f} {ours.megabytes:>9.0f} {bare.seconds:>9.1f} "
-        f"{ours.cpu / bare.cpu:>7.1f}   {said}{bar}",
+        f"{ours.cpu / bare.cpu:>7.1f}   {outcome}{bar}",
         flush=True,
     )
-    return said.startswith("right") and "MISSED" not in bar
+    return outcome.startswith("right") and "MISSED" not in bar
 
 
 def _keeps(cost: Cost) -> bool:
     return cost.seconds <= BAR_SECONDS and cost.megabytes <= BAR_MB
 
 
-def _said(job: HostJob, report: dict[str, object]) -> str:
+def _outcome(job: HostJob, report: dict[str, object]) -> str:
     """Compare a report with the truth."""
     findings, ranks = report["findings"], report["ranks"]
     assert isinstance(findings, list)

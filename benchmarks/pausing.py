@@ -113,7 +113,7 @@ def _look(pid: int, looks: int, interval: float) -> dict[str, Any]:
 
 def _print(folder: Path, ranks: int, looked: tuple[float, float], report: dict[str, Any]) -> None:
     notes = report["notes"]
-    said = {int(m[1]): (m[2], m[3]) for m in SAYS.finditer("\n".join(map(str, notes)))}
+    pauses = {int(m[1]): (m[2], m[3]) for m in SAYS.finditer("\n".join(map(str, notes)))}
     print(f"verdict {report['verdict']}, looked at for {looked[1] - looked[0]:.1f} s")
     print("rank  steps  median before  median  longest before  longest  held up  paused at most")
     for rank in range(ranks):
@@ -123,7 +123,7 @@ def _print(folder: Path, ranks: int, looked: tuple[float, float], report: dict[s
         during = [took for end, took in steps if looked[0] <= end <= looked[1]]
         usual = statistics.median(before)
         held = sum(took > LONG * usual for took in during)
-        seconds, dumps = said.get(rank, ("?", "?"))
+        seconds, dumps = pauses.get(rank, ("?", "?"))
         print(
             f"{rank:4}  {len(during):5}  {_ms(usual):>13}  {_ms(statistics.median(during)):>6}  "
             f"{_ms(max(before)):>14}  {_ms(max(during)):>7}  {held:7}  "

@@ -26,7 +26,7 @@ BAR = 0.5
 """Percent of a core, with a look every ``EVERY`` seconds."""
 
 EVERY = 30.0
-APART = 2.0
+INTERVAL = 2.0
 
 RANK = """
 import os, subprocess, sys, time, whyhang
@@ -97,7 +97,7 @@ def measure(pid: int, seconds: float) -> int:
         time.sleep(pause)
 
     try:
-        for event in follow(looks, _asked, Limits(), every=APART, sleep=sleep):
+        for event in follow(looks, _asked, Limits(), every=INTERVAL, sleep=sleep):
             raise SystemExit(f"the job should have gone on: {event}")
     except TimeoutError:
         pass

@@ -127,10 +127,10 @@ def _end(launcher: int) -> None:
 def has(ranks: int, workers: int = 0) -> Callable[[Job], bool]:
     """Say when a job is complete: so many ranks and workers, and nobody still importing."""
 
-    def complete(found: Job) -> bool:
-        roles = [member.role for member in found.members]
+    def complete(job: Job) -> bool:
+        roles = [member.role for member in job.members]
         here = (roles.count(Role.RANK), roles.count(Role.DATALOADER_WORKER))
-        threads = [len(Proc().thread_ids(m.pid)) for m in found.members if m.role is Role.RANK]
+        threads = [len(Proc().thread_ids(m.pid)) for m in job.members if m.role is Role.RANK]
         return here == (ranks, workers) and all(count > 2 for count in threads)
 
     return complete
@@ -243,8 +243,8 @@ def test_mp_spawn(script: Path) -> None:
     assert "all_reduce" not in str(asleep[0].threads)
 
 
-def _spawned(found: Job) -> bool:
-    children = [m for m in found.members if m.role is Role.DATALOADER_WORKER]
+def _spawned(job: Job) -> bool:
+    children = [m for m in job.members if m.role is Role.DATALOADER_WORKER]
     threads = [len(Proc().thread_ids(m.pid)) for m in children]
     return len(children) == 3 and all(count > 2 for count in threads)
 

@@ -53,11 +53,11 @@ def written(folder: Path, text: str = CARD, name: str = "quota.toml") -> Path:
 def named_by_card(text: str | bytes) -> dict[int | None, str]:
     """Check a card thoroughly and give its mistakes by line."""
     data = text if isinstance(text, bytes) else text.encode()
-    found: dict[int | None, str] = {}
+    texts: dict[int | None, str] = {}
     for card in read_cards("c.toml", data, thorough=True):
         for mistake in card.mistakes:
-            found[mistake.line] = f"{found.get(mistake.line, '')}{mistake.text}\n"
-    return found
+            texts[mistake.line] = f"{texts.get(mistake.line, '')}{mistake.text}\n"
+    return texts
 
 
 def line_of(text: str, part: str) -> int:

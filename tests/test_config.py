@@ -204,12 +204,12 @@ def test_no_mistake_ends_a_diagnosis(
         report = json.loads(out)
         assert report["findings"]
         words = says.partition(": ")[2] or says
-        said = err if "defaults" in text else " ".join(report["gaps"])
+        printed = err if "defaults" in text else " ".join(report["gaps"])
         if "[defaults.show]" in text:
             assert (err, report["gaps"]) == ("", [])  # of a command that did not run
         elif code:
-            assert words in said, (text, said)
-            assert str(places["user"]) in said
+            assert words in printed, (text, printed)
+            assert str(places["user"]) in printed
     places["user"].write_bytes(b"\xff\xfe" + bytes(99))
     assert main(["rank0.log"]) == 0
     assert "this is no UTF-8" in capsys.readouterr().out

@@ -145,7 +145,7 @@ def test_the_sidecar_finds_the_launcher_and_not_itself(
     stub.chmod(0o755)
     namespace = ["unshare", "--fork", "--pid", "--kill-child", "--mount-proc", "bash", "-c"]
     start = '(sleep 1; exec -a "$NAME" sleep 60) & exec "$@"'
-    said = subprocess.run(
+    asked = subprocess.run(
         [*namespace, start, "bash", "sh", "-c", script],
         env={**environ, "SLACK_WEBHOOK": "x", "NAME": "torchrun"},
         capture_output=True,
@@ -154,5 +154,5 @@ def test_the_sidecar_finds_the_launcher_and_not_itself(
         timeout=20,
     ).stdout.splitlines()
 
-    assert said[0].split()[0] == "watch"
-    assert said[1].split() == ["torchrun", "60"]
+    assert asked[0].split()[0] == "watch"
+    assert asked[1].split() == ["torchrun", "60"]

@@ -319,8 +319,8 @@ def test_folded_ranks_are_read_back(text: str, ranks: tuple[int, ...]) -> None:
 )
 def test_the_end_of_a_name_tells_the_format(name: str, face: str | None) -> None:
     """The longest end counts; what means nothing is no format."""
-    found = face_of(name)
-    assert (found and found.name) == face
+    chosen = face_of(name)
+    assert (chosen and chosen.name) == face
 
 
 def test_ten_thousand_ranks_take_no_time() -> None:

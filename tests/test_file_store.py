@@ -35,15 +35,15 @@ def test_entries_are_read_as_torch_writes_them() -> None:
     assert not list(entries_of(b"\0" * 40))
 
 
-def views(tmp_path: Path, told: str, command: str = "python train.py") -> list[FileView]:
+def views(tmp_path: Path, url: str, command: str = "python train.py") -> list[FileView]:
     fake = FakeProc(tmp_path / "proc")
     fake.add(20, 1, command, {"RANK": 0, "WORLD_SIZE": 2})
     (tmp_path / "proc" / "20" / "root").symlink_to("/")
     (tmp_path / "proc" / "20" / "cwd").symlink_to(tmp_path)
     host = fake.host()
-    address = Address(file=told.removeprefix("file://"))
+    address = Address(file=url.removeprefix("file://"))
     call = InitArguments(address=address, who=Who(pid=20), source=Source(file="claims.json"))
-    site = site_of(host, find_job(host, 20), spots=(call,) if told else ())
+    site = site_of(host, find_job(host, 20), spots=(call,) if url else ())
     return collected(collect, site).facts
 
 

@@ -280,8 +280,8 @@ def test_the_table_of_ranks_shows_the_step_of_each() -> None:
 
 def table(rows: Iterable[RankRow]) -> list[tuple[str, ...]]:
     """Return the rows of the table of a report."""
-    (found,) = (block for block in rank_table(tuple(rows), {1}) if isinstance(block, Table))
-    return list(found.rows)
+    (table,) = (block for block in rank_table(tuple(rows), {1}) if isinstance(block, Table))
+    return list(table.rows)
 
 
 def test_ranks_in_one_collective_and_different_steps() -> None:

@@ -63,8 +63,8 @@ def test_the_old_table() -> None:
 )
 def test_a_local_rank_alone(text: str, rank: int | None, trust: Trust) -> None:
     """A local rank is taken for the rank only where nothing speaks of more hosts."""
-    line = "failed (exitcode: -9) local_rank: 1 (pid: 3867814) of binary: python\n"
-    first = next(fact for fact in exits(text + line) if fact.who.pid == 3867814)
+    line = "failed (exitcode: -9) local_rank: 1 (pid: 48213) of binary: python\n"
+    first = next(fact for fact in exits(text + line) if fact.who.pid == 48213)
 
     assert (first.who.local_rank, first.who.rank, first.who.trust) == (1, rank, trust)
 
@@ -116,10 +116,10 @@ def test_other_launchers(
     end: tuple[int | None, int | None],
 ) -> None:
     """Rank, host, pid and how it ended are read from each launcher's words."""
-    (found,) = exits(text + "\n")
+    (end_of,) = exits(text + "\n")
 
-    assert (found.who.rank, found.who.host, found.who.pid) == who
-    assert (found.signal, found.exitcode) == end
+    assert (end_of.who.rank, end_of.who.host, end_of.who.pid) == who
+    assert (end_of.signal, end_of.exitcode) == end
 
 
 def test_many_tasks_in_one_line() -> None:

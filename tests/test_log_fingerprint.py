@@ -53,13 +53,13 @@ def test_groups_are_told_apart_by_their_numbers() -> None:
     """A second series of numbers is another group; where ranks cannot be matched it is dropped."""
     both = "".join(announce(rank, seq) for seq in range(3) for rank in (0, 1))
     second = "".join(announce(rank, 0, "BROADCAST") for rank in (0, 1))
-    apart = "".join(announce(rank, 0, "BROADCAST", group_rank=0) for rank in (0, 1))
+    separate = "".join(announce(rank, 0, "BROADCAST", group_rank=0) for rank in (0, 1))
     more = "".join(announce(rank, 3) for rank in (0, 1))
 
     all_tracks = tracks(read_log(both + second + more))
     assert [track.enqueued for track in all_tracks[0]] == [3, 0]
     assert all_tracks[0][1].calls[0].op == "broadcast"
-    assert [len(of_rank) for of_rank in tracks(read_log(both + apart + more)).values()] == [1, 1]
+    assert [len(of_rank) for of_rank in tracks(read_log(both + separate + more)).values()] == [1, 1]
 
 
 def test_both_sides_of_a_mismatch() -> None:

@@ -61,7 +61,7 @@ def alone(pattern: str, engine: str) -> Searcher:
     return searcher([pattern], engine=engine)[0]
 
 
-def found_in(search: Searcher, *lines: str) -> dict[int, set[int]]:
+def hits_in(search: Searcher, *lines: str) -> dict[int, set[int]]:
     """Search lines in one block; give for each the numbers of the patterns that may be in it."""
     data = "".join(f"{line}\n" for line in lines).encode()
     starts = list(itertools.accumulate((len(line.encode()) + 1 for line in lines), initial=0))
@@ -76,7 +76,7 @@ def found_in(search: Searcher, *lines: str) -> dict[int, set[int]]:
 
 def finds(search: Searcher, line: str) -> bool:
     """Tell whether a line between two others is found."""
-    return bool(found_in(search, "", line, "")[1])
+    return bool(hits_in(search, "", line, "")[1])
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -114,7 +114,7 @@ def test_every_example_of_every_signature_is_found() -> None:
     for wrap in WRAPS.values():
         lines = [wrap(example) for example in examples]
         of_wrap = matching(compiled, wrap("x"))
-        hits = [found_in(search, *lines) for search, _ in searchers]
+        hits = [hits_in(search, *lines) for search, _ in searchers]
         for at, line in enumerate(lines):
             unseen = (bare[at] | of_wrap) - (hits[0][at] & hits[1][at])
             texts = [part.text for part in take_apart(clean(line.encode()), Voice())]

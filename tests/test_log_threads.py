@@ -169,8 +169,8 @@ def test_a_sentence_of_mpirun_that_goes_on_in_the_next_line(
 def test_a_killed_server_that_killed_itself_is_no_lack_of_memory() -> None:
     """A serving engine that takes itself down has its shell print "Killed", too."""
     text = (
-        "[2025-03-09 00:57:15 TP4] Watchdog timeout (self.watchdog_timeout=300)\n"
-        "[2025-03-09 00:57:20] Received sigquit from a child proces. It usually means the child "
+        "[2026-11-23 02:04:15 TP4] Watchdog timeout (self.watchdog_timeout=300)\n"
+        "[2026-11-23 02:04:20] Received sigquit from a child proces. It usually means the child "
         "failed.\nKilled\n"
     )
 
@@ -208,7 +208,7 @@ def test_a_time_limit_is_said_where_slurm_says_that_it_cancels() -> None:
 def test_an_xid_that_is_only_named_as_the_cause_of_another_counts() -> None:
     """A log that begins late holds only the clean-up, which names the fault before it."""
     line = (
-        "kernel: NVRM: Xid (PCI:0000:dc:00): 45, pid=1818990, name=python3, Ch 00000001 caused by "
+        "kernel: NVRM: Xid (PCI:0000:dc:00): 45, pid=48213, name=python3, Ch 00000001 caused by "
         "previous Xid 149\n"
     )
 

@@ -57,7 +57,7 @@ def test_communicators_alone_tell_nothing_of_work() -> None:
         f"{comm.format(rank)} - Init COMPLETE\n" for rank in (0, 1)
     )
     head = "# nThread 1 nGpus 2 minBytes 8 step: 2(factor) warmup iters: 5 iters: 20 validation: 1"
-    row = "  8   2   float   sum   -1   8.49   0.00   0.00   0   8.37   0.00   0.00   0"
+    row = "  8   2   float   sum   -1   9.10   0.00   0.00   0   9.20   0.00   0.00   0"
     assert diagnosed({None: start}).verdict == "inconclusive"
     assert diagnosed({None: f"{head}\n{start}"}).verdict == "inconclusive"
     command = "$ python main.py --lr 0.01 --epochs 20"

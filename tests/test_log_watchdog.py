@@ -36,7 +36,7 @@ UNSIZED = "NumelIn=18446744073709551615, NumelOut=18446744073709551615"
             None,
         ),
         (
-            f"{OLD_HEAD}WorkNCCL(OpType=REDUCE, Timeout(ms)=60000) ran for 66853 milliseconds",
+            f"{OLD_HEAD}WorkNCCL(OpType=REDUCE, Timeout(ms)=60000) ran for 66000 milliseconds",
             None,
             "reduce",
             None,

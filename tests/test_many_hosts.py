@@ -89,7 +89,7 @@ def test_bundles_taken_one_after_the_other_are_still_one_job(
     host_job: ModuleType, tmp_path: Path, fault: str
 ) -> None:
     """Minutes between the hosts, or clocks that differ: the same culprit, and a note says so."""
-    job = host_job.HostJob(fault, hosts=4, apart=900.0)
+    job = host_job.HostJob(fault, hosts=4, spread=900.0)
     report = diagnosed(host_job.write(job, tmp_path, "archives"))
 
     assert report.findings[0].culprit_ranks == (job.culprit,)

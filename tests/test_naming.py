@@ -163,9 +163,9 @@ def test_titles() -> None:
 )
 def test_prefixes(line: str, who: Who, rest: str) -> None:
     """Each launcher's prefix says whom the line is about and is taken off it."""
-    found, left = split_prefix(line)
+    speaker, left = split_prefix(line)
 
-    assert found == who
+    assert speaker == who
     assert left.startswith(rest)
 
 

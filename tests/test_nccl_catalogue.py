@@ -217,7 +217,7 @@ def causes() -> tuple[tuple[str, tuple[regex.Pattern[str], ...]], ...]:
     )
 
 
-def found_by(line: str) -> set[str]:
+def matching(line: str) -> set[str]:
     """Give the causes that a line speaks for."""
     return {name for name, patterns in causes() if any(p.search(line) for p in patterns)}
 
@@ -228,7 +228,7 @@ def test_every_root_cause_that_nccl_warns_of_is_known(topic: str) -> None:
     lost = [
         line
         for line in ROOT_CAUSES[topic]
-        if not found_by(WARN + line) or not found_by(WARN_230 + line)
+        if not matching(WARN + line) or not matching(WARN_230 + line)
     ]
 
     assert lost == []

@@ -28,15 +28,15 @@ def log(
     """
     lines = []
     for rank in range(4):
-        said = [f"{COMM}Init START", MET, LOCAL]
+        texts = [f"{COMM}Init START", MET, LOCAL]
         for sender, receiver in ((1, 2), (3, 0)):
             for way, speaker in (("send", sender), ("receive", receiver)):
                 if speaker == rank and f"{rank} {way}" not in lost:
                     end = END.replace("{sender}", str(sender)).replace("{receiver}", str(receiver))
-                    said.append(end.format(device=0, way=way, via=via))
-        said += [RINGS] if rank in connected else []
-        said += [f"{COMM}Init COMPLETE"] if complete else []
-        lines += [(PREFIX + one).format(rank=rank, host=rank // 2) for one in said]
+                    texts.append(end.format(device=0, way=way, via=via))
+        texts += [RINGS] if rank in connected else []
+        texts += [f"{COMM}Init COMPLETE"] if complete else []
+        lines += [(PREFIX + one).format(rank=rank, host=rank // 2) for one in texts]
     return "\n".join(lines) + "\n"
 
 
@@ -107,7 +107,7 @@ RAILS = "NIC0: mlx5_0 -> eth2  10.40.1.0/24 (rail 0)\nNIC1: mlx5_1 -> eth3  {}/2
 
 
 @pytest.mark.parametrize(
-    ("channel", "rails", "settings", "said"),
+    ("channel", "rails", "settings", "reported"),
     [
         (CROSSING, RAILS.format("10.40.2.0"), "export NCCL_CROSS_NIC=0\n", True),
         (CROSSING, RAILS.format("10.40.2.0"), "NCCL_IB_HCA=mlx5_0,mlx5_1\n", True),
@@ -118,10 +118,10 @@ RAILS = "NIC0: mlx5_0 -> eth2  10.40.1.0/24 (rail 0)\nNIC1: mlx5_1 -> eth3  {}/2
     ],
 )
 def test_a_ring_across_rails_that_are_networks_of_their_own(
-    channel: str, rails: str, settings: str, *, said: bool
+    channel: str, rails: str, settings: str, *, reported: bool
 ) -> None:
     """A table of cards, the settings and one channel's line together tell; one of them does not."""
     findings = findings_of(channel, **{"nics.txt": rails, "env.txt": settings})
 
-    assert bool(findings) is said
-    assert not said or "mlx5_1" in findings[0].title
+    assert bool(findings) is reported
+    assert not reported or "mlx5_1" in findings[0].title

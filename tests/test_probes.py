@@ -52,11 +52,11 @@ def test_every_probe_is_listed_and_says_what_it_does() -> None:
 @pytest.mark.parametrize("each", PROBES, ids=lambda each: each.name)
 def test_a_probe_writes_what_it_says(each: Probe) -> None:
     """Here there is little to find, but nothing may come that was not announced."""
-    found = running(each).finish(time.monotonic())
+    collected = running(each).finish(time.monotonic())
 
-    for file in found.files:
+    for file in collected.files:
         assert any(fnmatch(file.entry.path, pattern) for pattern in each.writes)
-    kinds = {type(fact).__name__ for fact in found.facts}
+    kinds = {type(fact).__name__ for fact in collected.facts}
     assert kinds <= {"Excerpt", "Gap", "NearLimit", "StoreView", "FileView"}
     assert "Gap" not in kinds or "gaps.json" in each.writes
 

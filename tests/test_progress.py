@@ -153,7 +153,7 @@ def test_each_way_of_reading_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     """A log's bytes are told while it is read, those of an archive while it is unpacked."""
     calls: list[tuple[str, int]] = []
 
-    class Heard(Meter):
+    class Recorded(Meter):
         def start(self, doing: str, total: int | None = None, *, files: int = 0) -> None:
             super().start(doing, total, files=files)
             calls.append((doing, total or 0))
@@ -162,7 +162,7 @@ def test_each_way_of_reading_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             super().count(amount)
             calls.append(("count", amount))
 
-    monkeypatch.setattr(progress, "Meter", Heard)
+    monkeypatch.setattr(progress, "Meter", Recorded)
     text = b"nothing to see here\n" * 200_000
     (tmp_path / "a.log.zst").write_bytes(zstandard.compress(text))
     packed = (tmp_path / "a.log.zst").stat().st_size

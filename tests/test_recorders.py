@@ -300,11 +300,11 @@ def test_a_live_look_takes_the_dumps_of_the_job(
     too_late.start()
     try:
         assert job.stdout is not None
-        said = 0
-        while said < 3:
+        notices = 0
+        while notices < 3:
             line = job.stdout.readline()
             assert line
-            said += "written" in line
+            notices += "written" in line
         assert main([str(job.pid), "--format", "json"]) == 0
     finally:
         too_late.cancel()

@@ -56,7 +56,7 @@ def compiled(pattern: str) -> regex.Pattern[str]:
     return regex.compile(pattern)
 
 
-def found_by(signature: Signature, line: str) -> list[regex.Match[str]]:
+def matches_of(signature: Signature, line: str) -> list[regex.Match[str]]:
     """Search a line with all patterns of a signature."""
     return [m for p in signature.patterns if (m := compiled(p).search(line))]
 
@@ -253,14 +253,14 @@ def test_sixty_causes_show_in_logs() -> None:
 
 def test_every_example_line_matches() -> None:
     """Each line that must match is matched by a pattern of its signature."""
-    lost = [(s.id, line) for s in WITH_LOGS for line in s.matches if not found_by(s, line)]
+    lost = [(s.id, line) for s in WITH_LOGS for line in s.matches if not matches_of(s, line)]
 
     assert lost == []
 
 
 def test_no_counter_example_matches() -> None:
     """Each line that must not match is left alone by all patterns of its signature."""
-    wrong = [(s.id, line) for s in WITH_LOGS for line in s.misses if found_by(s, line)]
+    wrong = [(s.id, line) for s in WITH_LOGS for line in s.misses if matches_of(s, line)]
 
     assert wrong == []
 
@@ -280,7 +280,7 @@ def test_the_words_of_a_report_are_filled_from_any_example() -> None:
     for s in WITH_LOGS:
         texts = (s.title, s.means, *s.remedies, *s.next_steps)
         used = {field for t in texts for _, field, _, _ in string.Formatter().parse(t) if field}
-        for match in (match for line in s.matches for match in found_by(s, line)):
+        for match in (match for line in s.matches for match in matches_of(s, line)):
             given = {key for key, value in match.groupdict().items() if value is not None}
             for key, words in s.when.adds.items() if isinstance(s.when, Log) else ():
                 given |= words.get(match.groupdict().get(key) or "", {}).keys()
@@ -312,7 +312,7 @@ def test_a_cause_leaves_the_lines_of_others_alone() -> None:
         for other in WITH_LOGS
         if other is not cause
         for line in other.matches
-        if line not in cause.matches and found_by(cause, line)
+        if line not in cause.matches and matches_of(cause, line)
     ]
 
     assert strangers == []

@@ -67,11 +67,11 @@ def matching(line: str) -> dict[str, Signature]:
 def fields(name: str, line: str) -> dict[str, str]:
     """Read what the patterns of a signature capture in a line."""
     (patterns,) = (patterns for s, patterns in compiled() if s.id == name)
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     for pattern in patterns:
         if match := pattern.search(line):
-            found |= {key: value for key, value in match.groupdict().items() if value}
-    return found
+            fields |= {key: value for key, value in match.groupdict().items() if value}
+    return fields
 
 
 @pytest.mark.parametrize("line", HEALTHY)

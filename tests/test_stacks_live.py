@@ -107,18 +107,18 @@ def run(*command: str) -> str:
 
 def places(*paths: Path) -> dict[int, set[str]]:
     """Give the functions of the main thread of each rank; the launcher has no rank."""
-    found: dict[int, set[str]] = {}
+    by_rank: dict[int, set[str]] = {}
     for fact in read(paths, readers=READERS):
         if isinstance(fact, StackDump) and fact.who.rank is not None:
             main = next(thread for thread in fact.threads if thread.name == "MainThread")
-            found[fact.who.rank] = set(functions(main.frames))
-    return found
+            by_rank[fact.who.rank] = set(functions(main.frames))
+    return by_rank
 
 
-def check(found: dict[int, set[str]]) -> None:
-    assert sorted(found) == list(range(RANKS))
+def check(by_rank: dict[int, set[str]]) -> None:
+    assert sorted(by_rank) == list(range(RANKS))
     for rank, innermost in INNERMOST.items():
-        assert {innermost, "train", "<module>"} <= found[rank], (rank, found[rank])
+        assert {innermost, "train", "<module>"} <= by_rank[rank], (rank, by_rank[rank])
 
 
 @pytest.mark.parametrize("option", ["", "--json", "--locals", "--native", "--subprocesses"])

@@ -72,8 +72,8 @@ def ranks(
 def watched(folder: Path, target: str, *options: str) -> Iterator[subprocess.Popen[bytes]]:
     """Watch with a limit of 3 s; what it says goes to said.txt."""
     command = [sys.executable, "-m", "whyhang", "watch", target, "--stalled-for", "3", *options]
-    with (folder / "said.txt").open("wb") as said, (folder / "out.txt").open("wb") as out:
-        process = subprocess.Popen(command, cwd=folder, stdout=out, stderr=said)
+    with (folder / "said.txt").open("wb") as err, (folder / "out.txt").open("wb") as out:
+        process = subprocess.Popen(command, cwd=folder, stdout=out, stderr=err)
     try:
         yield process
     finally:
@@ -88,10 +88,10 @@ def until(folder: Path, text: str, *, count: int = 1, limit: float = 180.0) -> s
     counts as a sign of life, and each such doubles the patience.
     """
     end = time.monotonic() + limit
-    while (said := (folder / "said.txt").read_text()).count(text) < count:
-        assert time.monotonic() < end, said
+    while (text_so_far := (folder / "said.txt").read_text()).count(text) < count:
+        assert time.monotonic() < end, text_so_far
         time.sleep(0.2)
-    return said
+    return text_so_far
 
 
 def go_on(folder: Path) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from log_docs import diagnosed
 
-from whyhang.analyzer.queries.failed_calls import NAMES
-from whyhang.collectors.logs.lines.failed_calls import FAILED, OBJECTS, object_of
+from whyhang.analyzer.facts.logs import FAILED
+from whyhang.analyzer.queries.what_failed import NAMES
+from whyhang.collectors.logs.lines.what_failed import OBJECTS, object_of
 
 START = "Starting on 8 ranks\n"
 
@@ -185,7 +186,7 @@ def test_an_exception_of_c_plus_plus_ends_a_rank_like_any_other() -> None:
 
 
 @pytest.mark.parametrize(
-    ("log", "said"),
+    ("log", "reported"),
     [
         ("KeyError: 'tile_7'\n", True),
         ("Exception ignored in: <function Pool.__del__>\nKeyError: 'tile_7'\n", False),
@@ -194,12 +195,12 @@ def test_an_exception_of_c_plus_plus_ends_a_rank_like_any_other() -> None:
     ids=["an exception alone", "one that was ignored", "one about other ranks"],
 )
 def test_the_last_line_of_a_traceback_alone_tells_what_ended_the_program(
-    log: str, *, said: bool
+    log: str, *, reported: bool
 ) -> None:
     """Where a paste has nothing but the exception, it is what is known."""
-    found = {f.signature for f in diagnosed({None: log}).findings}
+    signatures = {f.signature for f in diagnosed({None: log}).findings}
 
-    assert ("plain-exception" in found) is said
+    assert ("plain-exception" in signatures) is reported
 
 
 def test_what_a_program_says_it_goes_on_without_is_no_more_than_possible() -> None:

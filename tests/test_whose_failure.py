@@ -81,7 +81,7 @@ IN_COLLECTIVE = CUT + "".join(
         "RuntimeError: [gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.2]:3\n"
         + ROW.format(code=1, rank=0),
         "loss [ready ranks: 1], grad_0 [ready ranks: 0]\n",
-        "Ranks [0] are last known progressing comms #11 (op=ALLTOALL_BASE)\n",
+        "Ranks [0] are last known progressing comms #7 (op=ALLREDUCE)\n",
     ],
     ids=["watchdog's abort", "in a collective", "no header", "who lost it", "of two", "progress"],
 )

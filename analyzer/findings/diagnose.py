@@ -35,7 +35,7 @@ from whyhang.analyzer.reports.summary import (
     job_facts,
     pauses,
     rank_rows,
-    taken_far_apart,
+    time_between_hosts,
 )
 from whyhang.analyzer.reports.timeline import process_groups, timeline
 from whyhang.analyzer.reports.waits import waits
@@ -114,7 +114,7 @@ def diagnose(case: Case, signatures: Iterable[Signature]) -> Report:
         gaps=(*gap_lines(case), *what_would_tell(case, any_finding=bool(findings))),
         notes=(
             *notes,
-            *taken_far_apart(case),
+            *time_between_hosts(case),
             *clocks(case),
             *open_question(case, findings),
             *pauses(case),

@@ -80,7 +80,7 @@ def _along_one_group(
     if len(axes) != 1 or len(places) < len(set(labels)):  # a place in two groups
         return {}
     ((axis, numbers),) = axes.items()
-    if axis == "PG rank ":  # of whatever group: its number, where none else is told at all
+    if axis == "PG rank ":  # of any group: its number, where no other is known
         alone = len(places) == 1 and highest < 0 and hosts < 2 and size_in(facts) is None
         return {label: int(place[2]) for label, place in places.items() if alone}
     stated = {fact.size for fact in facts if isinstance(fact, GroupSize) and fact.axis == axis}

@@ -38,7 +38,7 @@ Queries that answer with hits:
 - ``lagging_for``: lagging ranks of which it is known why
 - ``counters_show``, ``own_lines_show``: ranks that count, or print, otherwise than others
 - ``networks_show``: networks that may not join the ranks, or lose packets
-- ``stacks_part``: ranks that wait, and whose stacks show that they cannot meet
+- ``stacks_diverge``: ranks that wait, and whose stacks show that they cannot meet
 - ``meeting_place``: ranks that do not get to where the others meet
 - ``loop_left``: few ranks in a loop that others have left, or the other way round
 - ``waits_for_absent``: calls that wait for ranks of which there is no record
@@ -89,10 +89,11 @@ from whyhang.analyzer.queries.cluster import (
     scheduled,
 )
 from whyhang.analyzer.queries.counters import counters_show
-from whyhang.analyzer.queries.failures import failed, failures, first_failures, left_others, raised
+from whyhang.analyzer.queries.exceptions import raised
+from whyhang.analyzer.queries.failures import failures, first_failures, left_others
 from whyhang.analyzer.queries.file_locks import file_locks
-from whyhang.analyzer.queries.gpu_sides import gpus_show
 from whyhang.analyzer.queries.gpus import cite_gpu, faulty_gpus, gpu_names, hit_on
+from whyhang.analyzer.queries.gpus_show import gpus_show
 from whyhang.analyzer.queries.hits import cite_environ, cite_line, members_of, merge, merged
 from whyhang.analyzer.queries.horovod import horovod_stalls
 from whyhang.analyzer.queries.instead_of_waiting import instead_of_waiting, ranks_not_waiting
@@ -118,7 +119,7 @@ from whyhang.analyzer.queries.quiet import ends_at_work, quiet_logs
 from whyhang.analyzer.queries.recorded import others_elsewhere, ras_reported, recorded, recorded_hit
 from whyhang.analyzer.queries.scheduler import scheduler_shows
 from whyhang.analyzer.queries.settings import printed_values_differ, settings_differ
-from whyhang.analyzer.queries.stacks_part import stacks_part
+from whyhang.analyzer.queries.stacks_diverge import stacks_diverge
 from whyhang.analyzer.queries.states import all_seen, has_initialized, waiters_for
 from whyhang.analyzer.queries.step_times import step_times_differ
 from whyhang.analyzer.queries.store_barrier import store_barrier
@@ -126,6 +127,7 @@ from whyhang.analyzer.queries.store_place import cut_off, is_loopback, resolves_
 from whyhang.analyzer.queries.store_port import port_held
 from whyhang.analyzer.queries.unpaired import face_to_face, unpaired_by_stacks
 from whyhang.analyzer.queries.waits_for_absent import waits_for_absent
+from whyhang.analyzer.queries.what_failed import failed
 from whyhang.analyzer.queries.world_sizes import world_sizes
 from whyhang.analyzer.rank_state.motion import Moved
 from whyhang.analyzer.rank_state.state import RankState, Status

@@ -16,7 +16,7 @@ from whyhang.analyzer.facts.times import latest
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.job.records import GROUP_RANK, Member
 from whyhang.analyzer.queries.cluster import ranks_of_pod, ranks_on
-from whyhang.analyzer.queries.failures import raised_by, said_by_all, speakers
+from whyhang.analyzer.queries.failures import printed_by_every_process, raised_by, speakers
 from whyhang.analyzer.queries.hits import about_same, cite_line, members_of
 from whyhang.analyzer.queries.log_ranks import (
     all_came,
@@ -156,7 +156,7 @@ class Log(Record):
 def _who_ended(case: Case, lines: list[LogLine], speakers: list[Who]) -> list[Who]:
     """Return whose end an error was: of those whom launchers saw fail, else of its speakers."""
     ranks = raised_by(case, lines)
-    if ranks or said_by_all(case, lines):
+    if ranks or printed_by_every_process(case, lines):
         return [Who(rank=rank) for rank in ranks]
     return speakers
 

@@ -86,7 +86,7 @@ def _hosts(values: Iterable[tuple[str | None, str | None, str]]) -> set[str | No
     return {place for place, _, _ in values}
 
 
-def _rails_apart(case: Case) -> Iterator[Hit]:
+def _rails_not_joined(case: Case) -> Iterator[Hit]:
     """Yield one hit for connections between GPUs of different rails that no route joins."""
     rails = [port for port in case.job.of(NetworkPort) if port.netdev and networks_of(port)]
     crossing = [c for c in case.job.of(NetChannel) if c.devices[0] != c.devices[1]]
@@ -129,7 +129,7 @@ What = Literal["several", "errors-grew", "rails-apart"]
 _SIDES: dict[What, Callable[[Case], Iterable[Hit]]] = {
     "several": _several,
     "errors-grew": _errors_grew,
-    "rails-apart": _rails_apart,
+    "rails-apart": _rails_not_joined,
 }
 
 

@@ -251,7 +251,7 @@ def _range(values: list[float], unit: str) -> str:
     return f"{low}{unit}" if low == high else f"{low}-{high}{unit}"
 
 
-def taken_far_apart(case: Case) -> Iterator[str]:
+def time_between_hosts(case: Case) -> Iterator[str]:
     """Say how long lies between the first looks at the hosts, where that is more than a moment."""
     first: dict[str, float] = {}
     for member in case.job.members:

@@ -139,8 +139,8 @@ def read(
             load(readers)  # what is left to this process has its own time
         names = _shown(paths)
         listed = [list(opened.listed(*named)) for named in zip(paths, names, strict=True)]
-        found = team.expand(opened, listed)
-        for path, shown, files in zip(paths, names, found, strict=True):
+        expanded = team.expand(opened, listed)
+        for path, shown, files in zip(paths, names, expanded, strict=True):
             items += (file for file in files if isinstance(file, Item))
             gaps += (file for file in files if isinstance(file, Gap))
             if not files:

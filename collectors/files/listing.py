@@ -13,7 +13,7 @@ LONGEST_NAME = 255
 """Characters of a name between two slashes, which is as many as file systems allow."""
 
 # Large files that are never evidence; opening checkpoints of many gigabytes (which are zip
-# files) would take longer than the diagnosis. A file that the user names himself is read.
+# files) would take longer than the diagnosis. A file that is named on the command line is read.
 NOT_EVIDENCE = frozenset(
     {".pt", ".pth", ".ckpt", ".safetensors", ".npz", ".npy", ".onnx", ".h5", ".hdf5"}
     | {".whl", ".jar", ".egg", ".so", ".a", ".pyc", ".docx", ".xlsx", ".iso"}

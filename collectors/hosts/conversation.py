@@ -44,7 +44,7 @@ class Conversation:
         self._patterns = sorted(patterns)
         self._whole = whole
         self._interrupted = False
-        connections.handlers |= {"found": self._found, "part": self._part}
+        connections.handlers |= {"found": self._take_processes, "part": self._part}
 
     def find(self) -> None:
         """Reach all hosts, and have each find the processes of the job.
@@ -139,7 +139,7 @@ class Conversation:
         own = [[host] for host in hosts if has_own(host)]
         return [[host for host in hosts if not has_own(host)], *own]
 
-    def _found(self, host: RemoteHost, answer: Answer) -> None:
+    def _take_processes(self, host: RemoteHost, answer: Answer) -> None:
         host.busy = False
         host.own = [text for text in answer.items("own", 100) if isinstance(text, str)]
         listed = answer.fields.get("logs")

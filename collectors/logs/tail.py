@@ -49,7 +49,7 @@ def tails(data: bytes, file: LogFile, last: int, size: int) -> Iterator[LogTail]
     lines: dict[Who, list[OwnLine]] = {}
     over: dict[Who, int] = {}  # how many lines there were at the first word of trouble
     nameless = -1  # line of the last word of trouble that nobody's label claims
-    for number, line in _taken_apart(raw, last - len(raw) + 1, file):
+    for number, line in _lines_of_program(raw, last - len(raw) + 1, file):
         who = _speaker(line)
         own = lines.setdefault(who, [])
         if _TROUBLE.search(line.text):
@@ -101,7 +101,7 @@ def _begins(lines: Mapping[Who, Sequence[OwnLine]], last: int) -> bool:
     )
 
 
-def _taken_apart(raw: list[bytes], first: int, file: LogFile) -> Iterator[tuple[int, Line]]:
+def _lines_of_program(raw: list[bytes], first: int, file: LogFile) -> Iterator[tuple[int, Line]]:
     """Yield the lines that are not those of libraries, with their numbers."""
     for number, piece in enumerate(raw, first):
         if b"NCCL INFO" in piece:

@@ -1,7 +1,7 @@
 r"""What people write of ranks that did not come, ended, wait or work, beside where they stand.
 
-``Ranks 1 and 2 never print [data].``  ``rank 1 has not yet joined the all-reduce``  ``The process
-with the rank of 3 exits, and the others hang.``  ``All GPUs except rank 0 raise the error.``
+``Ranks 1 and 2 never print that line.``  ``rank 1 has not yet joined the all-reduce``  ``The
+process with a rank of 3 leaves, the others stay.``  ``All GPUs except rank 0 raise a timeout.``
 Stacks tell more, and ``sentences`` reads those; here only words count, said of something that has
 happened: neither what may happen nor what a program does as a rule. Lines of programs are left to
 the readers of logs.
@@ -21,7 +21,7 @@ LONGEST_LINE = 1500
 MOST = 64  # accounts of one text
 
 _RANKS = (
-    r"(?:process(?:es)? with (?:the )?(?:global )?ranks?(?: of)? "
+    r"(?:process(?:es)? with (?:the |a )?(?:global )?ranks?(?: of)? "
     r"|(?<![\w.-])(?:(?:global|local|world) )?(?:ranks?(?:=\[?|[-# ]?)"
     r"|ranks \[(?=[\d, ]+\] (?!stopped at \S+:\d)[a-z])|(?:TP|gpus? #?|process #?)(?=\d{1,3}\b)))"
     r"(?P<ranks>" + RANKS + r")\]?(?![\w.:=/-])(?: (?:gpu )?process(?:es)?)?(?:'s [a-z]+)?"
@@ -93,7 +93,7 @@ _STANDS = (
     r"(?:(?:is|are|was|were|g[eo]ts?|hangs?|hung|stuck|wait\w*|blocked|stop\w*|sits?|sat|stands?)"
     r" ){1,2}"
 )
-_APART = (
+_OTHER_PLACE = (
     r"(?:at|in|on) (?:another|an? (?:\w+ )?(?:different|other)) (?:place|line|location|position"
     r"|point|op\b|operation|call|collective|barrier|function|step|iteration|stack|branch|frame"
     r"|all[- _]?\w+|broadcast)"
@@ -102,7 +102,7 @@ _ODD = (
     r"(?:is|was|seems?(?: to be)?|appears? to be) (?:clearly |always |indeed |probably )?the "
     r"(?:[a-z]+ )?(?:problem\w*|culprit|straggler|odd|bad|faulty|slow\w*|lagg\w*|late|broken"
     r"|divergent|offend\w*)|lag(?:s|ged) behind"
-    rf"|{_STANDS}(?:{_APART}|(?:somewhere )?else(?:where)?\b)"
+    rf"|{_STANDS}(?:{_OTHER_PLACE}|(?:somewhere )?else(?:where)?\b)"
     r"|(?:(?:is|was) (?:still |already )?(?:attempting|trying|doing|perform|call|enter|execut|issu"
     r"|in\b|evaluat|validat)|enter|call|execut|issu|evaluat)[^.;]{1,100}? (?:while|whereas|but) "
     r"(?:all )?(?:of )?(?:the )?(?:other|rest|remaining)"

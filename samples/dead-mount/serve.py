@@ -42,10 +42,10 @@ def answer(code: int, node: int, body: bytes) -> bytes | int:
     if code == INIT:
         return struct.pack("<IIIIHHIIHHI", 7, 31, 65536, 0, 12, 10, 65536, 1, 16, 0, 0) + bytes(28)
     if code == LOOKUP:
-        found = [n for n, (name, _) in FILES.items() if name == body.rstrip(b"\0")]
-        if not found:
+        nodes = [n for n, (name, _) in FILES.items() if name == body.rstrip(b"\0")]
+        if not nodes:
             return -2
-        return struct.pack("<QQQQII", found[0], 0, 60, 60, 0, 0) + attributes(found[0])
+        return struct.pack("<QQQQII", nodes[0], 0, 60, 60, 0, 0) + attributes(nodes[0])
     if code == GETATTR:
         return struct.pack("<QII", 0, 0, 0) + attributes(node)
     if code in {OPEN, OPENDIR}:
@@ -62,9 +62,9 @@ def serve(device: int) -> None:
         _, code, unique, node, *_ = HEADER.unpack_from(request)
         if code == READ and node == SHARD:
             break
-        said = answer(code, node, request[HEADER.size :])
+        reply = answer(code, node, request[HEADER.size :])
         if code not in SILENT:
-            error, data = (said, b"") if isinstance(said, int) else (0, said)
+            error, data = (reply, b"") if isinstance(reply, int) else (0, reply)
             os.write(device, struct.pack("<IiQ", 16 + len(data), error, unique) + data)
     while True:
         os.read(device, 1 << 17)  # and no answer

@@ -75,9 +75,9 @@ class LittleRay:
     def _wait(self, nodes: int) -> None:
         deadline = time.monotonic() + PATIENCE
         while self._started() < nodes:
-            said = " ".join(self._outputs())
-            if time.monotonic() > deadline or "Traceback" in said:
-                raise TimeoutError(f"{nodes} nodes of Ray did not come up: {said}")
+            printed = " ".join(self._outputs())
+            if time.monotonic() > deadline or "Traceback" in printed:
+                raise TimeoutError(f"{nodes} nodes of Ray did not come up: {printed}")
             time.sleep(0.2)
 
     def _started(self) -> int:

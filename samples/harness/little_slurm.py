@@ -185,12 +185,12 @@ class LittleSlurm:
     def processes(self) -> list[int]:
         """List what runs with this cluster's configuration in its environment."""
         mark = f"SLURM_CONF={self.environ['SLURM_CONF']}".encode()
-        found: list[int] = []
+        pids: list[int] = []
         for entry in Path("/proc").iterdir():
             with contextlib.suppress(OSError):
                 if entry.name.isdigit() and mark in (entry / "environ").read_bytes().split(b"\0"):
-                    found.append(int(entry.name))
-        return found
+                    pids.append(int(entry.name))
+        return pids
 
 
 def main() -> int:

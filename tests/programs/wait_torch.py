@@ -21,7 +21,7 @@ def ready() -> None:
     (FOLDER / f"ready{RANK}").touch()
 
 
-def apart(rank: int = 1) -> None:
+def stagger(rank: int = 1) -> None:
     """Send one rank elsewhere; the others are about to wait."""
     ready()
     if rank == RANK:
@@ -79,12 +79,12 @@ def _store():
 
 
 def init_group():
-    apart()
+    stagger()
     init()
 
 
 def file_store():
-    apart()
+    stagger()
     dist.init_process_group("gloo", f"file://{FOLDER}/store", rank=RANK, world_size=2)
 
 
@@ -92,7 +92,7 @@ def functional():
     from torch.distributed import _functional_collectives as functional_collectives
 
     init()
-    apart()
+    stagger()
     print(functional_collectives.all_reduce(torch.ones(4), "sum", [0, 1]) + 1)
 
 
@@ -109,7 +109,7 @@ def ddp_constructor():
     from torch.nn.parallel import DistributedDataParallel as DDP
 
     init()
-    apart()
+    stagger()
     DDP(net())
 
 
@@ -125,27 +125,27 @@ def _ddp(module=None, steps=2, **options):
 
 def ddp_forward():
     model = _ddp(steps=1)  # the second forward rebuilds the buckets
-    apart()
+    stagger()
     model(batch())
 
 
 def ddp_buffers():
     model = _ddp(torch.nn.Sequential(net(), torch.nn.BatchNorm1d(8)))
-    apart()
+    stagger()
     model(batch())
 
 
 def ddp_backward():
     model = _ddp()  # kept: its reducer goes with it
     loss = model(batch()).sum()
-    apart()
+    stagger()
     loss.backward()
 
 
 def ddp_unused():
     model = _ddp(find_unused_parameters=True)
     loss = model(batch()).sum()
-    apart()
+    stagger()
     loss.backward()
 
 
@@ -153,7 +153,7 @@ def ddp_join():
     from torch.distributed.algorithms.join import Join
 
     model = _ddp()
-    apart()
+    stagger()
     with Join([model]):
         model(batch()).sum().backward()
         model(batch()).sum().backward()
@@ -182,13 +182,13 @@ def _fsdp1():
 
 def fsdp1_forward():
     model = _fsdp1()
-    apart()
+    stagger()
     model(batch())
 
 
 def fsdp1_backward():
     loss = _fsdp1()(batch()).sum()
-    apart()
+    stagger()
     loss.backward()
 
 
@@ -204,13 +204,13 @@ def _fsdp2():
 
 def fsdp2_forward():
     model = _fsdp2()
-    apart()
+    stagger()
     model(batch())
 
 
 def fsdp2_backward():
     loss = _fsdp2()(batch()).sum()
-    apart()
+    stagger()
     loss.backward()
 
 
@@ -224,7 +224,7 @@ def _dtensor():
 
 def dtensor_full():
     tensor = _dtensor()
-    apart()
+    stagger()
     print(tensor.full_tensor())
 
 
@@ -234,7 +234,7 @@ def dtensor_distribute():
 
     init()
     mesh = init_device_mesh("cpu", (2,))
-    apart()
+    stagger()
     distribute_tensor(torch.ones(8, 8), mesh, [Shard(0)])
 
 
@@ -261,7 +261,7 @@ def _pipeline(steps):
 
     for _ in range(steps):
         step()
-    apart(0)
+    stagger(0)
     step()
 
 
@@ -270,7 +270,7 @@ def zero_step():
 
     model = _ddp(steps=1)
     optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.SGD, lr=0.1)
-    apart()
+    stagger()
     optimizer.step()
 
 
@@ -278,7 +278,7 @@ def checkpoint_save():
     import torch.distributed.checkpoint as dcp
 
     init()
-    apart()
+    stagger()
     dcp.save(net().state_dict(), checkpoint_id=FOLDER / "ck")
 
 
@@ -286,7 +286,7 @@ def checkpoint_async():
     import torch.distributed.checkpoint as dcp
 
     init()
-    apart()
+    stagger()
     dcp.async_save(net().state_dict(), checkpoint_id=FOLDER / "ck").result()
 
 
@@ -296,7 +296,7 @@ def checkpoint_load():
     init()
     state = net().state_dict()
     dcp.save(state, checkpoint_id=FOLDER / "ck")
-    apart()
+    stagger()
     dcp.load(state, checkpoint_id=FOLDER / "ck")
 
 
@@ -304,7 +304,7 @@ def rpc_init():
     from torch.distributed import rpc
 
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=PORT)
-    apart()
+    stagger()
     rpc.init_rpc(f"worker{RANK}", rank=RANK, world_size=2)
 
 
@@ -363,7 +363,7 @@ def loader_idle():
 
     loader = iter(DataLoader(FastData(), num_workers=1, persistent_workers=True))
     next(loader)
-    apart(0)
+    stagger(0)
 
 
 def never_ends(number):
@@ -457,7 +457,7 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     if NAME in COLLECTIVES:
         init()
-        apart()
+        stagger()
         COLLECTIVES[NAME](torch.ones(4))
     else:
         globals()[NAME]()

@@ -201,8 +201,8 @@ def _number_alike(
 ) -> Job:
     """Return programs the number they join as, else of an argument, else of a variable."""
     ranks = [member.pid for member in job.ranks]
-    told = (_option(host, pid, _SIZES) for pid in ranks)
-    size = max((*sizes, *(size for size in told if size is not None)), default=None)
+    options = (_option(host, pid, _SIZES) for pid in ranks)
+    size = max((*sizes, *(size for size in options if size is not None)), default=None)
     given = [rank for pid in ranks if (rank := numbers.get(pid, Numbers()).rank) is not None]
     distinct = len(set(given)) == len(given) and max(given, default=0) < (size or len(ranks))
     members = [

@@ -16,7 +16,7 @@ MAX_PLACES = 8
 DEFAULT_PORT = 29400  # of a rendezvous endpoint without one (torch.distributed.elastic)
 
 _WILDCARDS = {"0.0.0.0", "::"}  # noqa: S104 - compared, not bound to
-_TOLD = {
+_TORCHRUN_OPTIONS = {
     "RDZV_ENDPOINT": "--rdzv-endpoint",
     "MASTER_ADDR": "--master-addr",
     "MASTER_PORT": "--master-port",
@@ -87,7 +87,7 @@ def _named_by(arguments: tuple[str, ...], environ: Mapping[str, str]) -> list[tu
     """Return the addresses that torchrun was given, as options or by PET_ variables."""
     endpoint, address, master_port = (
         [environ.get(f"PET_{name}", ""), *options(arguments, {option})][-1]
-        for name, option in _TOLD.items()
+        for name, option in _TORCHRUN_OPTIONS.items()
     )
     name, colon, port = endpoint.rpartition(":")
     if not colon:

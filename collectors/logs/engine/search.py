@@ -60,7 +60,7 @@ def searcher(
     block. ``engine`` is "auto", or "words" to do without Hyperscan.
     """
     made, slow = _made(patterns, once, engine)
-    return made, (*slow, *(_never_found(pattern, why) for pattern, why in made.unsearchable))
+    return made, (*slow, *(_gap_of(pattern, why) for pattern, why in made.unsearchable))
 
 
 def _made(
@@ -81,7 +81,7 @@ _SLOW = Gap(
 )
 
 
-def _never_found(pattern: str, why: str) -> Gap:
+def _gap_of(pattern: str, why: str) -> Gap:
     return Gap(
         what=f"Searching logs for the pattern {pattern!r}",
         why=why,

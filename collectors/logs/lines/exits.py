@@ -38,7 +38,7 @@ _FIELD_RANK = re.compile(
 _PID = re.compile(r"(?i)\bpid\W{1,3}(\d{1,7})\b")
 _SIGNAL = re.compile(r"^(?:exited on )?signal (?P<signal>\d+)\b")
 _KILLED_BY = re.compile(r"KILLED BY SIGNAL: (?P<signal>\d+)|EXIT (?:CODE|STATUS): (?P<code>\d+)")
-_TOLD_BELOW: dict[str, tuple[int, re.Pattern[str], int | None]] = {
+_END_BELOW: dict[str, tuple[int, re.Pattern[str], int | None]] = {
     # Open MPI: killed by a signal, which newer versions tell on the next line; an exit code
     r"noticed that process rank (?P<rank>\d+) "
     r"(?:with PID (?P<pid>\d+) on node (?P<host>\S+)|\.\.\.) "
@@ -219,10 +219,10 @@ class ExitReader(LineReader):
         host = named_host(match["host"])
         self._add(line, Who(host=host, label=host), -signal.SIGKILL)
 
-    @wants(*_TOLD_BELOW)
-    def on_told_below(self, line: FoundLine, match: Match) -> None:
+    @wants(*_END_BELOW)
+    def on_end_below(self, line: FoundLine, match: Match) -> None:
         """Note a process of which the same line, or one of those below, says how it ended."""
-        most, ending, code = _TOLD_BELOW[match.re.pattern]
+        most, ending, code = _END_BELOW[match.re.pattern]
         if number := match.groupdict().get("signal"):
             most, code = 0, -int(number)
         for _, after in line.following(most):

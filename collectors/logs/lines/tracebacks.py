@@ -108,16 +108,16 @@ class TracebackReader(LineReader):
         if line.number <= self._read_to.get(line.prefix, 0):
             return
         marked = _HOOK.search(line.raw) is not None
-        found = self._bare if marked else self._alone
+        kept = self._bare if marked else self._alone
         above = next(line.preceding(1), "")
         if not marked and (_OF_RANKS.search(line.text) or above.startswith("Exception ignored")):
             return
         traceback = Traceback()
-        if len(found) < MAX_TRACEBACKS and read_frame(traceback, line.number, line.line):
+        if len(kept) < MAX_TRACEBACKS and read_frame(traceback, line.number, line.line):
             last = self._exception(line.who, [traceback])
             about_others = last.raised is None or last.raised.is_about_others
             if marked or not about_others:
-                found.append(replace(last, time=line.time, offset=line.offset))
+                kept.append(replace(last, time=line.time, offset=line.offset))
 
     @wants(r"terminate called after throwing an instance of '(?P<type>[^']{1,200})'")
     def on_native(self, line: FoundLine, match: Match) -> None:

@@ -126,6 +126,6 @@ _SIDES: dict[By, Callable[[Case], Iterable[Hit]]] = {
 }
 
 
-def stacks_part(case: Case, by: By) -> Iterable[Hit]:
-    """Yield hits for ranks parted by a compilation, a new group, or the order of two threads."""
+def stacks_diverge(case: Case, by: By) -> Iterable[Hit]:
+    """Yield hits for ranks that diverge at a compile, a new group, or in two threads."""
     return _SIDES[by](case)

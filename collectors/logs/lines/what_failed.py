@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from whyhang.analyzer.facts import Fact, LogLine, replace
+from whyhang.analyzer.facts.logs import FAILED
 from whyhang.collectors.logs.engine.matching import Match
 from whyhang.collectors.logs.lines.line_reader import FoundLine, LineReader, LogFile, wants
 
@@ -194,7 +195,7 @@ _NOT_THESE = re.compile(
     r"\bNCCL (?:INFO|WARN|TRACE)\b|^\s*File \"|\bHTTP/1\.[01]\" \d|(?i:nothing to do)"
     r"|(?:^|[\s,(])I(?:'m|'ve|'d)? [a-z]"
 )
-"""Lines with a reader of their own, source files, requests that a server notes, what I tell."""
+"""Lines with a reader of their own, source, requests that a server notes, the first person."""
 _HEADER = re.compile(r"^[^a-zA-Z]*(?:[\w./-]+\.(?:cc?|cpp|cu|h|py|rs|go):\d+[\]:]?\s*)?")
 
 
@@ -211,7 +212,7 @@ def object_of(text: str) -> tuple[str, dict[str, str]] | None:
     return None
 
 
-class FailedCallReader(LineReader):
+class WhatFailedReader(LineReader):
     """Collects lines that say what failed."""
 
     def __init__(self, file: LogFile) -> None:
@@ -222,10 +223,10 @@ class FailedCallReader(LineReader):
     @wants(*OBJECTS.values())
     def on_failure(self, line: FoundLine, match: Match) -> None:
         """Note the line by its object, once."""
-        found = object_of(line.text)
-        if found is None or self._seen[found[0]] >= MAX_LINES or line.number in self._lines:
+        failed = object_of(line.text)
+        if failed is None or self._seen[failed[0]] >= MAX_LINES or line.number in self._lines:
             return
-        name, named = found
+        name, named = failed
         self._seen[name] += 1
         words = " ".join(_HEADER.sub("", line.text).split())
         self._lines[line.number] = LogLine(
@@ -242,7 +243,3 @@ class FailedCallReader(LineReader):
         """Yield the lines, in the order of the file."""
         for line in self._lines.values():
             yield replace(line, who=self._file.speaker(line))
-
-
-FAILED = "failed: "
-"""What the name of such a line begins with; the object follows."""

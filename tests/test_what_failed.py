@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from log_docs import diagnosed
 
-from whyhang.analyzer.queries.failed_calls import NAMES
-from whyhang.collectors.logs.lines.failed_calls import FAILED, OBJECTS, object_of
+from whyhang.analyzer.facts.logs import FAILED
+from whyhang.analyzer.queries.what_failed import NAMES
+from whyhang.collectors.logs.lines.what_failed import OBJECTS, object_of
 
 START = "Starting on 8 ranks\n"
 

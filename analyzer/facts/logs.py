@@ -10,6 +10,11 @@ Their fields: ``state`` and, where known, ``node``, ``process``, ``gpu``, ``comm
 (the rank within the communicator).
 """
 
+FAILED = "failed: "
+"""Begins what finds a line of which no signature knows the words; the object that failed follows.
+
+Their field ``what`` holds the line's words.
+"""
 
 NO_YEAR = 2000  # a leap year
 """The year of times where no line of a log tells one."""

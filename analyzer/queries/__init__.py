@@ -89,10 +89,11 @@ from whyhang.analyzer.queries.cluster import (
     scheduled,
 )
 from whyhang.analyzer.queries.counters import counters_show
-from whyhang.analyzer.queries.failures import failed, failures, first_failures, left_others, raised
+from whyhang.analyzer.queries.exceptions import raised
+from whyhang.analyzer.queries.failures import failures, first_failures, left_others
 from whyhang.analyzer.queries.file_locks import file_locks
-from whyhang.analyzer.queries.gpu_sides import gpus_show
 from whyhang.analyzer.queries.gpus import cite_gpu, faulty_gpus, gpu_names, hit_on
+from whyhang.analyzer.queries.gpus_show import gpus_show
 from whyhang.analyzer.queries.hits import cite_environ, cite_line, members_of, merge, merged
 from whyhang.analyzer.queries.horovod import horovod_stalls
 from whyhang.analyzer.queries.instead_of_waiting import instead_of_waiting, ranks_not_waiting
@@ -126,6 +127,7 @@ from whyhang.analyzer.queries.store_place import cut_off, is_loopback, resolves_
 from whyhang.analyzer.queries.store_port import port_held
 from whyhang.analyzer.queries.unpaired import face_to_face, unpaired_by_stacks
 from whyhang.analyzer.queries.waits_for_absent import waits_for_absent
+from whyhang.analyzer.queries.what_failed import failed
 from whyhang.analyzer.queries.world_sizes import world_sizes
 from whyhang.analyzer.rank_state.motion import Moved
 from whyhang.analyzer.rank_state.state import RankState, Status

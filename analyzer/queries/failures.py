@@ -6,37 +6,12 @@ it; the launcher's table of failures says which ranks ended by themselves. The t
 
 import re
 import signal
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal
+from collections.abc import Iterable, Sequence
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import (
-    Exit,
-    Frame,
-    LogLine,
-    RootCause,
-    Source,
-    Speaker,
-    Who,
-    ranks_in_words,
-    replace,
-)
-from whyhang.analyzer.facts.exceptions import Raised
-from whyhang.analyzer.facts.times import latest
-from whyhang.analyzer.findings.signature import Hit
-from whyhang.analyzer.job.records import GROUP_RANK, unnumbered
-from whyhang.analyzer.queries.failed_calls import (
-    FAILED,
-    NAMES,
-    OF_PEER,
-    Failing,
-    failed_lines,
-    strength_of,
-)
-from whyhang.analyzer.queries.hits import cite_line, members_of
+from whyhang.analyzer.facts import Exit, LogLine, RootCause, Speaker, Who
+from whyhang.analyzer.job.records import GROUP_RANK
 from whyhang.analyzer.rank_state.ends import LOST_PEER, WAITED, who_says
-from whyhang.analyzer.wording.describe import site_location
 
 _OF_COLLECTIVES = re.compile(r"nccl\w+Error\b|NCCL [Ee]rror|\bDist(?:Backend|Network|Store)Error\b")
 _OF_A_GROUP = re.compile(r"Process group watchdog|\[PG (?:ID )?\d|\bDistBackendError\b")
@@ -83,7 +58,7 @@ def printed_by_every_process(case: Case, lines: Sequence[LogLine]) -> bool:
     Of two, the one that it saw fail may be the first of both.
     """
     spoken = any(line.who.rank is not None for line in lines)
-    return not spoken and 2 < len(_children(case)) <= sum(line.count for line in lines)
+    return not spoken and 2 < len(children_of(case)) <= sum(line.count for line in lines)
 
 
 def _crashed(case: Case) -> tuple[int, ...]:
@@ -183,12 +158,12 @@ def has_ranks(case: Case) -> bool:
     ):
         return True
     named = any((member.rank or 0) > 0 for member in job.members)
-    ended = any((exit_.who.rank or 0) > 0 for exit_ in job.exits) or len(_children(case)) > 1
+    ended = any((exit_.who.rank or 0) > 0 for exit_ in job.exits) or len(children_of(case)) > 1
     named = named or any(_names_a_rank(line) for line in job.lines)
     return (job.world_size or 0) > 1 or len(job.members) > 1 or bool(job.tracks) or named or ended
 
 
-def _children(case: Case) -> set[int]:
+def children_of(case: Case) -> set[int]:
     """Return the processes that a launcher saw fail or ended, if it ended any."""
     pids = {row.who.pid: row.signal for row in case.job.exits if row.who.pid is not None}
     return set(pids) if signal.SIGTERM in pids.values() else set()
@@ -205,153 +180,3 @@ def _names_a_rank(line: LogLine) -> bool:
     """Return whether a line speaks of a rank other than 0: a single process has none."""
     words = f"{line.fields.get('rank', '')} {line.fields.get('ranks', '')}"
     return any(word.isdecimal() and int(word) > 0 for word in words.replace(",", " ").split())
-
-
-MAX_QUOTES = 6
-_WORKER = re.compile(rf"{GROUP_RANK.pattern}|\w*[Ww]orker")
-_NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+")
-_WORDS_THAT_VARY = re.compile(r"'[^']*'|\"[^\"]*\"|\S*[\d./_]\S*")
-
-
-def raised(case: Case, ends: Literal["rank", "program", "thread"]) -> Iterator[Hit]:
-    """Yield one hit for the exception raised first, if it ended a rank, the program or a thread.
-
-    It ended the program where every rank raised it or there is only one process. Without a thread
-    that it ended the program goes on.
-    """
-    lines = _first_raised(case, in_thread=ends == "thread")
-    if not lines:
-        return
-    if ends == "thread":
-        yield replace(_raised_hit(case, lines, _ranks_of(lines)), names_culprit=False)
-        return
-    ranks = raised_by(case, lines)
-    of_program = has_no_ranks_to_blame(case, ranks) or (not ranks and _all_raised(case, lines))
-    if of_program is (ends == "program"):
-        yield _raised_hit(case, lines, ranks if ends == "rank" else ())
-
-
-def _first_raised(case: Case, *, in_thread: bool = False) -> list[LogLine]:
-    """Return the lines of the exception raised first, on the fewest ranks.
-
-    Not one that a collective raised because of another rank, nor one of whose lines a signature of
-    its own says more. Exceptions that say the same but for numbers are one, and at one place of
-    the user's code those that say the same but for names.
-    """
-    known = (line for line in case.job.lines if not {*NAMES}.issuperset(line.matched))
-    explained = {
-        (line.source.file, line.source.line or 0) for line in (*known, *failed_lines(case, *NAMES))
-    }
-    groups: dict[tuple[str, str], list[LogLine]] = defaultdict(list)
-    at_place: dict[tuple[str, Frame, str], tuple[str, str]] = {}
-    for line in case.job.lines:
-        raised = line.raised
-        if (
-            raised is not None
-            and (raised.thread is not None) is in_thread
-            and raised.is_own
-            and explained.isdisjoint(_lines_of(line.source, raised))
-        ):
-            key = raised.type, _NUMBERS.sub("N", raised.message)
-            if raised.frame is not None:
-                message = _WORDS_THAT_VARY.sub("N", raised.message)
-                key = at_place.setdefault((raised.type, raised.frame, message), key)
-            groups[key].append(line)
-    return min(groups.values(), key=lambda lines: (_when(lines), len(_ranks_of(lines))), default=[])
-
-
-def _lines_of(source: Source, raised: Raised) -> Iterator[tuple[str, int]]:
-    """Yield where the lines of an exception's message stand, up to a traceback in it."""
-    first = source.line or 0
-    message, within, _ = raised.message.partition("Traceback (most recent call last)")
-    for number in range(first, first + message.count("\n") + (0 if within else 1)):
-        yield source.file, number
-
-
-def _ranks_of(lines: list[LogLine]) -> tuple[int, ...]:
-    return tuple(sorted({line.who.rank for line in lines if line.who.rank is not None}))
-
-
-def _when(lines: list[LogLine]) -> float:
-    return min((line.time for line in lines if line.time is not None), default=float("inf"))
-
-
-def _all_raised(case: Case, lines: list[LogLine]) -> bool:
-    """Return whether several processes raised, and they are all.
-
-    As many as the job has ranks or a launcher has children, or all of those that a place in a
-    group names.
-    """
-    if 1 < (case.job.world_size or len(_children(case))) <= sum(line.count for line in lines):
-        return True
-    speak = [fact.who for fact in case.job.of(Speaker)] + [line.who for line in case.job.lines]
-    places = {who.label for who in speak if GROUP_RANK.match(who.label or "")}
-    return len(places) > 1 and places == {line.who.label for line in lines}
-
-
-def _worker(lines: list[LogLine]) -> str | None:
-    """Name the one worker that raised, where its rank is not known."""
-    raised = {line.who for line in lines}
-    who = next(iter(raised))
-    return unnumbered(who) if len(raised) == 1 and _WORKER.match(who.label or "") else None
-
-
-def _raised_hit(case: Case, lines: list[LogLine], ranks: tuple[int, ...]) -> Hit:
-    members, unseen = members_of(case, ranks)
-    who = ranks_in_words(ranks) if ranks else _worker(lines) or "the job"
-    first = lines[0].raised
-    place = site_location(first.frame) if first is not None else None
-    at = f" at {place.function} ({place.file}:{place.line})" if place else ""
-    return Hit(
-        members=members,
-        ranks=unseen,
-        evidence=tuple(cite_line(line) for line in lines[:MAX_QUOTES]),
-        names_culprit=bool(ranks),
-        location=place,
-        fields={
-            "who": who,
-            "what": str(first),
-            "at": at,
-        },
-        at=_when(lines) if _when(lines) != float("inf") else None,
-    )
-
-
-def failed(case: Case, what: Failing, *, of_speaker: bool = False) -> Iterator[Hit]:
-    """Yield one hit for the lines that say that something failed about this object.
-
-    ``of_speaker``: it is the fault of who says so, or of its host, as long as others do not. Whom
-    an exception of these words ended is named as with any other exception.
-    """
-    lines = failed_lines(case, FAILED + what)
-    if not lines:
-        return
-    ends = {line.source for line in case.job.lines if line.raised is not None}
-    last = [line for line in lines if line.source in ends]
-    ranks = raised_by(case, last or lines) if last or of_speaker else ()
-    if has_no_ranks_to_blame(case, ranks):
-        ranks = ()
-    ranks = ranks or _named_by_others(lines)
-    quotes = {line.text: line for line in sorted(lines, key=_first)}
-    first = next(iter(quotes.values()))
-    members, unseen = members_of(case, ranks)
-    yield Hit(
-        members=members,
-        ranks=unseen,
-        evidence=tuple(map(cite_line, [*quotes.values()][:MAX_QUOTES])),
-        names_culprit=bool(ranks) or not any(OF_PEER.search(line.text) for line in lines),
-        strength=max(strength_of(line.text) for line in lines),
-        fields={"what": first.fields["what"]},
-        at=first.time,
-    )
-
-
-def _named_by_others(lines: list[LogLine]) -> tuple[int, ...]:
-    """Return the ranks that lines name, unless these say such things themselves."""
-    words = (line.fields.get("ranks") or line.fields.get("rank", "") for line in lines)
-    named = {int(word) for word in words if word}
-    return () if named & {line.who.rank for line in lines} else tuple(sorted(named))
-
-
-def _first(line: LogLine) -> tuple[float, str, int]:
-    return (latest(line.time), line.source.file, line.source.line or 0)

@@ -3,7 +3,6 @@
 from whyhang.collectors.logs.lines.desync import DesyncReader
 from whyhang.collectors.logs.lines.elastic import ElasticReader
 from whyhang.collectors.logs.lines.exits import ExitReader
-from whyhang.collectors.logs.lines.failed_calls import FailedCallReader
 from whyhang.collectors.logs.lines.fingerprints import FingerprintReader, MismatchReader
 from whyhang.collectors.logs.lines.job import JobReader
 from whyhang.collectors.logs.lines.line_reader import LineReader
@@ -14,6 +13,7 @@ from whyhang.collectors.logs.lines.nccl_start import NcclStartReader
 from whyhang.collectors.logs.lines.process_ranks import ProcessRankReader
 from whyhang.collectors.logs.lines.tracebacks import TracebackReader
 from whyhang.collectors.logs.lines.watchdog import WatchdogReader
+from whyhang.collectors.logs.lines.what_failed import WhatFailedReader
 
 READERS: tuple[type[LineReader], ...] = (
     JobReader,  # first: what it learns resolves the ranks of the others
@@ -28,7 +28,7 @@ READERS: tuple[type[LineReader], ...] = (
     MismatchReader,
     TracebackReader,
     CollReader,
-    FailedCallReader,
+    WhatFailedReader,
     FingerprintReader,
 )
 

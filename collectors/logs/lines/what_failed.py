@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from whyhang.analyzer.facts import Fact, LogLine, replace
+from whyhang.analyzer.facts.logs import FAILED
 from whyhang.collectors.logs.engine.matching import Match
 from whyhang.collectors.logs.lines.line_reader import FoundLine, LineReader, LogFile, wants
 
@@ -221,7 +222,7 @@ def object_of(text: str) -> tuple[str, dict[str, str]] | None:
     return None
 
 
-class FailedCallReader(LineReader):
+class WhatFailedReader(LineReader):
     """Collects lines that say what failed."""
 
     def __init__(self, file: LogFile) -> None:
@@ -252,7 +253,3 @@ class FailedCallReader(LineReader):
         """Yield the lines, in the order of the file."""
         for line in self._lines.values():
             yield replace(line, who=self._file.speaker(line))
-
-
-FAILED = "failed: "
-"""What the name of such a line begins with; the object follows."""

@@ -1,4 +1,4 @@
-"""What the load of all GPUs shows: they do the same, or one does what the others do not."""
+"""What GPUs show: all do the same, one does what the others do not, or one is held back."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal

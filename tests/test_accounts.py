@@ -133,6 +133,7 @@ def test_who_died(text: str) -> None:
         ('def test():\n    """Rank 1 never joins the barrier."""\n', "snippet.txt"),
         ("Only rank 0 runs the writer of the summaries.\n", "issue.md"),
         ("Rank 2 did not hit an error.\n", "issue.md"),
+        ("Rank 0 is saving the checkpoint\nRank 0 saved\nRank 1 is waiting\n", "job.log"),
         ("Rank 0 is running collective: X, but rank 1 is running collective: Y\n", "issue.md"),
     ],
     ids=[
@@ -167,6 +168,7 @@ def test_who_died(text: str) -> None:
         "docstring",
         "a role",
         "no error",
+        "a program",
         "a mismatch",
     ],
 )

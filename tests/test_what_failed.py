@@ -117,6 +117,10 @@ def test_the_object_that_failed_tells_the_category(line: str, category: str) -> 
         "    raise RuntimeError('worker 3 exited unexpectedly')",
         "  --rdma-error-action    what to do when an RDMA error is seen",
         "preemption notice handler installed",
+        "health: nvswitch errors=0 nvlink errors=0 failed=0",
+        "checking NVLink: no errors",
+        "ibv_devinfo | grep -i error",
+        "- `failed to connect to the master`: check its address",
         "However, I saw that NVLink could not be used between the pods, only RDMA was",
     ],
 )

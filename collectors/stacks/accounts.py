@@ -18,6 +18,7 @@ from whyhang.collectors.stacks.prose import RANKS, Prose, is_doubted, is_persons
 
 LONGEST_LINE = 1500
 MOST = 64  # accounts of one text
+WRAPPED = 50  # characters from which on a line may be broken within a sentence
 
 _RANKS = (
     r"(?:process(?:es)? with (?:the |a )?(?:global )?ranks?(?: of)? "
@@ -155,6 +156,9 @@ _SAYS: tuple[tuple[Deed, limits.Pattern[str]], ...] = tuple(
     )
 )
 _NAMES_ONE = re.compile(r"(?i)rank|\b(?:gpus?|process|tp) ?#?\d")
+_WRITTEN = re.compile(r"[.!?,;)]\W|[.!?,;:)\"'*`]+\s*\S$|^\W*[-*>#•|]|^\s*\d+[.)] |[a-z0-9,]$")
+"""What a short line of a person has, and one of a program mostly not: stops, or more of it below,
+in lower case."""
 _MARKUP = str.maketrans("", "", "*`")
 
 
@@ -208,6 +212,8 @@ def _lines(document: Document) -> Iterator[tuple[int, str, int]]:
             continue
         after = lines[at + 1] if at + 1 < len(lines) else ""
         goes_on = after[:LONGEST_LINE] if after.strip() else ""
+        if goes_on and len(line) < WRAPPED and not _WRITTEN.search(line + goes_on[:1]):
+            continue
         yield at + 1, f"{line} {goes_on.strip()}", len(line)
 
 

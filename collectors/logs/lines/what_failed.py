@@ -202,7 +202,8 @@ _NOT_THESE = re.compile(
     r"|^\s*[\"']?[a-z][\w-]*[\"']?\s*[:=]\s*[\"']?[a-z0-9_./-]*[\"']?,?\s*$"
     r"|^\w+(?:\{[^}]*\})? [\d.e+-]+$"
     r"|^\s*(?:(?:raise|return|except|assert|if|elif|def)\b|print\(|log\w*\.\w+\()[^\n]*[:)\"']\s*$"
-    r"|^\s+--?[a-z][\w-]*\s{2,}"
+    r"|^\s+--?[a-z][\w-]*\s{2,}|\bgrep |^\W*[-*] `[^`]+`:"
+    r"|\b(?i:no errors?\b|(?:errors?|failed|lost|timeouts?)\s*[=:]\s*0\b)"
 )
 """Lines with a reader of their own, source, requests that a server notes, the first person,
 settings of one word, counters, code, and the help of options."""

@@ -62,8 +62,9 @@ def test_what_one_does_while_the_others_wait(
         ("2031-01-01 10:00:00 INFO one rank left the loop, the others wait\n", "job.log"),
         ("# one rank leaves the loop, the others wait\n", "train.py"),
         ("Every rank has 80 GB of memory.\n", "report.md"),
+        ("In an older version rank 0 ran out of GPU memory while all waited.\n", "report.md"),
     ],
-    ids=["if", "prevents", "no wait", "no others", "a program", "code", "memory"],
+    ids=["if", "prevents", "no wait", "no others", "a program", "code", "memory", "older"],
 )
 def test_what_is_no_report_of_a_hang(text: str, name: str) -> None:
     """What may happen or is avoided, what a program says, and one rank of which none depends."""

@@ -111,6 +111,12 @@ def test_the_object_that_failed_tells_the_category(line: str, category: str) -> 
         "eval accuracy failed to improve for 3 epochs",
         "I suspect that port 29500 is already in use there",
         "It has insufficient GPU memory for that batch",
+        "rdma_error_policy: abort",
+        'errors_total{type="rdma"} 0',
+        "    logger.error('failed to connect to master %s', address)",
+        "    raise RuntimeError('worker 3 exited unexpectedly')",
+        "  --rdma-error-action    what to do when an RDMA error is seen",
+        "preemption notice handler installed",
         "However, I saw that NVLink could not be used between the pods, only RDMA was",
     ],
 )

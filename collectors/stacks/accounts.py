@@ -14,8 +14,7 @@ from whyhang.analyzer.facts import Account, Deed, Trust, Who
 from whyhang.analyzer.reading import Document
 from whyhang.collectors import limits
 from whyhang.collectors.stacks import heading
-from whyhang.collectors.stacks.prose import RANKS, Prose, is_persons
-from whyhang.collectors.stacks.sentences import SUPPOSED
+from whyhang.collectors.stacks.prose import RANKS, Prose, is_doubted, is_persons, sentence_of
 
 LONGEST_LINE = 1500
 MOST = 64  # accounts of one text
@@ -40,7 +39,8 @@ _ALL_BUT = (
 )
 _COME = (
     r"(?:join|enter|reach|arriv|call|print|post|start|submit|pass|participat|com(?:e|ing)\b|came"
-    r"|show|beg[aiu]n|g[eo]t (?:to|past|there)|log\b|logged|launch|issu|hit\b|finish|complet|return"
+    r"|show|beg[aiu]n|g[eo]t (?:to|past|there)|log\b|logged|launch|issu"
+    r"|hit\b(?! (?:\w+ ){0,3}(?:errors?|exceptions?|oom|limits?|timeouts?))|finish|complet|return"
     r"|respond|answer|report|reply|repli|appear|output|produc|ma[dk]e|exist|there\b|send|execut"
     r"|run\b|broadcast|regist|take part|schedul|enqueu|creat)"
 )
@@ -83,9 +83,10 @@ _WAITS = (
     r"|waits|waited|blocks|blocked|hangs|hung|sits|sat|stalls|stalled)\b"
 )
 _WORKS = (
-    _IS + r"(?:[a-z]+-)?(?:issuing|writing|computing|loading|running|mapping|processing|reading"
-    r"|download|saving|compiling|compiled|generating|evaluating|tokenizing|building|converting"
-    r"|preprocessing|gathering|validating|uploading|initiali[sz]ing|compressing|scanning)"
+    _IS
+    + r"(?:[a-z]+-)?(?:issuing|writing|computing|loading|running(?! collective)|mapping|processing"
+    r"|reading|download|saving|compiling|compiled|generating|evaluating|tokenizing|building"
+    r"|converting|preprocessing|gathering|validating|uploading|initiali[sz]ing|compressing|scanning)"
     r"|(?:[a-z]+-)?(?:compiled|loaded|wrote|saved|processed|downloaded|built|tokenized|evaluated)"
     r"\b[^.;]{0,80}? while\b|took (?:\w+ ){0,2}longer\b"
 )
@@ -109,9 +110,10 @@ _ODD = (
 )
 _ONLY = (
     r"\bonly " + _RANKS + r" (?:ever |actually )?(?:enter|reach|call|arriv|execut|issu|participat"
-    r"|join|hang|hung|is stuck|is wait|waits|tim(?:es|ed) out|goes|went|takes|runs|ran)"
-    r"|(?:call|invok|execut|enter|reach|issu|run)(?:ed|s|ing)? (?:it )?(?:only )?(?:on|by|from|in) "
-    r"(?:only )?(?:the )?rank[- ]?(?P<only>\d{1,5})(?: only| alone)?\b"
+    r"|join|hang|hung|is stuck|is wait|waits|tim(?:es|ed) out|goes|went|takes|took)"
+    r"|(?<!MPI_ABORT was )(?:call|invok|execut|enter|reach|issu|run)(?:ed|s|ing)? "
+    r"(?:it )?(?:only )?(?:on|by|from|in) (?:only )?(?:the )?"
+    r"rank[- ]?(?P<only>\d{1,5})(?: only| alone)?\b"
 )
 _AWAITED = (
     r"\b(?:wait(?:s|ed|ing)?|block(?:s|ed|ing)?|stuck) (?:for|on|until) (?:the )?"
@@ -162,8 +164,7 @@ def _accounts(document: Document) -> Iterator[Account]:
         plain = text.translate(_MARKUP)
         for deed, pattern in _SAYS:
             for match in pattern.finditer(plain):
-                begin = plain.rfind(". ", 0, match.start()) + 1
-                if match.start() >= end or SUPPOSED.search(plain, begin, match.end()):
+                if match.start() >= end or is_doubted(plain, match.start(), match.end()):
                     continue
                 groups = match.groupdict()
                 listed = next(
@@ -172,10 +173,10 @@ def _accounts(document: Document) -> Iterator[Account]:
                 for rank in heading.numbers(listed):
                     if (count := count + 1) > MOST:
                         return
-                    yield _account(document, number, rank, deed, _sentence(plain, begin))
+                    yield _account(document, number, rank, deed, _sentence(plain, match.start()))
         if _OTHERS_WAIT.search(plain):
             for stuck in _STUCK_AT.finditer(plain):
-                sentence = _sentence(plain, plain.rfind(". ", 0, stuck.start()) + 1)
+                sentence = _sentence(plain, stuck.start())
                 yield _account(document, number, int(stuck["ranks"]), Deed.ODD, sentence)
 
 
@@ -188,10 +189,10 @@ def _account(document: Document, number: int, rank: int, deed: Deed, text: str) 
     )
 
 
-def _sentence(text: str, begin: int) -> str:
-    """Return the sentence that begins there, without what marks an item of a list."""
-    end = text.find(". ", begin + 1)
-    return " ".join(text[begin : end + 1 if end > 0 else len(text)].split()).lstrip("->#•. ")
+def _sentence(text: str, start: int) -> str:
+    """Return the sentence around a place, without what marks an item of a list."""
+    begin, end = sentence_of(text, start)
+    return " ".join(text[begin:end].split()).lstrip("->#•. ")
 
 
 def _lines(document: Document) -> Iterator[tuple[int, str, int]]:

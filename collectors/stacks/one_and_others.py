@@ -13,7 +13,7 @@ from whyhang.analyzer.facts import NOBODY, Account, Deed, Trust, Who
 from whyhang.analyzer.reading import Document
 from whyhang.collectors import limits
 from whyhang.collectors.stacks import heading
-from whyhang.collectors.stacks.prose import Prose, is_persons
+from whyhang.collectors.stacks.prose import DOUBTED, Prose, is_persons
 
 LONGEST_PARAGRAPH = 4000
 LONGEST_SENTENCE = 400
@@ -74,10 +74,6 @@ _OUT_OF_MEMORY = limits.compile(
 _SAYS = tuple(
     (deed, limits.compile(f"{_ONE}{_BETWEEN}(?:{verb})", re.IGNORECASE)) for deed, verb in _DOES
 )
-_SUPPOSED = re.compile(
-    r"(?i)\b(?:if|suppose|e\.g|for example|must|may|might|can|could|would|should|avoids?"
-    r"|prevents?)\b"
-)
 _SENTENCE = re.compile(r"(?<=[.!?;:])\s+")
 _WORDS = (b"other", b"remaining", b"rest", b"all but", b"rank", b"oom")
 
@@ -89,7 +85,7 @@ def _accounts(document: Document) -> Iterator[Account]:
     for number, text in _paragraphs(document):
         waits = _OTHERS_WAIT.search(text) is not None
         for sentence in _SENTENCE.split(text):
-            if not 12 < len(sentence) <= LONGEST_SENTENCE or _SUPPOSED.search(sentence):
+            if not 12 < len(sentence) <= LONGEST_SENTENCE or DOUBTED.search(sentence):
                 continue
             match = _OUT_OF_MEMORY.search(sentence)
             deed = Deed.OUT_OF_MEMORY

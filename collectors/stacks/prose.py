@@ -1,5 +1,6 @@
 """What people write of a hang, told from what programs print, and the shell of its readers."""
 
+import re
 from collections.abc import Callable, Iterator
 
 from whyhang.analyzer.facts import NOBODY, Fact, Frame, Record, StackDump, Thread, Who
@@ -12,6 +13,23 @@ LARGEST_BYTES = 64 << 10
 NO_PROSE = (".py", ".sh", ".toml", ".json", ".yaml", ".yml", ".cfg", ".ini", ".cpp", ".cu", ".h")
 RANKS = r"\d{1,5}(?:(?:\s*(?:,|/|&|and|-|,\s*and)\s*)\d{1,5}){0,64}"
 """The pattern of a list of ranks: "0-4, 6 and 7"."""
+DOUBTED = re.compile(
+    r"(?i)\b(?:if|when|whenever|suppose|e\.g|for example|must|may|might|can|could(?! ?n[o']t)"
+    r"|would|should|will(?! be \w+ing)|whether|unless|perhaps|maybe|either|(?:not |un)sure"
+    r"|no idea|wonder(?:ed)?|thought|believed|suspected|assumed|makes? sure|ensures?|expected"
+    r"|used to|no longer|avoids?|prevents?|yesterday's"
+    r"|(?:old(?:er)?|earlier|previous) (?:versions?|releases?|runs?|jobs?)"
+    r"|fix(?:e[sd])?(?=:| an? | the | where ))\b"
+)
+"""What is supposed, wished, asked for or of another time, where it stands before the words."""
+_TAKEN_BACK = re.compile(r"(?i)\bat first\b|\blast (?:week|month|year)\b|\?\W*$")
+_ASKS_MORE = re.compile(r"(?i)\b(?:why|what|how|where)\b")
+_ENDS = re.compile(r"[.?!][\"')]?\s+")
+_CODE = re.compile(
+    r"\s*(?:(?:\"\"\"|'''|//|#(?=\s*[a-z]))|(?:if|for|while|def|class|with|elif) [^.]*:\s*(?:#.*)?$"
+    r"|(?:return|raise|assert) \S*[(\"']|[\w.]+(?:\[\w+\])? ?[-+*/]?= |[\w.]+\(.*[(),]\s*$)"
+)
+"""Comments and statements: they tell what a program does, not what it did."""
 
 
 class Prose(Record):
@@ -42,9 +60,30 @@ class Prose(Record):
 
 
 def is_persons(line: str) -> bool:
-    """Return whether a person wrote a line: one with a header, a label or a time is a program's."""
+    """Return whether a person wrote a line: one with a header, a label or a time is a program's.
+
+    So is code.
+    """
+    if _CODE.match(line):
+        return False
     first, *others = take_apart(line, Voice())
     return not others and first.time is None and first.who.rank is None and first.who.pid is None
+
+
+def sentence_of(text: str, start: int) -> tuple[int, int]:
+    """Return where the sentence begins and ends in which a place lies."""
+    ends = [match.end() for match in _ENDS.finditer(text)]
+    begin = max((end for end in ends if end <= start), default=0)
+    return begin, min((end for end in ends if end > start), default=len(text))
+
+
+def is_doubted(text: str, start: int, end: int) -> bool:
+    """Return whether the words at a place are not stated: supposed, asked, taken back."""
+    begin, over = sentence_of(text, start)
+    sentence = text[begin:over].strip()
+    if sentence.endswith("?") and _ASKS_MORE.search(text, begin, start):
+        return DOUBTED.search(text, begin, end) is not None
+    return bool(DOUBTED.search(text, begin, end) or _TAKEN_BACK.search(sentence))
 
 
 def standing(

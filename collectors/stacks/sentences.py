@@ -16,7 +16,7 @@ from whyhang.collectors import limits
 from whyhang.collectors.ops import op_of
 from whyhang.collectors.stacks import handwritten, heading
 from whyhang.collectors.stacks.frames import frame
-from whyhang.collectors.stacks.prose import RANKS, Prose, standing
+from whyhang.collectors.stacks.prose import DOUBTED, RANKS, Prose, standing
 
 LONGEST_LINE = 400
 LARGEST_WORLD = 1 << 14
@@ -40,7 +40,6 @@ _SAYS = limits.compile(
     + r"(?P<place>[^;\n]{0,120}?)(?=$|[;\n]|,? (?:while|but|and) |, rank|\. )",
     re.IGNORECASE,
 )
-SUPPOSED = re.compile(r"(?i)\b(?:if|when|whenever|suppose|e\.g|example|must|may|can|would|will)\b")
 _PLACED = re.compile(r"\(?([\w./<>-]{1,200}\.(?:py|pyx|cpp|cc|cu)):(\d{1,7})\)?")
 _NAME = re.compile(r"[A-Za-z_][\w.]*(?:\(\))?")
 _CALL = re.compile(r"[A-Za-z_][\w.]*\(\)")
@@ -103,7 +102,7 @@ def _standings(document: Document) -> list[_Standing]:
 
 def _sentences(lines: Sequence[str]) -> Iterator[_Standing]:
     for number, line in enumerate(lines, 1):
-        if len(line) > LONGEST_LINE or SUPPOSED.search(line):
+        if len(line) > LONGEST_LINE or DOUBTED.search(line):
             continue
         for match in _SAYS.finditer(line):
             frames = _frames(match["place"])

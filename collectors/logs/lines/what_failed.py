@@ -54,6 +54,10 @@ _COME = (
 )
 
 
+_WATCHER = r"handl|monitor|watch|listen|poll|check|support"
+"""What is there in case that something comes."""
+
+
 def _near(one: str, other: str, gap: int = 80) -> str:
     """Return a pattern for two words in either order, with not much between them."""
     return rf"(?i)(?:{one})[^\n]{{0,{gap}}}?(?:{other})|(?:{other})[^\n]{{0,{gap}}}?(?:{one})"
@@ -185,7 +189,8 @@ OBJECTS: dict[str, str] = {
         r"(?:dead|lost|failed|down)\b|"
         rf"\b{_MEMBERS}[ -][\w.-]{{1,40}} (?:was |is |has been |marked )*"
         r"(?:lost|dead|evicted|preempted|unhealthy)\b|missed too many heartbeats|heartbeat timeout"
-        r"|\b(?:spot|preemption) (?:instance )?(?:interruption|notice|termination)"
+        r"|\b(?:spot|preemption) (?:instance )?(?:interruption|notice|termination)\b"
+        rf"(?! (?:{_WATCHER}))"
     ),
 }
 """The objects, and by which words a line tells that something failed about them."""
@@ -194,8 +199,13 @@ _OBJECTS = {name: re.compile(pattern) for name, pattern in OBJECTS.items()}
 _NOT_THESE = re.compile(
     r"\bNCCL (?:INFO|WARN|TRACE)\b|^\s*File \"|\bHTTP/1\.[01]\" \d|(?i:nothing to do)"
     r"|(?:^|[\s,(])I(?:'m|'ve|'d)? [a-z]"
+    r"|^\s*[\"']?[a-z][\w-]*[\"']?\s*[:=]\s*[\"']?[a-z0-9_./-]*[\"']?,?\s*$"
+    r"|^\w+(?:\{[^}]*\})? [\d.e+-]+$"
+    r"|^\s*(?:(?:raise|return|except|assert|if|elif|def)\b|print\(|log\w*\.\w+\()[^\n]*[:)\"']\s*$"
+    r"|^\s+--?[a-z][\w-]*\s{2,}"
 )
-"""Lines with a reader of their own, source, requests that a server notes, the first person."""
+"""Lines with a reader of their own, source, requests that a server notes, the first person,
+settings of one word, counters, code, and the help of options."""
 _HEADER = re.compile(r"^[^a-zA-Z]*(?:[\w./-]+\.(?:cc?|cpp|cu|h|py|rs|go):\d+[\]:]?\s*)?")
 
 

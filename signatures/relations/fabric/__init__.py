@@ -1,1 +1,1 @@
-"""NCCL, network fabric and GPUs: what their messages say about a hang."""
+"""What NCCL itself says: warnings in unknown words, ids of old communicators."""

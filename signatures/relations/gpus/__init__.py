@@ -1,1 +1,1 @@
-"""Signatures over the state of GPUs: broken ones, and who has launched what."""
+"""GPUs: a driver that does not answer, two ranks on one GPU."""

@@ -1,1 +1,1 @@
-"""Verdicts that are no hang, and what looks like one and is none."""
+"""Verdicts that are no hang: all is done, healthy, idle; and evidence that is not safe to read."""

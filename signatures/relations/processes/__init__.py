@@ -1,1 +1,1 @@
-"""Ranks that died, stopped, spin or deadlock by themselves."""
+"""Ranks, launchers and hosts that ended, stopped or do not answer."""

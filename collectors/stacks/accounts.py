@@ -70,7 +70,8 @@ _ENDED = (
 )
 _LEFT = (
     r"(?:(?:has |had |is |already |just |simply ){0,2})"
-    r"(?:exit(?:s|ed)?|gone|missing|absent|(?:finish(?:es|ed)?|end(?:s|ed)?) (?:early|first|before)"
+    r"(?:exit(?:s|ed)?\b(?! (?:normally|cleanly|with (?:exit )?(?:code|status) 0\b))|gone"
+    r"|missing|absent|(?:finish(?:es|ed)?|end(?:s|ed)?) (?:early|first|before)"
     r"|left|leaves?|quits?|skip(?:s|ped)?"
     r"|(?:went|goes|falls|fell) (?:silent|quiet|missing|away|behind)"
     r"|return(?:s|ed) early|stop(?:s|ped) (?:at|print|log|respond|send|answer|writ))"
@@ -159,6 +160,8 @@ _NAMES_ONE = re.compile(r"(?i)rank|\b(?:gpus?|process|tp) ?#?\d")
 _WRITTEN = re.compile(r"[.!?,;)]\W|[.!?,;:)\"'*`]+\s*\S$|^\W*[-*>#•|]|^\s*\d+[.)] |[a-z0-9,]$")
 """What a short line of a person has, and one of a program mostly not: stops, or more of it below,
 in lower case."""
+_PROGRESS = re.compile(r"(?i)\W*(?:step|epoch|iter(?:ation)?)\W{0,2}\d+\b")
+"""What a program prints of its steps: a line just above it is of the program, too."""
 _MARKUP = str.maketrans("", "", "*`")
 
 
@@ -212,6 +215,8 @@ def _lines(document: Document) -> Iterator[tuple[int, str, int]]:
             continue
         after = lines[at + 1] if at + 1 < len(lines) else ""
         goes_on = after[:LONGEST_LINE] if after.strip() else ""
+        if _PROGRESS.match(after):
+            continue
         if goes_on and len(line) < WRAPPED and not _WRITTEN.search(line + goes_on[:1]):
             continue
         yield at + 1, f"{line} {goes_on.strip()}", len(line)

@@ -239,6 +239,14 @@ def test_a_restart_begins_anew() -> None:
     assert [kind for kind, _ in events(made, HUNG)] == ["restarted", "over"]
 
 
+def test_ranks_that_come_one_by_one_are_one_start() -> None:
+    """A look may fall between the first of them and the second."""
+    starts = {3: "7.1", **dict.fromkeys(range(4, 8), "7.1 8.1")}
+    made = job([1, 2, 3, 1, 1, 2, 3, 4], starts=starts)
+
+    assert [kind for kind, _ in events(made, HUNG)] == ["restarted", "over"]
+
+
 def test_what_a_report_means_for_a_silent_job() -> None:
     """Only what holds the others up and does not run itself is a hang at once."""
     assert answer_of(report("healthy")) == answer_of(report("slow")) == "moves"

@@ -102,8 +102,8 @@ def after(course: Course, look: Look, limits: Limits) -> Step:
     """Return what to do after another look."""
     if look.over:
         return Step(course=replace(course, look=look), move="over", why=look.over)
-    if look.start != course.look.start and not course.look.start:
-        return Step(course=begin(look))  # its ranks have come
+    if _more_came(course.look.start, look.start):
+        return Step(course=begin(look))
     if look.start != course.look.start:
         fresh = replace(begin(look), longest=course.longest)
         return Step(course=fresh, move="restarted", why="its ranks were started anew")
@@ -123,6 +123,11 @@ def after(course: Course, look: Look, limits: Limits) -> Step:
     asked = course.asked | ({question} if question in {"kill", "end"} else frozenset())
     course = replace(course, asked=asked, asked_at=look.at)
     return Step(course=course, move="ask", why=why, silent=silent)
+
+
+def _more_came(before: str, now: str) -> bool:
+    """Return whether a start shows more ranks than before, and still all of those."""
+    return set(before.split()) < set(now.split())
 
 
 def _question(course: Course, limits: Limits, silent: float, alarms: list[str]) -> tuple[str, str]:

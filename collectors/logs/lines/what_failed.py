@@ -197,7 +197,7 @@ OBJECTS: dict[str, str] = {
 
 _OBJECTS = {name: re.compile(pattern) for name, pattern in OBJECTS.items()}
 _NOT_THESE = re.compile(
-    r"\bNCCL (?:INFO|WARN|TRACE)\b|^\s*File \"|\bHTTP/1\.[01]\" \d|(?i:nothing to do)"
+    r"\bNCCL (?:INFO|WARN|TRACE)\b|\[c10d\] |^\s*File \"|\bHTTP/1\.[01]\" \d|(?i:nothing to do)"
     r"|(?:^|[\s,(])I(?:'m|'ve|'d)? [a-z]"
     r"|^\s*[\"']?[a-z][\w-]*[\"']?\s*[:=]\s*[\"']?[a-z0-9_./-]*[\"']?,?\s*$"
     r"|^\w+(?:\{[^}]*\})? [\d.e+-]+$"

@@ -109,7 +109,7 @@ def test_the_object_that_failed_tells_the_category(line: str, category: str) -> 
         "peer access enabled between all GPUs, IPC handles exchanged",
         "all workers placed, 8 GPUs allocated, resources satisfied",
         "eval accuracy failed to improve for 3 epochs",
-        "[W socket.cpp:764] [c10d] The client socket failed to connect to 0.0.0.0:9 (No route to host)",
+        "[W socket.cpp:764] [c10d] The client socket failed to connect to 0.0.0.0:9 (No route)",
         "I suspect that port 29500 is already in use there",
         "It has insufficient GPU memory for that batch",
         "rdma_error_policy: abort",

@@ -27,9 +27,8 @@ from pathlib import Path
 from whyhang.collectors.live.capture import Options, capture
 from whyhang.collectors.live.job.find import find_job
 from whyhang.collectors.live.job.host import Host
-from whyhang.collectors.live.job.members import Job
+from whyhang.collectors.live.job.members import Job, worth_reading
 from whyhang.collectors.live.proc import Proc
-from whyhang.collectors.live.snapshot import worth_reading
 from whyhang.collectors.stacks import pyspy
 
 SCRIPT = """

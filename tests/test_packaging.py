@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import importlib.util
 import os
 import re
@@ -72,6 +74,24 @@ def test_contributing_names_files_and_folders_that_are_there() -> None:
         ]
         named = [f"`{name}`" if name.endswith(".py") else f"`{name}/`" for name in there]
         assert [name for name in named if name not in table] == []
+
+
+@pytest.mark.repo
+def test_what_benchmarks_import_of_the_product_is_there() -> None:
+    """No test runs a benchmark, so a name that moved would be noticed by nobody."""
+    imports = [
+        (path.name, str(node.module), alias.name)
+        for path in (ROOT / "benchmarks").glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("whyhang")
+        for alias in node.names
+    ]
+
+    assert len(imports) > 10
+    for file, module, name in imports:
+        names = vars(importlib.import_module(module))
+        there = name in names or importlib.util.find_spec(f"{module}.{name}") is not None
+        assert there, f"{file}: {module} has no {name}"
 
 
 @pytest.mark.live

@@ -7,6 +7,7 @@ from whyhang.analyzer.collectives import Verdict
 from whyhang.analyzer.facts import Setting
 from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE, Hit
 from whyhang.analyzer.queries.states import all_recorded, all_seen
+from whyhang.analyzer.rank_state.motion import Moved
 from whyhang.analyzer.report import Collective, cite
 from whyhang.analyzer.stacks import WaitKind
 from whyhang.analyzer.wait_graph import PendingOperation
@@ -61,13 +62,15 @@ def unpaired_by_stacks(case: Case, *, beside: bool) -> Iterator[Hit]:
 def face_to_face(case: Case) -> Iterator[Hit]:
     """Yield a hit for ranks of which one sends, the other receives, and neither call ends.
 
-    Over NCCL the path between the two may be what is broken, of which other signatures speak.
+    Over NCCL the path between the two may be what is broken, of which other signatures speak. One
+    look may catch a message on its way, so both must have stood still over several.
     """
     paired, rest = _operations(case)
     calls = case.graph.calls
     if any(f.verdict is not Verdict.WAITS_FOR_ABSENT for f in calls.findings):
         return
-    if any(fact.name == "backend" and fact.value == "nccl" for fact in case.job.of(Setting)):
+    backends = {fact.value for fact in case.job.of(Setting) if fact.name == "backend"}
+    if "nccl" in backends:
         return
     ways = {case.member(n).rank: (_way(m), n) for m in paired for n in m.members}
     for rank, position in calls.positions.items():
@@ -78,6 +81,8 @@ def face_to_face(case: Case) -> Iterator[Hit]:
         (way, member), (their_way, facing) = ways.get(rank, ("", 0)), ways.get(peer, ("", 0))
         if {way, their_way} != {"send", "recv"}:
             continue
+        if any(case.states[n].motion.moved is not Moved.STILL for n in (member, facing)):
+            continue
         verbs = ("send", "receive from") if way == "send" else ("receive", "send to")
         names = case.names((member,)), case.names((facing,))
         yield Hit(
@@ -87,7 +92,7 @@ def face_to_face(case: Case) -> Iterator[Hit]:
                 *evidence_of(case, case.states[facing])[:1],
             ),
             names_culprit=False,
-            strength=CLEAR,
+            strength=CLEAR if backends else INCOMPLETE,
             collective=Collective(op=way or "recv"),
             location=location_of(case, case.states[member]),
             fields=subject_fields(case, [case.states[member]], ())

@@ -165,12 +165,7 @@ def _instance(nvml: Any, device: Any) -> str:
 
 def _slices(nvml: Any, gpu: Any) -> dict[str, Any]:
     slices = [
-        {
-            "device": number,
-            "uuid": _answer(nvml.nvmlDeviceGetUUID, device),
-            "instance": _answer(_instance, nvml, device),
-            "memory": nvml.nvmlDeviceGetMemoryInfo(device).used,
-        }
+        {"device": number, "uuid": _answer(nvml.nvmlDeviceGetUUID, device)}
         for number, device in _mig_devices(nvml, gpu)
     ]
     return {"slices": slices}
@@ -192,15 +187,11 @@ _QUESTIONS: dict[str, Callable[[Any, Any], Any]] = {
     "power": lambda nvml, gpu: nvml.nvmlDeviceGetPowerUsage(gpu),
     "power_limit": lambda nvml, gpu: nvml.nvmlDeviceGetEnforcedPowerLimit(gpu),
     "sm_clock": lambda nvml, gpu: nvml.nvmlDeviceGetClockInfo(gpu, 1),
-    "sm_clock_max": lambda nvml, gpu: nvml.nvmlDeviceGetMaxClockInfo(gpu, 1),
-    "memory_clock": lambda nvml, gpu: nvml.nvmlDeviceGetClockInfo(gpu, 2),
     "temperature": lambda nvml, gpu: nvml.nvmlDeviceGetTemperature(gpu, 0),
     "pstate": lambda nvml, gpu: nvml.nvmlDeviceGetPerformanceState(gpu),
     "compute_mode": lambda nvml, gpu: nvml.nvmlDeviceGetComputeMode(gpu),
     "mig": lambda nvml, gpu: nvml.nvmlDeviceGetMigMode(gpu)[0],
     "ecc_uncorrected": lambda nvml, gpu: nvml.nvmlDeviceGetTotalEccErrors(gpu, 1, 0),
-    "ecc_corrected": lambda nvml, gpu: nvml.nvmlDeviceGetTotalEccErrors(gpu, 0, 0),
-    "ecc_ever": lambda nvml, gpu: nvml.nvmlDeviceGetTotalEccErrors(gpu, 1, 1),
     "retire_pending": lambda nvml, gpu: nvml.nvmlDeviceGetRetiredPagesPendingStatus(gpu),
     "reasons": lambda nvml, gpu: nvml.nvmlDeviceGetCurrentClocksEventReasons(gpu),
     "recovery": _recovery,

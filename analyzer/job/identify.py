@@ -53,6 +53,7 @@ from whyhang.analyzer.job.file_hosts import with_hosts_of_files
 from whyhang.analyzer.job.group_ranks import with_group_ranks
 from whyhang.analyzer.job.local_ranks import numbered
 from whyhang.analyzer.job.plausible import plausible
+from whyhang.analyzer.job.pod_ranks import with_numbers_of_pods
 from whyhang.analyzer.job.records import Child, Job, Member, by_pattern
 from whyhang.analyzer.job.roles import role_of_dump
 from whyhang.analyzer.job.sole_ranks import with_sole_ranks
@@ -68,7 +69,7 @@ CHILD_ROLES = {Role.DATALOADER_WORKER, Role.COMPILE_WORKER, Role.RESOURCE_TRACKE
 def identify(facts: Iterable[Fact]) -> Job:
     """Join facts into a job: members, their children, launchers, and what is expected."""
     believed = in_one_year(of_the_last_attempt(list(plausible(facts))))
-    local = numbered(with_sole_ranks(with_hosts_of_files(believed)))
+    local = numbered(with_sole_ranks(with_hosts_of_files(with_numbers_of_pods(believed))))
     known = with_group_ranks(with_device_ranks(local))
     sorted_facts = _Sorted(with_stacks_of_exceptions(known))
     registry = Entities(_ranks_of_processes(sorted_facts.of(ProcessRank)))
@@ -138,7 +139,10 @@ def _place_dump(
         elif previous is not None and previous[0] == dump.source.file:
             child.parent = previous[1]
         return previous
-    entity = registry.entity(dump.who, alone=(dump.source.file, dump.source.line))
+    who = dump.who
+    if role is Role.LAUNCHER:  # whatever rank speaks above it
+        who = replace(who, rank=None, trust=Trust.NONE)
+    entity = registry.entity(who, alone=(dump.source.file, dump.source.line))
     entity.dumps.append(dump)
     if entity.role is None:
         entity.role = role

@@ -11,6 +11,7 @@ from typing import Any
 
 from whyhang.analyzer.cards.trial import Problem, Trial
 from whyhang.analyzer.facts import Record
+from whyhang.analyzer.findings.categories import CATEGORIES
 from whyhang.analyzer.findings.signature import LEVELS, WORTH, Kind, Signature
 from whyhang.analyzer.findings.signature_toml import (
     COUNT,
@@ -27,7 +28,6 @@ from whyhang.analyzer.findings.signature_toml import (
 )
 from whyhang.analyzer.queries.asked import question_of
 from whyhang.analyzer.queries.log import Blames
-from whyhang.analyzer.report import CATEGORIES
 from whyhang.analyzer.toml_lines import Path, UnreadableError, read
 
 FEW = 5  # words that can all be listed in a sentence

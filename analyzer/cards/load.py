@@ -21,8 +21,8 @@ from whyhang.analyzer.configuration.files import home
 from whyhang.analyzer.configuration.settings import Settings, advice, gaps_of, settings
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.facts import Gap, Record, Source, replace
+from whyhang.analyzer.findings.categories import CATEGORIES
 from whyhang.analyzer.findings.signature import Signature
-from whyhang.analyzer.report import CATEGORIES
 from whyhang.analyzer.toml_lines import MAX_BYTES
 
 GROUP = "whyhang.cards"

@@ -228,9 +228,10 @@ ORDERLY_END = re.compile(
 def log_ends(case: Case, *, finished: bool) -> Iterator[Hit]:
     """Yield one hit for ranks whose logs end without a word of trouble while others lost a peer.
 
-    ``finished``: whether their last words are of an orderly end.
+    ``finished``: whether their last words are of an orderly end. Where some rank failed by itself
+    that is whom they lost, and who says nothing was ended before it could.
     """
-    if have_ended(case.job):
+    if have_ended(case.job) or any(end.own for end in case.ends.values()):
         return
     lines = [
         line

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from whyhang.analyzer.facts import LastLine, LogLine, LogTail, Outlook, SignOfLife
 from whyhang.analyzer.facts.times import before
-from whyhang.analyzer.job.attempts import STEPS
+from whyhang.analyzer.job.inference.attempts import STEPS
 from whyhang.analyzer.job.records import Job, with_lines
 from whyhang.analyzer.rank_state.ends import WAITED
 

@@ -28,7 +28,7 @@ _Key: TypeAlias = tuple[str, int, str, str]
 """Name and port of a place, and the namespaces of network and files in which they are meant."""
 
 
-class Place(Record):
+class MeetingPlace(Record):
     """An address where processes are to meet; ``pids`` are those that were told so."""
 
     host: str
@@ -39,7 +39,7 @@ class Place(Record):
 
 def meeting_places(
     host: Host, job: Job, processes: Mapping[int, Process], spots: Iterable[InitArguments] = ()
-) -> list[Place]:
+) -> list[MeetingPlace]:
     """List where the job's processes meet: by arguments, environment, options, open ports.
 
     ``processes`` are the records of a snapshot; ``spots`` what ranks in ``init_process_group`` were
@@ -67,7 +67,7 @@ def meeting_places(
         if own is not None and own not in known:
             places.setdefault(_key(host, pid, "localhost", own), []).append(pid)
     return [
-        Place(host=name, port=port, pids=tuple(pids), world_size=_size(host, job, pids))
+        MeetingPlace(host=name, port=port, pids=tuple(pids), world_size=_size(host, job, pids))
         for (name, port, _, _), pids in list(places.items())[:MAX_PLACES]
     ]
 

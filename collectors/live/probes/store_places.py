@@ -10,7 +10,7 @@ from whyhang.analyzer.facts import InitArguments, Process, Record, Role
 from whyhang.analyzer.job.sockets import tcp_sockets
 from whyhang.collectors.live.job.environment import options
 from whyhang.collectors.live.job.host import Host
-from whyhang.collectors.live.job.members import Job
+from whyhang.collectors.live.job.members import HostJob
 
 MAX_PLACES = 8
 DEFAULT_PORT = 29400  # of a rendezvous endpoint without one (torch.distributed.elastic)
@@ -38,7 +38,7 @@ class MeetingPlace(Record):
 
 
 def meeting_places(
-    host: Host, job: Job, processes: Mapping[int, Process], spots: Iterable[InitArguments] = ()
+    host: Host, job: HostJob, processes: Mapping[int, Process], spots: Iterable[InitArguments] = ()
 ) -> list[MeetingPlace]:
     """List where the job's processes meet: by arguments, environment, options, open ports.
 
@@ -78,7 +78,7 @@ def _key(host: Host, pid: int, name: str, port: int) -> _Key:
     return name, port, proc.namespace(pid, "net") or "", proc.namespace(pid, "mnt") or ""
 
 
-def _size(host: Host, job: Job, pids: Iterable[int]) -> int:
+def _size(host: Host, job: HostJob, pids: Iterable[int]) -> int:
     sizes = [place.world_size for pid in pids if (place := host.place(pid)) and place.world_size]
     return max([*sizes, job.world_size or 0])
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from live_sites import collected, site_of
-from test_ras import BEHIND, answer
+from ras_docs import BEHIND, answer
 
 from whyhang.analyzer.facts import Role
 from whyhang.collectors.live.job.host import Host

@@ -26,8 +26,7 @@ _SOME = (
 )
 _FIRST = (
     r"(?:(?:the |on )?(?:global |local |world )?rank[- ]?(?:0|zero)\b|(?:the )?(?:main|master|first"
-    rf"|chief|lead)[- ]{_UNIT}|(?:(?:just )?one|a single|single|some|a subset|part)(?: of)?(?: the)? "
-    rf"{_UNIT})"
+    rf"|chief|lead)[- ]{_UNIT}|(?:one|single|some|a subset|part)(?: of)?(?: the)? {_UNIT})"
 )
 _ON_FIRST = (
     r"(?:\b\w*is_(?:global_)?(?:main|master|zero|rank_?0|chief)\w*|\bmain_process\b|\brank_zero_only"
@@ -95,7 +94,7 @@ _DIFFERS = (
     rf"(?:peers?|{_UNIT}|others?)[^.;]{{0,30}}\b(?:waits?|blocks?|hangs?|in)\b"
 )
 _FAILS = (
-    rf"{_SOME}(?: \w+){{0,2}}? (?:rais(?:es|ed)|throws?|threw|fails?|failed|crash(?:es|ed)"
+    rf"{_SOME}(?: \w+){{0,2}}? (?:rais(?:es|ed)|throws?|threw|fail(?:s|ed)(?! to)|crash(?:es|ed)"
     r"|dies|died|errors? out|(?:gets?|got|hits?|meets?|met) (?:\S+ ){0,3}?(?:error|exception))\b"
     rf"|\b(?:failing|crashed|dead) {_UNIT}"
 )

@@ -82,7 +82,8 @@ _UNPAIRED = (
     r"|\bbatch_isend_irecv\b[^.;]{0,60}\b(?:hang|deadlock)\w*"
 )
 _DIFFERS = (
-    rf"\b(?:{_UNLIKE}|mismatch\w*|desync\w*|wrong|out[- ]of[- ]order)(?: [\w-]+){{0,2}}? "
+    rf"\b(?:{_UNLIKE}|mismatch\w*|desync(?:ed|hroni[sz]ed)|wrong|out[- ]of[- ]order)"
+    r"(?: [\w-]+){0,2}? "
     rf"(?:orders?\b|sequences?\b|{_CALL}|graphs?\b|branch\w*|code)"
     rf"|\b(?:collectives?|{_CALL}) (?:\w+ ){{0,2}}?(?:mismatch|order\w*|diverg\w*)\b"
     rf"|\b{_UNIT} (?:\w+ ){{0,2}}?(?:diverge|disagree|are out of sync|go out of sync)"
@@ -98,10 +99,12 @@ _FAILS = (
     r"|dies|died|errors? out|(?:gets?|got|hits?|meets?|met) (?:\S+ ){0,3}?(?:error|exception))\b"
     rf"|\b(?:failing|crashed|dead) {_UNIT}"
 )
-_SAVES = (
+_SAVES_MEANWHILE = (
     rf"\b(?:{_FIRST}|{_SOME})[^.;]{{0,40}}\b(?:writ|sav|serializ|upload)\w+[^.;]{{0,100}}? "
     r"(?:while|and) (?:the )?(?:others?|all|every|remaining|rest)\b[^.;]{0,30}\bwait"
-    r"|\b(?:tim(?:ed?|es|ing)[- ]?outs?|hang\w*|hung|stuck|freez\w*|froze|stall\w*"
+)
+_SAVES = (
+    r"\b(?:tim(?:ed?|es|ing)[- ]?outs?|hang\w*|hung|stuck|freez\w*|froze|stall\w*"
     r"|deadlock\w*)(?: \S+){0,6}? (?:while|when|during|at|on|in|after|before) (?:\S+ ){0,4}?"
     r"(?:sav(?:e|es|ing)\b|checkpoint|\w*save_\w+|\w*state_dict)"
     r"|\b(?:sav(?:e|es|ing)|checkpoint\w*)(?: \S+){0,8}? (?:takes? (?:\w+ )?longer|exceeds?"
@@ -133,15 +136,17 @@ _WHY: tuple[tuple[Deed, limits.Pattern[str]], ...] = tuple(
         (Deed.RECOMPILES, _RECOMPILES),
         (Deed.UNEVEN, _UNEVEN),
         (Deed.UNPAIRED, _UNPAIRED),
+        (Deed.SAVES, _SAVES_MEANWHILE),
         (Deed.DIFFERS, _DIFFERS),
-        (Deed.FAILS, _FAILS),
         (Deed.SKIPS, _SKIPS),
+        (Deed.FAILS, _FAILS),
         (Deed.SAVES, _SAVES),
     )
 )
 _HANGS = limits.compile(
     r"\b(?:(?:dead-?|live-?|leads? to a )lock\w*|hang(?:s|ing)?|hung|stuck|froze\w*|freez\w*"
-    r"|stall\w*|wait(?:s|ed|ing)?\b|block(?:s|ed|ing)\b|tim(?:ed?|es|ing)[- ]?outs?|abort(?:s|ed)"
+    r"|stall\w*|wait(?:s|ed|ing)?\b|block(?:s|ed|ing|(?= (?:in|on)))\b"
+    r"|tim(?:ed?|es|ing)[- ]?outs?|abort(?:s|ed)"
     r"|never (?:returns?|completes?|finish\w*)|lose(?:s)? (?:its|their) peer|wedged?)\b"
     r"|卡住|卡死|死锁|挂起|阻塞",
     re.IGNORECASE,
@@ -149,7 +154,7 @@ _HANGS = limits.compile(
 _MANUAL = re.compile(r"(?i)(?:^|/)(?:readme|changes|changelog|contributing|faq)\b|(?:^|/)docs?/")
 """What explains how a program works, not why a job hung."""
 _DOUBTED = re.compile(
-    r"(?i)\b(?:may|might|could|should|must|recommend\w*|e\.g|make sure|ensures?|whether|please"
+    r"(?i)\b(?:may|might|could|should|must|recommend\w*|e\.g|make sure|ensure|whether|please"
     r"|avoids?|prevents?|no longer|old(?:er)? versions?"
     r"|never hang\w*|(?:not|n't) (?:hang|deadlock|block))\b"
 )

@@ -18,6 +18,7 @@ from whyhang.collectors.ras.reader import RasReader
 from whyhang.collectors.stacks import (
     accounts,
     core,
+    explanations,
     faulthandler,
     gdb,
     handwritten,
@@ -48,6 +49,7 @@ READERS: tuple[Reader, ...] = (
     sentences.READER,
     accounts.READER,
     one_and_others.READER,
+    explanations.READER,
     TextReader(),
     ClusterReader(),
 )

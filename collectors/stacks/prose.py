@@ -10,6 +10,8 @@ from whyhang.collectors.logs.text.line import Voice, take_apart
 from whyhang.collectors.stacks.frames import MAIN
 
 LARGEST_BYTES = 64 << 10
+LONGEST_PARAGRAPH = 4000
+MARKUP = str.maketrans("", "", '*`"“”')
 NO_PROSE = (".py", ".sh", ".toml", ".json", ".yaml", ".yml", ".cfg", ".ini", ".cpp", ".cu", ".h")
 RANKS = r"\d{1,5}(?:(?:\s*(?:,|/|&|and|-|,\s*and)\s*)\d{1,5}){0,64}"
 """The pattern of a list of ranks: "0-4, 6 and 7"."""
@@ -24,6 +26,7 @@ DOUBTED = re.compile(
 """What is supposed, wished, asked for or of another time, where it stands before the words."""
 _TAKEN_BACK = re.compile(r"(?i)\bat first\b|\blast (?:week|month|year)\b|\?\W*$")
 _ASKS_MORE = re.compile(r"(?i)\b(?:why|what|how|where)\b")
+_PARTS = re.compile(r"(?<=[.!?;:])\s+")
 _ENDS = re.compile(r"[.?!][\"')]?\s+")
 _CODE = re.compile(
     r"\s*(?:(?:\"\"\"|'''|//|#(?=\s*[a-z]))|(?:if|for|while|def|class|with|elif) [^.]*:\s*(?:#.*)?$"
@@ -59,12 +62,36 @@ class Prose(Record):
         yield from self.facts(document)
 
 
-def is_persons(line: str) -> bool:
-    """Return whether a person wrote a line: one with a header, a label or a time is a program's.
+_LEVEL = re.compile(r"\W*(?:INFO|DEBUG|WARN(?:ING)?|ERROR|FATAL|CRITICAL|NOTICE|TRACE)\b")
+_GRAMMAR = re.compile(
+    r"(?i)\b(?:the|an?|and|but|or|while|whereas|because|so|since|when|then|after|before|until"
+    r"|others?|another|rest|remaining|all|every\w*|both|each|it|its|this|that|which|who|there"
+    r"|here|never|yet|also|only|still|always|nothing|i|we|my|our|they|them)\b"
+)
+"""Words that programs, which print statements, leave out as a rule."""
+_MARKS = re.compile(r"^\W*[-*>#•|] |^\s*\d+[.)] |`|\*\*")
+_STOPS = re.compile(r"[.!?,;)]\W|[.!?,;:)\"'*`]+\s*$")
+_GOES_ON = re.compile(r"\s*[a-z0-9,*`]")
+WRAPPED = 50  # characters from which on a line may be broken within a sentence
 
-    So is code.
+
+def is_sentence(line: str, after: str) -> bool:
+    """Return whether a line that may be a person's is one: it has the grammar, and is punctuated.
+
+    ``after`` is the next line, in which a sentence may go on. Marks of Markdown are a person's.
     """
-    if _CODE.match(line):
+    if not is_persons(line):
+        return False
+    whole = len(line) >= WRAPPED or _STOPS.search(line) or _GOES_ON.match(after)
+    return bool(_MARKS.search(line) or (whole and _GRAMMAR.search(f"{line} {after}")))
+
+
+def is_persons(line: str) -> bool:
+    """Return whether a person may have written a line: no header, label or time is before it.
+
+    Nor is it code.
+    """
+    if _CODE.match(line) or _LEVEL.match(line):
         return False
     first, *others = take_apart(line, Voice())
     return not others and first.time is None and first.who.rank is None and first.who.pid is None
@@ -84,6 +111,28 @@ def is_doubted(text: str, start: int, end: int) -> bool:
     if sentence.endswith("?") and _ASKS_MORE.search(text, begin, start):
         return DOUBTED.search(text, begin, end) is not None
     return bool(DOUBTED.search(text, begin, end) or _TAKEN_BACK.search(sentence))
+
+
+def paragraphs(document: Document) -> Iterator[tuple[int, str]]:
+    """Yield what a person wrote, by paragraphs, without marks: the number of its line, the text.
+
+    Lines with a header, a label or a time are a program's, and part paragraphs.
+    """
+    first, own = 0, list[str]()
+    lines = document.head.decode("utf-8", "replace").split("\n")
+    for number, line in enumerate([*lines, ""], 1):
+        is_own = bool(line.strip()) and len(line) <= LONGEST_PARAGRAPH and is_persons(line)
+        if is_own:
+            first = first if own else number
+            own.append(line.strip().lstrip(">#*-• ").translate(MARKUP))
+        if own and (not is_own or sum(map(len, own)) > LONGEST_PARAGRAPH):
+            yield first, " ".join(own)
+            own = []
+
+
+def sentences(text: str) -> list[str]:
+    """Return the sentences of a paragraph, and the parts of those with a colon or semicolon."""
+    return _PARTS.split(text)
 
 
 def standing(

@@ -165,7 +165,6 @@ def _different_hit(case: Case, meetings: list[PendingOperation]) -> Hit:
         tie = tie or any(m.op in ONE_SIDED for m in meetings if m is not fewest)
     others = [meeting for meeting in meetings if meeting is not fewest]
     tie = tie or _others_may_have_left(case, fewest, others)
-    tie = tie or _receives_from_anyone(case, fewest)
     shown = [case.states[m.members[0]] for m in (fewest, *others)]
     waiting = tuple(sorted(n for meeting in others for n in meeting.members))
     same = len({m.op for m in meetings}) < len(meetings)

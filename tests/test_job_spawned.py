@@ -14,7 +14,7 @@ from whyhang.collectors.live.frame_variables import Numbers, read_numbers
 from whyhang.collectors.live.job.by_stacks import number, settle
 from whyhang.collectors.live.job.find import find_job
 from whyhang.collectors.live.job.host import Host
-from whyhang.collectors.live.job.members import Job
+from whyhang.collectors.live.job.members import HostJob
 
 WRAP = """[{"pid": 7, "frames": [
   {"name": "worker", "filename": "/w/t.py", "locals": [
@@ -97,7 +97,7 @@ def test_a_spawned_rank_that_ended_is_the_one_that_nobody_else_is(
     assert ranks(numbered_job) == {101: 0, 103: 2} | ({102: 1} if ended == 1 else {})
 
 
-def spawned_with_zombies(fake: FakeProc, ended: int) -> tuple[Job, Host]:
+def spawned_with_zombies(fake: FakeProc, ended: int) -> tuple[HostJob, Host]:
     """Make a program with two living spawned ranks and children that have ended."""
     fake.add(100, 10, f"{PY} train.py", {})
     for pid in (101, 103):

@@ -10,6 +10,7 @@ from log_docs import document, lines, read_log
 
 from whyhang import signatures
 from whyhang.analyzer.facts import Gap, LogLine, NcclSetup, replace
+from whyhang.collectors import cache
 from whyhang.collectors.logs import scan
 from whyhang.collectors.logs.engine import hyperscan_search, matching, search
 from whyhang.collectors.logs.engine import needle as log_needle
@@ -133,7 +134,7 @@ def test_compiled_patterns_are_loaded_from_the_cache(monkeypatch: pytest.MonkeyP
 def test_a_damaged_cache_is_not_used(damage: str, tmp_path: Path) -> None:
     """Cut, overwritten, foreign-writable files, folders and links are passed over."""
     searcher(PATTERNS)
-    (path,) = hyperscan_search.folder().iterdir()
+    (path,) = cache.folder(hyperscan_search.KIND).iterdir()
     data = path.read_bytes()
     if damage == "truncated":
         path.write_bytes(data[:100])
@@ -168,7 +169,7 @@ def test_old_databases_are_forgotten() -> None:
     for number in range(hyperscan_search.KEEP + 3):
         searcher([f"word number {number}"])
 
-    assert len(list(hyperscan_search.folder().iterdir())) == hyperscan_search.KEEP
+    assert len(list(cache.folder(hyperscan_search.KIND).iterdir())) == hyperscan_search.KEEP
 
 
 def test_the_end_of_a_short_file_is_searched() -> None:
@@ -235,7 +236,7 @@ def test_a_users_pattern_has_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     """A pattern of a card whose word stands in every line ends, named with its card and line."""
     monkeypatch.setattr(matching, "ALL_SECONDS", 0.01)
     pattern = r"loss (?!\d)(?P<x>\w+)"
-    text = "loss 1\n" * 60_000 + "loss nan\n"
+    text = "loss 1\n" * 20_000 + "loss nan\n"
     mine = LogReader([pattern, "loss nan"], owners={pattern: "mine.toml"})
 
     facts = list(mine.read(document(text)))
@@ -272,7 +273,7 @@ def test_lines_of_nccl_that_stand_everywhere_are_looked_at_to_the_last(
     """Of a million channel lines the last one of a file still says how far NCCL came."""
     monkeypatch.setattr(scan, "OWN_PATTERNS", OWN_PATTERNS)
     line = "n1:{}:9 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM\n"
-    text = line.format(1) * 60_000 + line.format(2) + line.format(1) * 60_000 + line.format(3)
+    text = line.format(1) * 20_000 + line.format(2) + line.format(1) * 20_000 + line.format(3)
 
     stages = [fact for fact in read_log(text) if isinstance(fact, NcclSetup)]
 

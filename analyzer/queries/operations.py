@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import Verdict
-from whyhang.analyzer.facts import Frame, ranks_in_words
+from whyhang.analyzer.facts import Frame, RootArgument, ranks_in_words
 from whyhang.analyzer.facts.exceptions import EXCEPTION_STACK
 from whyhang.analyzer.findings.signature import (
     CLEAR,
@@ -19,7 +19,7 @@ from whyhang.analyzer.queries.states import all_recorded, all_seen, count
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.report import Collective, Evidence
 from whyhang.analyzer.stacks import WaitKind
-from whyhang.analyzer.stacks.blocks import may_be_in_branch, rank_branch
+from whyhang.analyzer.stacks.blocks import comes_first, may_be_in_branch, rank_branch
 from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.stacks.usercode import short
 from whyhang.analyzer.wait_graph import PendingOperation
@@ -137,7 +137,6 @@ ONE_SIDED = frozenset(
 """Collectives that a rank may be through with while others still wait in them."""
 PEER_TO_PEER = ("send", "isend", "recv", "irecv", "probe", "mprobe")
 LAST_CALL = "finalize"  # of MPI
-_OF_ANYONE = re.compile(r"\b(?:recv|probe)\(\)")
 
 
 def different_operations(case: Case, *kinds: WaitKind) -> Iterator[Hit]:
@@ -162,15 +161,6 @@ def _is_nameless(case: Case, meeting: PendingOperation) -> bool:
     return any(p is not None and p.op is None and p.frame is None for p in places)
 
 
-def _receives_from_anyone(case: Case, meeting: PendingOperation) -> bool:
-    """Return whether ranks wait to receive from whoever sends: any of the others may owe it."""
-    text = source_lines(case.job.excerpts)
-    places = [case.states[number].place for number in meeting.members]
-    lines = [text(p.user) or "" for p in places if p is not None and p.user is not None]
-    receives = meeting.op.startswith(("recv", "probe", "mprobe"))
-    return receives and any("ANY_SOURCE" in line or _OF_ANYONE.search(line) for line in lines)
-
-
 def side_in_branch(case: Case, sides: Sequence[tuple[int, ...]]) -> tuple[int, ...] | None:
     """Return the one side all of whose members stand in a branch on the number of their rank.
 
@@ -190,7 +180,9 @@ def side_in_branch(case: Case, sides: Sequence[tuple[int, ...]]) -> tuple[int, .
 def _different_hit(case: Case, meetings: list[PendingOperation]) -> Hit:
     counts = [count(case, meeting.members) for meeting in meetings]
     fewest = meetings[counts.index(min(counts))]
-    tie = counts.count(min(counts)) > 1 or len(meetings) > 2
+    # A send or receive is one side of a pair: which side is wrong no numbers tell.
+    paired = any(m.op.startswith(PEER_TO_PEER) for m in meetings)
+    tie = counts.count(min(counts)) > 1 or len(meetings) > 2 or paired
     if tie and len(meetings) == 2:
         alone = side_in_branch(case, [meeting.members for meeting in meetings])
         fewest = next((m for m in meetings if m.members == alone), fewest)
@@ -200,8 +192,8 @@ def _different_hit(case: Case, meetings: list[PendingOperation]) -> Hit:
     # Of several outside a broadcast or reduce some may have done their part and gone on.
     if min(counts) > 1 and not _never_came(case, fewest):
         tie = tie or any(m.op in ONE_SIDED for m in meetings if m is not fewest)
-    tie = tie or _receives_from_anyone(case, fewest)
     others = [meeting for meeting in meetings if meeting is not fewest]
+    tie = tie or _others_may_have_left(case, fewest, others)
     shown = [case.states[m.members[0]] for m in (fewest, *others)]
     waiting = tuple(sorted(n for meeting in others for n in meeting.members))
     same = len({m.op for m in meetings}) < len(meetings)
@@ -226,6 +218,25 @@ def _different_hit(case: Case, meetings: list[PendingOperation]) -> Hit:
             **subject_fields(case, [shown[0]], waiting),
         },
     )
+
+
+def _others_may_have_left(
+    case: Case, meeting: PendingOperation, others: Sequence[PendingOperation]
+) -> bool:
+    """Return whether the one rank in a call may be its root, and the others have come past it.
+
+    Those that have done their part have gone on; it waits for the one that left the call out.
+    """
+    if len(meeting.members) != 1 or meeting.op not in ONE_SIDED:
+        return False
+    (rank,) = case.ranks(meeting.members) or (None,)
+    roots = {call.root for call in case.job.of(RootArgument) if call.who.rank == rank}
+    if roots and rank not in roots:
+        return False
+    text = source_lines(case.job.excerpts)
+    path = path_of(case, case.states[meeting.members[0]])
+    paths = [path_of(case, case.states[n]) for other in others for n in other.members]
+    return all(comes_first(path, its, text) for its in paths)
 
 
 def _never_came(case: Case, meeting: PendingOperation) -> bool:

@@ -7,9 +7,9 @@ later (``mp.spawn`` programs, Ray) is not in it, and a program that changes its 
 
 from collections.abc import Collection, Iterable, Mapping
 from itertools import pairwise
-from typing import NamedTuple
 
 from whyhang.analyzer.facts import Record
+from whyhang.analyzer.job.launchers import OTHERS, TORCH, Variables
 
 
 def split_zeros(data: bytes | None) -> tuple[str, ...]:
@@ -38,7 +38,7 @@ def environment(data: bytes | None) -> dict[str, str]:
     return {name: value for name, equals, value in pairs if equals and name}
 
 
-class Place(Record):
+class StatedRank(Record):
     """Where a process stands in its job, as its environment says. ``by`` names who set it."""
 
     by: str
@@ -47,34 +47,7 @@ class Place(Record):
     world_size: int | None = None
 
 
-class _Names(NamedTuple):
-    """What one launcher calls the rank, the rank within the host and the number of ranks."""
-
-    by: str
-    rank: str
-    local_rank: str
-    world_size: str
-
-
-_TORCH = _Names("env", "RANK", "LOCAL_RANK", "WORLD_SIZE")
-_TASKS = "SLURM_STEP_NUM_TASKS SLURM_NTASKS"
-_OTHERS = (
-    _Names("openmpi", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE"),
-    _Names("mvapich", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_SIZE"),
-    _Names("pals", "PALS_RANKID", "PALS_LOCAL_RANKID", "PMI_SIZE"),
-    _Names(
-        "mpich", "PMI_RANK", "MPI_LOCALRANKID PMI_LOCAL_RANK SLURM_LOCALID", "PMI_SIZE SLURM_NTASKS"
-    ),
-    _Names("pmix", "PMIX_RANK", "SLURM_LOCALID", _TASKS),
-    _Names("slurm", "SLURM_PROCID", "SLURM_LOCALID", f"{_TASKS} SLURM_NPROCS"),
-)
-"""Of several names the first that is set counts."""
-
-RANK_NAMES = (b"RANK=", b"RANKID=", b"SLURM_PROCID=")
-"""One of these is in every environment that names a rank."""
-
-
-def rank_of(environ: Mapping[str, str]) -> Place | None:
+def rank_of(environ: Mapping[str, str]) -> StatedRank | None:
     """Return which rank an environment belongs to, or None if it names none.
 
     RANK, by which torch.distributed goes (torchrun, DeepSpeed, Accelerate, Kubernetes
@@ -82,16 +55,16 @@ def rank_of(environ: Mapping[str, str]) -> Place | None:
     both numbers. Then Lightning, Open MPI, MVAPICH, Cray PALS, MPICH and Intel MPI (PMI), PMIx
     and Slurm. Ray sets RANK at run time, so that it shows in no environment.
     """
-    place = _named(environ, _TORCH) or _lightning(environ)
-    return place or next((other for each in _OTHERS if (other := _named(environ, each))), None)
+    place = _named(environ, TORCH) or _lightning(environ)
+    return place or next((other for each in OTHERS if (other := _named(environ, each))), None)
 
 
-def _named(environ: Mapping[str, str], names: _Names) -> Place | None:
+def _named(environ: Mapping[str, str], names: Variables) -> StatedRank | None:
     rank = _number(environ, names.rank)
     if rank is None:
         return None
-    elastic = names is _TORCH and "TORCHELASTIC_RUN_ID" in environ
-    return Place(
+    elastic = names is TORCH and "TORCHELASTIC_RUN_ID" in environ
+    return StatedRank(
         by="torchrun" if elastic else names.by,
         rank=rank,
         local_rank=_number(environ, names.local_rank),
@@ -99,7 +72,7 @@ def _named(environ: Mapping[str, str], names: _Names) -> Place | None:
     )
 
 
-def _lightning(environ: Mapping[str, str]) -> Place | None:
+def _lightning(environ: Mapping[str, str]) -> StatedRank | None:
     """Read what Lightning gives to the local ranks 1, 2, … that it starts: no RANK.
 
     It sets NODE_RANK, LOCAL_RANK and WORLD_SIZE (lightning.fabric, subprocess_script.py). On
@@ -109,7 +82,7 @@ def _lightning(environ: Mapping[str, str]) -> Place | None:
     if local is None or node is None:
         return None
     rank, size = local if node == 0 else None, _number(environ, "WORLD_SIZE")
-    return Place(by="lightning", rank=rank, local_rank=local, world_size=size)
+    return StatedRank(by="lightning", rank=rank, local_rank=local, world_size=size)
 
 
 def _number(environ: Mapping[str, str], names: str) -> int | None:
@@ -118,7 +91,7 @@ def _number(environ: Mapping[str, str], names: str) -> int | None:
     return next((int(text) for text in texts if text.strip().isdecimal()), None)
 
 
-def job_key(environ: Mapping[str, str], place: Place) -> tuple[str, ...] | None:
+def job_key(environ: Mapping[str, str], place: StatedRank) -> tuple[str, ...] | None:
     """Return what all ranks of one job have in common and no rank of another, or None.
 
     The run id of torchrun alone tells nothing: without ``--rdzv-id`` it is "none" everywhere.

@@ -184,7 +184,7 @@ def test_process_that_ends_between_looks_is_a_gap() -> None:
     assert len([entry for entry in bundle.manifest.files if entry.kind == "py-spy"]) == 1
 
 
-def test_no_right_to_attach_is_told_once(fake_pyspy: Callable[[str], None]) -> None:
+def test_no_right_to_attach_is_reported_once(fake_pyspy: Callable[[str], None]) -> None:
     """What /proc tells is kept, and one gap says what would give the right, for all processes."""
     fake_pyspy(
         "echo 'Error: Permission Denied: Try running again with elevated permissions' >&2; exit 1"
@@ -294,7 +294,7 @@ def test_native_stacks_are_part_of_the_last_look() -> None:
     assert b"clock_nanosleep" in bundle.files[native[0].path]
 
 
-def test_progress_is_told_in_words() -> None:
+def test_progress_is_reported_in_words() -> None:
     """A person who waits hears what is being done."""
     messages: list[str] = []
     with program(SLEEP) as child:

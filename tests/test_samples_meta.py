@@ -115,7 +115,7 @@ def test_mentions_no_other_machine(name: str) -> None:
         assert set(hosts) <= {"127.0.0.1", "localhost"}
 
 
-def test_torch_missing_is_said_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_torch_missing_is_reported_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without torch a live sample is refused with the line to type, before anything starts."""
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(scenario.ScenarioError, match=r"pip install 'whyhang\[torch\]'"):

@@ -95,7 +95,7 @@ def test_ctrl_c_at_the_terminal_reaches_only_the_parent(sample: scenario.Sample)
         assert os.getpgid(job.pid) != os.getpgid(0)
 
 
-def test_a_job_that_ends_early_is_told_with_its_output(sample: scenario.Sample) -> None:
+def test_a_job_that_ends_early_is_reported_with_its_output(sample: scenario.Sample) -> None:
     """A job that fails before its hang is reported with what it printed last."""
     with scenario.Running(sample, [sys.executable, "-S", "-c", "print('no such data')"]) as job:
         with pytest.raises(scenario.ScenarioError) as error:

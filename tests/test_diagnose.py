@@ -131,7 +131,7 @@ def test_a_rank_still_in_a_loop_over_data_has_more_of_it(head: str, category: st
 
 
 @pytest.mark.parametrize(("others", "culprits"), [(2, (2,)), (1, None)])
-def test_a_rank_that_compiles_alone_is_told_apart(
+def test_a_rank_that_compiles_alone_is_distinguished(
     others: int, culprits: tuple[int, ...] | None
 ) -> None:
     """A collective made while compiling meets no call of ranks that have compiled before."""

@@ -140,7 +140,7 @@ def test_pids_of_another_host_do_not_count() -> None:
     assert case.job.gpus.of(0).host == "a"  # type: ignore[union-attr]
 
 
-def test_files_without_a_host_are_told_apart_by_uuid() -> None:
+def test_files_without_a_host_are_distinguished_by_uuid() -> None:
     """Two files of one machine are looks at it; a file with other UUIDs is another machine."""
     facts = [
         *gpus(node(host="a"), "one.xml"),

@@ -127,6 +127,22 @@ def first(text: str, name: str = "issue.md") -> Finding | None:
             "The main process writes the weights while the other ranks wait, and time out.\n",
             "checkpoint-stall",
         ),
+        (
+            "After an epoch it gets stuck: the num of steps for each worker is different.\n",
+            "uneven-inputs",
+        ),
+        (
+            "It freezes when gather gets tensors of different shapes on several devices.\n",
+            "collective-mismatch",
+        ),
+        (
+            (
+                "The check is rank-0-only, so its forward enters calls that ranks 1..N-1 never join,\n"
+                "and the job is in a desync.\n"
+            ),
+            "missing-rank-in-collective",
+        ),
+        ("多机训练 checkpoint 会卡住\n", "checkpoint-stall"),
     ],
 )
 def test_why_it_hangs(text: str, category: str) -> None:

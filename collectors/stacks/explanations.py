@@ -20,9 +20,9 @@ LONGEST_SENTENCE = 600
 
 _UNIT = r"(?:ranks?|process(?:es)?|workers?|nodes?|gpus?|machines?|hosts?|stages?|devices?)\b"
 _SOME = (
-    r"\b(?:some|one|a|an|any|each|certain|those|these|other|another|whichever|which|that|different"
-    r"|most|few|several|skipping|empty|master|slave|main|first|last|non-\w+)(?: of)?(?: the)?"
-    r"(?: [\w/-]+){0,2}? " + _UNIT
+    r"(?:\b(?:some|one|a|an|any|each|certain|those|these|other|another|whichever|which|that|most"
+    r"|different|few|several|skipping|empty|master|slave|main|first|last|non-\w+)(?: of)?(?: the)?"
+    r"(?: [\w/-]+){0,2}? " + _UNIT + r"|\branks? \d+(?:\.\.|-)\w[\w-]*)"
 )
 _FIRST = (
     r"(?:(?:the |on )?(?:global |local |world )?rank[- ]?(?:0|zero)\b|(?:the )?(?:main|master|first"
@@ -66,7 +66,7 @@ _UNEVEN = (
     rf"|\b(?:uneven|unequal|unbalanced)(?: [\w-]+){{0,2}}? {_DATA}"
     rf"|{_UNIT} (?:\w+ )?(?:with|has|have|had|gets?|got|runs?|receives?|sees?) "
     rf"(?:one |\d )?(?:fewer|less|more|zero|no)(?: more)?(?: [\w-]+){{0,2}}? {_DATA}"
-    rf"|\b(?:numbers?|amounts?|lengths?) of(?: [\w-]+){{0,2}}? {_DATA}[^.;]{{0,40}}? "
+    rf"|\b(?:num(?:ber)?s?|amounts?|lengths?) of(?: [\w-]+){{0,2}}? {_DATA}[^.;]{{0,40}}? "
     r"(?:differs?|different|is not the same|uneven|unequal)\b"
     r"|(?:batch|step|数据|样本)\w*\s*(?:的)?(?:数量|个数|数目|量|数|长度)?\s*"
     r"(?:不一致|不同|不均|不相等|不等|不一样)|\w*drop_last\b"
@@ -89,6 +89,8 @@ _DIFFERS = (
     rf"|\b{_UNIT} (?:\w+ ){{0,2}}?(?:diverge|disagree|are out of sync|go out of sync)"
     rf"|\b(?:one|ran|in) (?:a |one )?{_CALL} while\b"
     rf"|\basymmetric\w*[^.;]{{0,60}}\b(?:{_UNIT}|{_CALL})|\b{_UNIT}[^.;]{{0,60}}\basymmetric"
+    rf"|\b{_UNLIKE} (?:tensor )?(?:shapes?|sizes?|dimensions?|dtypes?) "
+    rf"(?:on|across|between|in|for|per|from) (?:\w+ ){{0,2}}?{_UNIT}"
     r"|\b(?:tensors?|shapes?|sizes?|dtypes?) (?:\w+ ){0,2}?(?:empty|differs?|different|mismatch\w*"
     rf"|unequal)(?: \w+)? (?:on|in|across|between|for|from) (?:\w+ ){{0,2}}?{_UNIT}"
     rf"|\b(?:{_UNIT}|rank[- ]?zero)[^.;]{{0,160}} while (?:every|all|both|its|the)(?: other)? "
@@ -109,6 +111,7 @@ _SAVES = (
     r"(?:sav(?:e|es|ing)\b|checkpoint|\w*save_\w+|\w*state_dict)"
     r"|\b(?:sav(?:e|es|ing)|checkpoint\w*)(?: \S+){0,8}? (?:takes? (?:\w+ )?longer|exceeds?"
     r"|tim(?:es|ed) out|hangs?|hung|stalls?|stuck|freezes)\b"
+    r"|(?:checkpoint|保存)[^。,;]{0,10}卡"
 )
 _NEVER = (
     r"\b(?:skip(?:s|ped|ping)?|bypass\w*|early return"
@@ -119,6 +122,7 @@ _NEVER = (
 )
 _SKIPS = (
     rf"\bonly (?:(?!needs?)[\w-]+ ){{0,4}}?{_FIRST}(?! (?:print|log)s)"
+    r"|\brank[- ]?(?:0|zero)[- ]only\b"
     r"|\b(?:under|inside|in|within|behind|wrapped|if|when|unless|judge)\b[^;]{0,40}?"
     rf"{_ON_FIRST}"
     rf"|(?:{_SOME}|\bexperts?)[^.;()]{{0,80}}?{_NEVER}"
@@ -144,8 +148,8 @@ _WHY: tuple[tuple[Deed, limits.Pattern[str]], ...] = tuple(
     )
 )
 _HANGS = limits.compile(
-    r"\b(?:(?:dead-?|live-?|leads? to a )lock\w*|hang(?:s|ing)?|hung|stuck|froze\w*|freez\w*"
-    r"|stall\w*|wait(?:s|ed|ing)?\b|block(?:s|ed|ing|(?= (?:in|on)))\b"
+    r"\b(?:(?:dead-?|live-?|leads? to a )lock\w*|desync\w*|hang(?:s|ing)?|hung|stuck|froze\w*"
+    r"|freez\w*|stall\w*|wait(?:s|ed|ing)?\b|block(?:s|ed|ing|(?= (?:in|on)))\b"
     r"|tim(?:ed?|es|ing)[- ]?outs?|abort(?:s|ed)"
     r"|never (?:returns?|completes?|finish\w*)|lose(?:s)? (?:its|their) peer|wedged?)\b"
     r"|卡住|卡死|死锁|挂起|阻塞",

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import Verdict
 from whyhang.analyzer.facts import Frame, RootArgument, ranks_in_words
+from whyhang.analyzer.facts.exceptions import EXCEPTION_STACK
 from whyhang.analyzer.findings.signature import (
     CLEAR,
     CONTRADICTED,
@@ -15,7 +16,7 @@ from whyhang.analyzer.findings.signature import (
     Hit,
 )
 from whyhang.analyzer.queries.states import all_recorded, all_seen, count
-from whyhang.analyzer.rank_state.state import RankState
+from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.report import Collective, Evidence
 from whyhang.analyzer.stacks import WaitKind
 from whyhang.analyzer.stacks.blocks import comes_first, may_be_in_branch, rank_branch
@@ -58,6 +59,34 @@ def all_in_one_call(case: Case, *kinds: WaitKind) -> Iterator[Hit]:
             **subject_fields(case, states, ()),
             "call": meeting.op,
             **_in_one_call_words(case, meeting),
+        },
+    )
+
+
+def only_waiters(case: Case, *kinds: WaitKind) -> Iterator[Hit]:
+    """Yield one hit if whoever was seen waits in operations of these kinds, and not all were.
+
+    Where a rank stood as it lost a peer is no wait.
+    """
+    graph = case.graph
+    dumps = [dump for number in graph.waiting for dump in case.member(number).dumps]
+    if not dumps or any(dump.tool == EXCEPTION_STACK for dump in dumps):
+        return
+    seen = {s.member for s in case.states if s.status is not Status.UNSEEN}
+    if graph.progress or not graph.waiting or seen != set(graph.waiting):
+        return
+    if any(operation.kind not in kinds for operation in graph.operations):
+        return
+    states = [case.states[number] for number in graph.waiting]
+    yield Hit(
+        affected=graph.waiting,
+        evidence=tuple(evidence_of(case, states[0])),
+        names_culprit=False,
+        collective=call_of(case, graph.waiting),
+        location=location_of(case, states[0]),
+        fields={
+            **subject_fields(case, states, ()),
+            "call": " and ".join(operation.op for operation in graph.operations[:2]),
         },
     )
 

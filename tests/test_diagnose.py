@@ -17,12 +17,7 @@ from small_jobs import (
     still,
 )
 
-from whyhang.analyzer.facts import (
-    Excerpt,
-    Role,
-    Who,
-    replace,
-)
+from whyhang.analyzer.facts import Excerpt, Role, Who, replace
 
 
 def test_the_rank_in_another_function_is_blamed() -> None:

@@ -3,25 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from small_jobs import (
-    ALL_REDUCE,
-    BARRIER,
-    ELSEWHERE,
-    INIT,
-    dump,
-    process,
-    report_of,
-    still,
-)
+from small_jobs import ALL_REDUCE, BARRIER, ELSEWHERE, INIT, dump, process, report_of, still
 
-from whyhang.analyzer.facts import (
-    Excerpt,
-    Fact,
-    Frame,
-    Process,
-    Source,
-    replace,
-)
+from whyhang.analyzer.facts import Excerpt, Fact, Frame, Process, Source, replace
 from whyhang.analyzer.report import Finding
 
 

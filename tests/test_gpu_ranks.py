@@ -8,15 +8,7 @@ from gpu_jobs import NCCL, RESTS
 from log_docs import diagnosed_files
 from small_jobs import ALL_REDUCE, case_of, dump, process, report_of, still
 
-from whyhang.analyzer.facts import (
-    Fact,
-    Gap,
-    GpuAddress,
-    Source,
-    Trust,
-    Who,
-    replace,
-)
+from whyhang.analyzer.facts import Fact, Gap, GpuAddress, Source, Trust, Who, replace
 from whyhang.analyzer.report import Report
 
 

@@ -12,16 +12,7 @@ from pathlib import Path
 import pytest
 from fake_proc import FakeProc
 
-from whyhang.analyzer.facts import (
-    Process,
-    Role,
-    Source,
-    StackDump,
-    Thread,
-    ThreadState,
-    Trust,
-    Who,
-)
+from whyhang.analyzer.facts import Process, Role, Source, StackDump, Thread, ThreadState, Trust, Who
 from whyhang.analyzer.job.identify import identify
 from whyhang.collectors.live import cgroups
 from whyhang.collectors.live.job.environment import environment, job_key, rank_of, split_zeros

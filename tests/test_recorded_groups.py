@@ -9,10 +9,7 @@ from call_docs import OPEN, call, mesh, only, stuck_at, track
 
 from whyhang.analyzer.collectives import RecordedCalls, Verdict, recorded_calls
 from whyhang.analyzer.collectives.waits import Wait
-from whyhang.analyzer.facts import (
-    Group,
-    replace,
-)
+from whyhang.analyzer.facts import Group, replace
 
 
 def test_equal_names_on_disjoint_ranks_are_different_groups() -> None:

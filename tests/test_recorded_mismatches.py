@@ -6,11 +6,7 @@ import pytest
 from call_docs import DONE, OPEN, at, call, only, track
 
 from whyhang.analyzer.collectives import Verdict, recorded_calls
-from whyhang.analyzer.facts import (
-    Call,
-    CallState,
-    Group,
-)
+from whyhang.analyzer.facts import Call, CallState, Group
 
 ODD = {
     "op": call("all_gather", 7, OPEN, line=20),

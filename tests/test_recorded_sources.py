@@ -5,14 +5,7 @@ from __future__ import annotations
 from call_docs import OPEN, WORLD, mesh, only, p2p, stuck_at, track
 
 from whyhang.analyzer.collectives import Verdict, recorded_calls
-from whyhang.analyzer.facts import (
-    Call,
-    CallState,
-    Group,
-    Source,
-    Track,
-    Who,
-)
+from whyhang.analyzer.facts import Call, CallState, Group, Source, Track, Who
 
 
 def test_disagreements_are_kept_and_reported() -> None:

@@ -22,11 +22,7 @@ from whyhang.collectors.flight_recorder.places import left_behind, prefixes
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import HostJob, rank_by_environment
 from whyhang.collectors.live.probes.probe import Collected, File
-from whyhang.collectors.live.probes.recorders import (
-    asked,
-    from_debug_server,
-    written,
-)
+from whyhang.collectors.live.probes.recorders import asked, from_debug_server, written
 
 
 def dump(ranks: int = 2) -> bytes:

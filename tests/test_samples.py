@@ -77,17 +77,6 @@ def test_a_rank_between_calls_does_not_wait(
     assert rows[7].location.function == "reduce_gradients"
 
 
-def test_that_all_stand_in_receives_follows_from_their_not_pairing(
-    capsysbinary: pytest.CaptureFixture[bytes],
-) -> None:
-    """One hang has one cause: the weaker words for it stand under the surer."""
-    report = msgspec.json.decode(diagnosis("pipeline-both-receive", capsysbinary), type=Report)
-
-    assert [finding.signature for finding in report.findings if finding.caused_by is None] == [
-        "p2p-mismatch"
-    ]
-
-
 def test_no_bundle_knows_a_checkout() -> None:
     """Where a job's interpreter lay is the same in all, whoever captured it."""
     for sample in SAMPLES.values():

@@ -5,12 +5,7 @@ from __future__ import annotations
 import pytest
 from place_docs import C10D, dump, place, process, says, thread
 
-from whyhang.analyzer.stacks import (
-    Scope,
-    WaitKind,
-    place_of,
-    undecided,
-)
+from whyhang.analyzer.stacks import Scope, WaitKind, place_of, undecided
 from whyhang.signatures.frames import TABLE
 
 

@@ -120,7 +120,7 @@ def test_the_last_words_of_who_was_ended_at_work_are_said() -> None:
 
 def test_of_one_output_who_alone_lost_nobody_is_whom_they_lost() -> None:
     lost = raised(CLOSED, "train.py:9", (C10D, "all_reduce"))
-    logs = "".join(f"[rank{rank}]: rank {rank} of 3 at step 16\n" for rank in range(3))
+    logs = "".join(f"rank {rank} of 3 at step {n}\n" for n in (8, 16) for rank in range(3))
     logs += "".join(f"[rank{rank}]: {line}\n" for rank in (0, 2) for line in lost.splitlines())
     first = diagnosed({None: logs}).findings[0]
     assert (first.category, first.culprit_ranks) == ("rank-died", (1,))

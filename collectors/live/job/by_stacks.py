@@ -9,8 +9,10 @@ part in torch.distributed. Their numbers come from variables of their frames
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from itertools import pairwise
 
 from whyhang.analyzer.facts import Role, Trust, replace
+from whyhang.analyzer.stacks.usercode import Origin, origin_of_file
 from whyhang.collectors.live.frame_variables import Numbers
 from whyhang.collectors.live.job.environment import options
 from whyhang.collectors.live.job.host import Host
@@ -25,8 +27,10 @@ from whyhang.collectors.live.job.members import (
     rank_by_environment,
 )
 from whyhang.collectors.live.job.unnamed import job_of_family
+from whyhang.collectors.stacks.pyspy_json import read_traces
 
 _SPAWN = "torch/multiprocessing/spawn.py"
+_MANAGER = ("serve_forever", "multiprocessing/managers.py")
 _THREADS_OF_RANKS = ("gloo_tcp_loop", "pt_gloo", "pt_nccl", "pt_tcpstore", "pt_autograd")
 _RANK, _SIZES = ("--rank", "-rank"), ("--world-size", "--nprocs", "--num-procs")
 _WORKER = Role.DATALOADER_WORKER
@@ -102,6 +106,8 @@ def _kind(host: Host, pid: int, stack: str) -> Role | None:
         return _WORKER
     if host.own_role(pid) is not None:
         return host.own_role(pid)
+    if all(mark in stack for mark in _MANAGER):
+        return Role.OTHER  # a server of multiprocessing.Manager
     threads = (thread.name for thread in host.proc.threads(pid))
     is_rank = _SPAWN in stack or "torch/distributed/" in stack
     return Role.RANK if is_rank or any(n.startswith(_THREADS_OF_RANKS) for n in threads) else None
@@ -127,15 +133,40 @@ def _settle_family(job: HostJob, root: int, host: Host, stacks: Mapping[int, str
     children = [m for m in job.members if m.owner == root and m.role is _WORKER]
     kinds = {m.pid: _kind(host, m.pid, stacks.get(m.pid, "")) for m in children}
     direct = [m.pid for m in children if host.mp_parent(m.pid) == root]
-    ranks = {pid for pid in direct if kinds[pid] is not _WORKER}
+    ranks = {pid for pid in direct if kinds[pid] not in {_WORKER, Role.OTHER}}
     orphans = all(m.pid != root for m in job.members)
     proven = orphans or any(kinds[pid] is Role.RANK for pid in ranks)
     waits = "multiprocessing/" in stacks.get(root, "") and len(ranks) > 1
-    if not proven and not (waits and all(host.uses_torch(pid) for pid in ranks)):
+    torch = all(host.uses_torch(pid) for pid in ranks)
+    if not proven and not (waits and (torch or _are_alike(stacks, root, ranks))):
         return replace(job, members=tuple(_as_helper(m, kinds) for m in job.members))
     members = tuple(_recast(m, root, ranks, kinds, host) for m in job.members)
     spawned = any(_SPAWN in stacks.get(pid, "") for pid in (*ranks, root))
     return replace(job, members=members, launcher="mp.spawn" if spawned else "multiprocessing")
+
+
+def _are_alike(stacks: Mapping[int, str], root: int, children: Collection[int]) -> bool:
+    """Return whether a program waits for these children to end, and all run one function of its.
+
+    Then they share its work, whatever they meet by. The workers of a pool run a library's.
+    """
+    called = {_called_by_process(stacks.get(pid, ""), "run") for pid in children}
+    joins = _called_by_process(stacks.get(root, ""), "join") is not None
+    return (
+        joins
+        and len(called) == 1
+        and all(f and origin_of_file(f[1]) is Origin.USER for f in called)
+    )
+
+
+def _called_by_process(stack: str, method: str) -> tuple[str, str] | None:
+    """Return the function, with its file, that a method of ``Process`` has called."""
+    for thread in read_traces(stack.encode()):
+        for inner, frame in pairwise(thread.frames):
+            name = frame.name.rpartition(".")[2]
+            if name == method and frame.filename.endswith("multiprocessing/process.py"):
+                return inner.name, inner.filename
+    return None
 
 
 def _as_helper(member: JobProcess, kinds: Mapping[int, Role | None]) -> JobProcess:

@@ -11,7 +11,7 @@ from log_docs import document, lines, read_log
 from whyhang import signatures
 from whyhang.analyzer.facts import Gap, LogLine, NcclSetup, replace
 from whyhang.collectors import cache
-from whyhang.collectors.logs import scan
+from whyhang.collectors.logs import reader
 from whyhang.collectors.logs.engine import hyperscan_search, matching, search
 from whyhang.collectors.logs.engine import needle as log_needle
 from whyhang.collectors.logs.engine.blocks import Block
@@ -19,7 +19,7 @@ from whyhang.collectors.logs.engine.needle import Needle
 from whyhang.collectors.logs.engine.search import Searcher, searcher
 from whyhang.collectors.logs.engine.storm import last_of_each
 from whyhang.collectors.logs.lines.readers import ONCE_A_BLOCK, OWN_PATTERNS
-from whyhang.collectors.logs.scan import LogReader
+from whyhang.collectors.logs.reader import LogReader
 
 pytestmark = pytest.mark.usefixtures("no_own_patterns")
 
@@ -164,12 +164,17 @@ def test_a_cache_that_cannot_be_written_costs_nothing_else(
     assert searcher(PATTERNS)[0].search(_block("x12y"))
 
 
-def test_old_databases_are_forgotten() -> None:
+def test_old_databases_are_forgotten_unless_they_are_in_use() -> None:
     """The cache does not grow with every change of the signatures."""
+    searcher(["word in use"])
+    (in_use,) = cache.folder(hyperscan_search.KIND).iterdir()
     for number in range(hyperscan_search.KEEP + 3):
         searcher([f"word number {number}"])
+        searcher(["word in use"])
 
-    assert len(list(cache.folder(hyperscan_search.KIND).iterdir())) == hyperscan_search.KEEP
+    files = list(cache.folder(hyperscan_search.KIND).iterdir())
+    assert len(files) == hyperscan_search.KEEP
+    assert in_use in files
 
 
 def test_the_end_of_a_short_file_is_searched() -> None:
@@ -271,7 +276,7 @@ def test_lines_of_nccl_that_stand_everywhere_are_looked_at_to_the_last(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Of a million channel lines the last one of a file still says how far NCCL came."""
-    monkeypatch.setattr(scan, "OWN_PATTERNS", OWN_PATTERNS)
+    monkeypatch.setattr(reader, "OWN_PATTERNS", OWN_PATTERNS)
     line = "n1:{}:9 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM\n"
     text = line.format(1) * 20_000 + line.format(2) + line.format(1) * 20_000 + line.format(3)
 

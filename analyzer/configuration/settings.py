@@ -100,6 +100,8 @@ class Advice(Record):
 
     def on(self, signature: Signature) -> Signature:
         """Return the signature with what is configured for it; a link that its card has stays."""
+        if not (self.runbooks or self.owners or self.remedies):
+            return signature
         more = [self.remedies.get(key, ()) for key in dict.fromkeys(_keys(signature))]
         added = tuple(text for texts in more for text in texts)
         link = signature.runbook or _first(self.runbooks, signature)

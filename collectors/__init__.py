@@ -27,6 +27,7 @@ from whyhang.collectors.stacks import (
     pystack,
     sentences,
     traceback,
+    troubles,
 )
 
 READERS: tuple[Reader, ...] = (
@@ -48,6 +49,7 @@ READERS: tuple[Reader, ...] = (
     sentences.READER,
     accounts.READER,
     one_and_others.READER,
+    troubles.READER,
     TextReader(),
     ClusterReader(),
 )

@@ -18,7 +18,8 @@ NCCL_FAILED = ("NCCL error", "NCCL Error")
 
 BY_OTHERS = (
     *NCCL_FAILED,
-    "DEADLINE_EXCEEDED: Barrier timed out",
+    "DEADLINE_EXCEEDED",
+    "UNAVAILABLE: ",
     "Worker failed with error",
     "WorkerProc initialization failed",
     "Engine core initialization failed",

@@ -81,6 +81,51 @@ class Account(Statement):
     text: str
 
 
+Subject: TypeAlias = Literal[
+    "absent ranks",
+    "checkpoint",
+    "compilation",
+    "coordinator",
+    "crossed groups",
+    "dataloader",
+    "debugger",
+    "different calls",
+    "fork",
+    "gpu fault",
+    "gpu memory",
+    "groups",
+    "host memory",
+    "hostname",
+    "interface",
+    "library",
+    "lock",
+    "loop",
+    "missing workers",
+    "nvlink",
+    "peer access",
+    "port",
+    "processes",
+    "rdma",
+    "send and receive",
+    "service",
+    "shared memory",
+    "slowness",
+    "stale lock",
+    "storage",
+    "uneven inputs",
+    "unused parameters",
+    "world size",
+]
+"""What the trouble of a job is about."""
+
+
+class Trouble(Statement):
+    """What a person writes that the trouble is about; ``text`` holds the sentence."""
+
+    subject: Subject
+    text: str
+
+
 class Library(Statement):
     """A shared library in the memory of a process.
 

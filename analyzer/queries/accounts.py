@@ -4,8 +4,16 @@ import re
 from collections.abc import Iterator, Sequence
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import Account, Deed, LogLine, ProcessState, ranks_in_words
-from whyhang.analyzer.findings.signature import INCOMPLETE, INDIRECT, Hit
+from whyhang.analyzer.facts import (
+    Account,
+    Deed,
+    LogLine,
+    ProcessState,
+    Subject,
+    Trouble,
+    ranks_in_words,
+)
+from whyhang.analyzer.findings.signature import GUESSED, INCOMPLETE, INDIRECT, Hit
 from whyhang.analyzer.queries.hits import cite_line, members_of
 from whyhang.analyzer.rank_state.listed import odd_processes, odd_programs
 from whyhang.analyzer.report import cite
@@ -38,6 +46,58 @@ def reported(case: Case, *deeds: Deed) -> Iterator[Hit]:
         if by_deed[deed] and not vague and not known:
             yield _hit(case, ranks, by_deed[deed], waits - ranks if deed in ELSEWHERE else set())
             return
+
+
+CATEGORIES: dict[Subject, str] = {
+    "absent ranks": "missing-rank-in-collective",
+    "checkpoint": "checkpoint-stall",
+    "compilation": "compile-divergence",
+    "coordinator": "init-master-unreachable",
+    "crossed groups": "cross-group-deadlock",
+    "dataloader": "dataloader-blocked",
+    "debugger": "rank-stopped",
+    "different calls": "collective-mismatch",
+    "fork": "fork-deadlock",
+    "gpu fault": "gpu-hardware-xid",
+    "gpu memory": "gpu-oom",
+    "groups": "group-creation-mismatch",
+    "host memory": "rank-oom-killed",
+    "hostname": "init-hostname-resolution",
+    "interface": "nccl-network-interface",
+    "library": "nccl-internal-error",
+    "lock": "gil-or-lock-deadlock",
+    "loop": "rank-spinning",
+    "missing workers": "init-missing-rank",
+    "nvlink": "nvlink-error",
+    "peer access": "nccl-p2p-or-acs",
+    "port": "init-port-in-use",
+    "processes": "rank-died",
+    "rdma": "nccl-ib-error",
+    "send and receive": "p2p-mismatch",
+    "service": "network-io-blocked",
+    "shared memory": "shm-too-small",
+    "slowness": "slow-not-hung",
+    "stale lock": "stale-lock-file",
+    "storage": "storage-io-blocked",
+    "uneven inputs": "uneven-inputs",
+    "unused parameters": "unused-parameters",
+    "world size": "init-world-size-mismatch",
+}
+"""The category of what a person's words are about."""
+
+
+def about(case: Case) -> Iterator[Hit]:
+    """Yield one hit for what people write that the trouble is about, if they name one thing."""
+    troubles = case.job.of(Trouble)
+    if len({trouble.subject for trouble in troubles}) == 1:
+        first = troubles[0]
+        yield Hit(
+            evidence=tuple(cite(each.source, each.text) for each in troubles[:MAX_QUOTES]),
+            strength=GUESSED,
+            fields={"what": first.subject, "text": first.text[:LONGEST]},
+            names_culprit=False,
+            category=CATEGORIES[first.subject],
+        )
 
 
 def _ranks(accounts: Sequence[Account]) -> set[int]:

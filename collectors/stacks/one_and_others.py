@@ -13,9 +13,13 @@ from whyhang.analyzer.facts import NOBODY, Account, Deed, Trust, Who
 from whyhang.analyzer.reading import Document
 from whyhang.collectors import limits
 from whyhang.collectors.stacks import heading
-from whyhang.collectors.stacks.prose import DOUBTED, Prose, is_persons
+from whyhang.collectors.stacks.prose import (
+    DOUBTED,
+    MARKUP,
+    Prose,
+    paragraphs,
+)
 
-LONGEST_PARAGRAPH = 4000
 LONGEST_SENTENCE = 400
 
 _UNIT = r"(?:ranks?|process(?:es)?|workers?|nodes?|gpus?|tasks?|hosts?)\b"
@@ -79,10 +83,10 @@ _WORDS = (b"other", b"remaining", b"rest", b"all but", b"rank", b"oom")
 
 
 def _accounts(document: Document) -> Iterator[Account]:
-    whole = document.head.decode("utf-8", "replace").translate(_MARKS)
+    whole = document.head.decode("utf-8", "replace").translate(MARKUP)
     if not (_OTHERS_WAIT.search(whole) or _OUT_OF_MEMORY.search(whole)):
         return
-    for number, text in _paragraphs(document):
+    for number, text in paragraphs(document):
         waits = _OTHERS_WAIT.search(text) is not None
         for sentence in _SENTENCE.split(text):
             if not 12 < len(sentence) <= LONGEST_SENTENCE or DOUBTED.search(sentence):
@@ -99,26 +103,6 @@ def _accounts(document: Document) -> Iterator[Account]:
                 for who in [Who(rank=rank, trust=Trust.CONTENT) for rank in ranks] or [NOBODY]:
                     source = document.source(number)
                     yield Account(who=who, source=source, deed=deed, text=sentence.strip())
-
-
-def _paragraphs(document: Document) -> Iterator[tuple[int, str]]:
-    """Yield what a person wrote, by paragraphs, without marks: the number of its line, the text.
-
-    Lines with a header, a label or a time are a program's, and part paragraphs.
-    """
-    first, own = 0, list[str]()
-    lines = document.head.decode("utf-8", "replace").split("\n")
-    for number, line in enumerate([*lines, ""], 1):
-        is_own = bool(line.strip()) and len(line) <= LONGEST_PARAGRAPH and is_persons(line)
-        if is_own:
-            first = first if own else number
-            own.append(line.strip().lstrip(">#*-• ").translate(_MARKS))
-        if own and (not is_own or sum(map(len, own)) > LONGEST_PARAGRAPH):
-            yield first, " ".join(own)
-            own = []
-
-
-_MARKS = str.maketrans("", "", '*`"“”')
 
 
 READER = Prose(name="what people say of one rank and the others", words=_WORDS, facts=_accounts)

@@ -10,6 +10,8 @@ from whyhang.collectors.logs.text.line import Voice, take_apart
 from whyhang.collectors.stacks.frames import MAIN
 
 LARGEST_BYTES = 64 << 10
+LONGEST_PARAGRAPH = 4000
+MARKUP = str.maketrans("", "", '*`"“”')
 NO_PROSE = (".py", ".sh", ".toml", ".json", ".yaml", ".yml", ".cfg", ".ini", ".cpp", ".cu", ".h")
 RANKS = r"\d{1,5}(?:(?:\s*(?:,|/|&|and|-|,\s*and)\s*)\d{1,5}){0,64}"
 """The pattern of a list of ranks: "0-4, 6 and 7"."""
@@ -26,10 +28,12 @@ _TAKEN_BACK = re.compile(r"(?i)\bat first\b|\blast (?:week|month|year)\b|\?\W*$"
 _ASKS_MORE = re.compile(r"(?i)\b(?:why|what|how|where)\b")
 _ENDS = re.compile(r"[.?!][\"')]?\s+")
 _CODE = re.compile(
-    r"\s*(?:(?:\"\"\"|'''|//|#(?=\s*[a-z]))|(?:if|for|while|def|class|with|elif) [^.]*:\s*(?:#.*)?$"
+    r"\s*(?:File \"|Traceback \(|frame #\d|#\d+ +0x|\w+ \([\w./<>]+\.\w+:\d+\)"
+    r"|[\w.]+(?:Error|Exception): "
+    r"|(?:\"\"\"|'''|//|#(?=\s*[a-z]))|(?:if|for|while|def|class|with|elif) [^.]*:\s*(?:#.*)?$"
     r"|(?:return|raise|assert) \S*[(\"']|[\w.]+(?:\[\w+\])? ?[-+*/]?= |[\w.]+\(.*[(),]\s*$)"
 )
-"""Comments and statements: they tell what a program does, not what it did."""
+"""Comments and statements, which tell what a program does, not what it did; stacks."""
 
 
 class Prose(Record):
@@ -68,6 +72,23 @@ def is_persons(line: str) -> bool:
         return False
     first, *others = take_apart(line, Voice())
     return not others and first.time is None and first.who.rank is None and first.who.pid is None
+
+
+def paragraphs(document: Document) -> Iterator[tuple[int, str]]:
+    """Yield what a person wrote, by paragraphs, without marks: the number of its line, the text.
+
+    Lines with a header, a label or a time are a program's, and part paragraphs.
+    """
+    first, own = 0, list[str]()
+    lines = document.head.decode("utf-8", "replace").split("\n")
+    for number, line in enumerate([*lines, ""], 1):
+        is_own = bool(line.strip()) and len(line) <= LONGEST_PARAGRAPH and is_persons(line)
+        if is_own:
+            first = first if own else number
+            own.append(line.strip().lstrip(">#*-• ").translate(MARKUP))
+        if own and (not is_own or sum(map(len, own)) > LONGEST_PARAGRAPH):
+            yield first, " ".join(own)
+            own = []
 
 
 def sentence_of(text: str, start: int) -> tuple[int, int]:

@@ -54,6 +54,9 @@ _COME = (
 )
 
 
+_TO = r"(?:to |with |at )?(?:(?:\w+ ){0,3}?(?:address|endpoint):? )?(?:\w+://)?"
+"""What stands between a word of connecting and an address."""
+
 _WATCHER = r"handl|monitor|watch|listen|poll|check|support"
 """What is there in case that something comes."""
 
@@ -176,11 +179,10 @@ OBJECTS: dict[str, str] = {
         r" (?:connect\w*|reach\w*)(?: to| with)? rank (?P<rank>\d{1,6})\b"
     ),
     "address": (
-        rf"(?i)connect\w*(?: \w+)? (?:to |with )?(?:tcp://|ipc://)?[\w.-]+:\d+[^\n]{{0,60}}?"
+        rf"(?i)connect\w*(?: \w+)? {_TO}[\w.-]+:\d+[^\n]{{0,60}}?"
         rf"(?:{_FAILS}|after \d)"
         r"|\b[\w.-]+:\d{4,5}\W[^\n]{0,40}?(?:connect(?:ion)? (?:fail|refuse|time)|deadline ex)"
-        rf"|(?:{_FAILS})[^\n]{{0,40}}? connect\w*(?: \w+)? (?:to |with )"
-        r"(?:tcp://)?[\w.-]+:\d+"
+        rf"|(?:{_FAILS})[^\n]{{0,40}}? connect\w*(?: \w+)? (?=to |with |at ){_TO}[\w.-]+:\d+"
     ),
     "process": (
         rf"(?i)\b{_MEMBERS} (?:proc\w* )?\S{{1,40}} (?:died|exited|terminated|crashed)"

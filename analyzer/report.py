@@ -18,62 +18,6 @@ RankStateName = Literal[
 ]
 Confidence = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
-CATEGORIES: dict[str, tuple[str, ...]] = {
-    "Collectives": (
-        "collective-mismatch",
-        "missing-rank-in-collective",
-        "uneven-inputs",
-        "unused-parameters",
-        "cross-group-deadlock",
-        "p2p-mismatch",
-        "group-creation-mismatch",
-        "compile-divergence",
-    ),
-    "Processes": (
-        "rank-died",
-        "rank-oom-killed",
-        "gpu-oom",
-        "rank-stopped",
-        "rank-spinning",
-        "gil-or-lock-deadlock",
-        "fork-deadlock",
-        "elastic-restart",
-    ),
-    "Input and storage": (
-        "dataloader-blocked",
-        "dataloader-worker-died",
-        "shm-too-small",
-        "storage-io-blocked",
-        "checkpoint-stall",
-        "network-io-blocked",
-        "stale-lock-file",
-    ),
-    "Start-up": (
-        "init-master-unreachable",
-        "init-port-in-use",
-        "init-world-size-mismatch",
-        "init-duplicate-rank",
-        "init-missing-rank",
-        "init-file-store",
-        "init-hostname-resolution",
-        "store-key-never-set",
-    ),
-    "Fabric and GPUs": (
-        "nccl-network-interface",
-        "nccl-ib-error",
-        "nccl-p2p-or-acs",
-        "nccl-version-mismatch",
-        "duplicate-gpu",
-        "gpu-hardware-xid",
-        "gpu-fell-off-bus",
-        "nvlink-error",
-        "nccl-internal-error",
-    ),
-    "MPI": ("mpi-mismatch", "mpi-missing-rank"),
-    "Other": ("slow-not-hung", "healthy", "not-distributed", "unknown"),
-}
-"""The categories of the contract, by topic."""
-
 
 class Evidence(Record):
     """What a statement rests on: the place it was read and its words, verbatim."""

@@ -1,4 +1,4 @@
-"""On which line of a TOML file each value stands.
+"""A file that people write in TOML: its values, the line of each, and what is wrong with it.
 
 The parsers of the standard library and of tomli tell no positions, nor do the others that
 ship wheels. This walks over a text that one of them has accepted: it need not judge it, only
@@ -6,6 +6,7 @@ skip strings, brackets and comments rightly. Format: TOML 1.0, https://toml.io/e
 """
 
 import re
+from typing import Any
 
 from whyhang.analyzer.toml import tomllib
 
@@ -22,6 +23,36 @@ _STRING = re.compile(
 )
 _KEY = re.compile(r"""[ \t]*(?:[A-Za-z0-9_-]+|"(?:\\.|[^"\\\n])*"|'[^'\n]*')[ \t]*""")
 _PLAIN = re.compile(r"[^,\]}#\n]+")
+_AT_LINE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
+
+
+MAX_BYTES = 1 << 20
+
+
+class UnreadableError(ValueError):
+    """What is wrong with a file as a whole, and the line that says so."""
+
+    def __init__(self, message: str, line: int | None = None) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+def read(data: bytes) -> tuple[dict[str, Any], dict[Path, int]]:
+    """Return the values of a file, and on which line each stands. Raises ``UnreadableError``."""
+    if len(data) > MAX_BYTES:
+        raise UnreadableError(f"it is larger than {MAX_BYTES >> 20} MiB")
+    try:
+        text = data.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        raise UnreadableError("this is no UTF-8", data.count(b"\n", 0, error.start) + 1) from None
+    try:
+        return tomllib.loads(text), line_numbers(text)
+    except RecursionError:
+        raise UnreadableError("this is no TOML: it is nested too deeply", 1) from None
+    except ValueError as error:  # TOMLDecodeError is one
+        at = _AT_LINE.search(str(error))
+        line = int(at[1]) if at and at[1] else len(text.rstrip().splitlines()) or 1
+        raise UnreadableError(f"this is no TOML: {_AT_LINE.sub('', str(error))}", line) from None
 
 
 def line_numbers(text: str) -> dict[Path, int]:

@@ -24,10 +24,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from whyhang.collectors.live.capture import Options, capture
+from whyhang.collectors.live.capture import Capture
 from whyhang.collectors.live.job.find import find_job
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import Job, worth_reading
+from whyhang.collectors.live.probes.probe import Options
 from whyhang.collectors.live.proc import Proc
 from whyhang.collectors.stacks import pyspy
 
@@ -178,7 +179,7 @@ def bare(pids: list[int]) -> None:
 
 def collect(pid: int) -> None:
     """Collect without starting an interpreter or analyzing."""
-    capture(pid, Options(looks=1), lambda _: None).bundle()
+    Capture(pid, Options(looks=1), lambda _: None).take().bundle()
 
 
 def command(arguments: list[str]) -> None:

@@ -36,7 +36,6 @@ _HOST = limits.compile(
     rf"|(?=[^@]*+@)\(?[\w.-]*\)? ?\[?[\w.-]+@(?P<host>{_NAME})(?:[:\s][^#$]*+)?[#$] "
     r"|(?i:[=#*\-\s>\[]*+(?:host(?:name)?|node(?:name)?|machine)\s*+[:=]\s*+"
     rf"(?P<host>{_NAME})[\]=#*\-\s]*+$)"
-    rf"|(?P<host>{_NAME})\s++[A-Z][a-z]{{2}} [A-Z][a-z]{{2}} ++\d++ [\d:]{{8}} \d{{4}}"  # gpustat
 )
 _RULED = limits.compile(
     r"(?P<rule>[=#*>-])(?P=rule)++\s*+(?:on |from |node |host )?"

@@ -18,8 +18,9 @@ from whyhang import signatures
 from whyhang.analyzer.cli import parser
 from whyhang.analyzer.commands import COMMANDS
 from whyhang.analyzer.commands.explain import filled, story_of
+from whyhang.analyzer.findings.categories import CATEGORIES
 from whyhang.analyzer.findings.signature import Signature
-from whyhang.analyzer.report import CATEGORIES, schema
+from whyhang.analyzer.report import schema
 from whyhang.analyzer.reports.finding import is_command
 
 

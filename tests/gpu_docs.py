@@ -386,13 +386,6 @@ PMON = """# gpu         pid   type     sm    mem    enc    dec    jpg    ofa    
 """
 
 
-DCGM = """#Entity   GPUTL  MCUTL  POWER  TMPTR
-ID                       W      C
-GPU 0     100    0      118.3  33
-GPU 1     0      0      N/A    30
-"""
-
-
 ERRORS = """GPU 0: NVIDIA H200 (UUID: GPU-aaaa)
 \t Link 0: Replay Errors: 0
 \t Link 0: Recovery Errors: 2

@@ -137,6 +137,10 @@ def test_who_died(text: str) -> None:
         ("waiting for rank 0 to download the data\nstep 0/1000 loss 1.0\n", "job.log"),
         ("Rank 0 is saving the checkpoint\nRank 0 saved\nRank 1 is waiting\n", "job.log"),
         ("Rank 0 is running collective: X, but rank 1 is running collective: Y\n", "issue.md"),
+        ("Rank 3 exited early: patience reached\nRank 0 finished first\nbest 0.81\n", "job.log"),
+        ("worker 1 won 2 points\nworker 2 lost 3 points\nrank 2 lost 3 points\n", "job.log"),
+        ("INFO pool: rank 1 did not send a heartbeat for 10 s, yet.\n", "job.log"),
+        ("rank 3 left all_reduce\nrank 1 left all_reduce\n", "job.log"),
     ],
     ids=[
         "if",
@@ -174,6 +178,10 @@ def test_who_died(text: str) -> None:
         "a step follows",
         "a program",
         "a mismatch",
+        "early stopping",
+        "a score",
+        "a level",
+        "a print",
     ],
 )
 def test_words_that_name_nobody(text: str, name: str) -> None:

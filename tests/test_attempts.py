@@ -17,7 +17,7 @@ from whyhang.analyzer.facts import (
     Who,
     replace,
 )
-from whyhang.analyzer.job.attempts import of_the_last_attempt
+from whyhang.analyzer.job.inference.attempts import of_the_last_attempt
 
 FAILED = """\
 step 4 loss 2.30

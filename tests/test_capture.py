@@ -21,9 +21,10 @@ from whyhang.analyzer.facts import Excerpt, Fact, Gap, Paused, Process, Role, Wo
 from whyhang.collectors.files.bundle import Bundle, documents_of
 from whyhang.collectors.files.own_files import OwnFiles
 from whyhang.collectors.live import pausing, programs
-from whyhang.collectors.live.capture import Capture, Options, capture, spread
+from whyhang.collectors.live.capture import Capture, Named, spread
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.pausing import in_turn
+from whyhang.collectors.live.probes.probe import Options
 from whyhang.collectors.live.probes.source_lines import excerpts, places
 from whyhang.collectors.live.proc import Proc
 from whyhang.collectors.live.programs import Command, Outcome, run_all
@@ -94,7 +95,7 @@ def fake_pyspy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str
 def test_two_looks_at_one_program() -> None:
     """Each look has the stack, what /proc tells, and counters around the dump."""
     with program(SLEEP, env={"RANK": "0", "WORLD_SIZE": "1", "SECRET": "hunter2"}) as child:
-        bundle = capture(child.pid, Options(looks=2, interval=0.05), quiet).bundle()
+        bundle = Capture(child.pid, Options(looks=2, interval=0.05), quiet).take().bundle()
     looks = [fact for fact in only(bundle, Process) if fact.who.pid == child.pid]
     assert [process.look for process in looks] == [0, 1]
     for process in looks:
@@ -122,7 +123,7 @@ def test_stopped_process_is_read_and_stays_stopped() -> None:
     with program(SLEEP) as child:
         os.kill(child.pid, signal.SIGSTOP)
         time.sleep(0.05)
-        bundle = capture(child.pid, ONCE, quiet).bundle()
+        bundle = Capture(child.pid, ONCE, quiet).take().bundle()
         assert state_of(child.pid) == "T"
     assert [process.state for process in only(bundle, Process)] == ["T"]
     assert any(entry.kind == "py-spy" for entry in bundle.manifest.files)
@@ -146,7 +147,7 @@ def test_process_in_uninterruptible_sleep(tmp_path: Path) -> None:
         if state_of(child.pid) != "D":
             pytest.skip("this system does not wait for a vfork in state D")
         began = time.monotonic()
-        bundle = capture(child.pid, ONCE, quiet).bundle()
+        bundle = Capture(child.pid, ONCE, quiet).take().bundle()
         took = time.monotonic() - began
         os.close(os.open(fifo, os.O_WRONLY))
     assert took < ONCE.limit
@@ -164,7 +165,7 @@ def test_child_that_is_a_zombie_is_a_gap() -> None:
         "time.sleep(0.2); print('up', flush=True); time.sleep(600)"
     )
     with program(text, env={"RANK": "0", "WORLD_SIZE": "1"}) as child:
-        bundle = capture(child.pid, ONCE, quiet).bundle()
+        bundle = Capture(child.pid, ONCE, quiet).take().bundle()
     assert any(entry.pid == child.pid and entry.kind == "py-spy" for entry in bundle.manifest.files)
 
 
@@ -176,7 +177,7 @@ def test_process_that_ends_between_looks_is_a_gap() -> None:
         child.wait()
 
     with program(SLEEP, env={"RANK": "0", "WORLD_SIZE": "1"}) as child:
-        taking = Capture(child.pid, Options(looks=2, interval=0.3), quiet, Proc())
+        taking = Capture(child.pid, Options(looks=2, interval=0.3), quiet)
         threading.Timer(0.2, end).start()
         taking.take()
         bundle = taking.bundle()
@@ -199,7 +200,7 @@ def test_no_right_to_attach_is_told_once(fake_pyspy: Callable[[str], None]) -> N
         "time.sleep(0.1); print('up', flush=True); time.sleep(600)"
     )
     with program(text, env={"RANK": "0", "WORLD_SIZE": "1"}) as child:
-        bundle = capture(child.pid, ONCE, quiet).bundle()
+        bundle = Capture(child.pid, ONCE, quiet).take().bundle()
     gaps = only(bundle, Gap)
     assert len(gaps) == 1
     assert "stacks of 6 processes, of ranks 0 among them" in str(gaps[0])
@@ -223,7 +224,7 @@ def test_py_spy_that_hangs_is_cut_off(
     )
     with program(text, env={"RANK": "0", "WORLD_SIZE": "1"}) as child:
         began = time.monotonic()
-        bundle = capture(child.pid, Options(looks=1, limit=1.0), quiet).bundle()
+        bundle = Capture(child.pid, Options(looks=1, limit=1.0), quiet).take().bundle()
         took = time.monotonic() - began
     # eight dumps of a second each: a hung one holds its place for a tenth of a second only
     assert took < 6
@@ -234,7 +235,7 @@ def test_process_left_stopped_by_a_killed_tracer_goes_on(fake_pyspy: Callable[[s
     """If py-spy is cut off while it holds its target, the target is continued, and that is told."""
     fake_pyspy("kill -STOP $pid; exec sleep 600")
     with program(SLEEP) as child:
-        bundle = capture(child.pid, Options(looks=1, limit=0.3), quiet).bundle()
+        bundle = Capture(child.pid, Options(looks=1, limit=0.3), quiet).take().bundle()
         time.sleep(0.05)
         assert state_of(child.pid) == "S"
     assert any(f"sent SIGCONT to process {child.pid}" in line for line in bundle.manifest.touched)
@@ -270,7 +271,7 @@ def test_ctrl_c_leaves_nothing_stopped_and_no_child(moment: float) -> None:
         "time.sleep(0.1); print('up', flush=True); time.sleep(600)"
     )
     with program(text, env={"RANK": "0", "WORLD_SIZE": "1"}) as child:
-        taking = Capture(child.pid, Options(looks=50, interval=0.0), quiet, Proc())
+        taking = Capture(child.pid, Options(looks=50, interval=0.0), quiet)
         timer = threading.Timer(moment, signal.raise_signal, [signal.SIGINT])
         signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it is ignored
         with pytest.raises(KeyboardInterrupt):
@@ -289,8 +290,8 @@ def _started(timer: threading.Timer, work: Callable[[], None]) -> None:
 def test_native_stacks_are_part_of_the_last_look() -> None:
     """They are taken on request, under names of their own, and say that they are native."""
     with program(SLEEP) as child:
-        taking = capture(child.pid, ONCE, quiet)
-        taking.native_stacks([child.pid, 1])
+        taking = Capture(child.pid, ONCE, quiet).take()
+        taking.take_more("native_stacks", [Named(None, child.pid), Named(None, 1)])
         bundle = taking.bundle()
     native = [entry for entry in bundle.manifest.files if entry.kind == "py-spy-native"]
     assert [(entry.pid, entry.look) for entry in native] == [(child.pid, 0)]
@@ -301,7 +302,7 @@ def test_progress_is_told_in_words() -> None:
     """A person who waits hears what is being done."""
     messages: list[str] = []
     with program(SLEEP) as child:
-        capture(child.pid, ONCE, messages.append)
+        Capture(child.pid, ONCE, messages.append).take()
     assert messages[0] == f"finding the job of process {child.pid}"
     assert messages[1] == "look 1: 1 rank"
 
@@ -311,7 +312,7 @@ def test_process_that_is_gone_is_an_error() -> None:
     with program(SLEEP) as child:
         pass
     with pytest.raises(TargetError):
-        capture(child.pid, ONCE, quiet)
+        Capture(child.pid, ONCE, quiet).take()
 
 
 def test_excerpts_show_user_code_only(tmp_path: Path) -> None:
@@ -401,7 +402,7 @@ def test_a_program_that_closes_its_output_has_its_limit_too() -> None:
 def test_statements_and_excerpts_come_back_as_facts() -> None:
     """What capture concludes about the job is read back like everything else."""
     with program(SLEEP, env={"RANK": "1", "WORLD_SIZE": "4"}) as child:
-        bundle = capture(child.pid, ONCE, quiet).bundle()
+        bundle = Capture(child.pid, ONCE, quiet).take().bundle()
     assert [fact.size for fact in only(bundle, WorldSize) if isinstance(fact, WorldSize)] == [4]
     assert only(bundle, Excerpt) == []  # its code is a string
 

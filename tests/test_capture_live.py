@@ -30,10 +30,11 @@ from whyhang.collectors import READERS
 from whyhang.collectors.files.bundle import documents_of
 from whyhang.collectors.files.bundle_writer import write_bundle
 from whyhang.collectors.files.folder import read, read_documents
-from whyhang.collectors.live.capture import Capture, Options, capture
+from whyhang.collectors.live.capture import Capture
 from whyhang.collectors.live.job.find import find_job
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import Job
+from whyhang.collectors.live.probes.probe import Options
 from whyhang.collectors.live.proc import Proc
 
 pytestmark = [
@@ -162,7 +163,7 @@ def of_job(taken: Capture) -> dict[int, int | None]:
 
 def look(pid: int, looks: int = 1) -> Capture:
     """Look at a job without waiting between looks."""
-    return capture(pid, Options(looks=looks, interval=0.2), lambda _: None)
+    return Capture(pid, Options(looks=looks, interval=0.2), lambda _: None).take()
 
 
 def test_two_torchrun_jobs_side_by_side(script: Path, tmp_path: Path) -> None:

@@ -293,8 +293,8 @@ def test_where_an_explanation_is_wrapped_does_not_show() -> None:
 @pytest.mark.parametrize(
     ("data", "line", "words"),
     [
-        (b'id = "x\n', 1, "not TOML"),
-        (b'id = "x"\nid = "y"\n', 2, "not TOML"),
+        (b'id = "x\n', 1, "no TOML"),
+        (b'id = "x"\nid = "y"\n', 2, "no TOML"),
         (b'id = "x"\npatterns = ["a \\d+"]\n', 2, "single quotes"),
         (b'id = "x"\n# \xff\n', 2, "UTF-8"),
         (b"a = " + b"[" * 20000, 1, "TOML|nested"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from log_docs import diagnosed_files
 
 from whyhang.analyzer.facts import Fact, NcclDevice, ProcessRank, Source, Trust, Who, WorldSize
-from whyhang.analyzer.job.device_ranks import with_device_ranks
+from whyhang.analyzer.job.inference.device_ranks import with_device_ranks
 
 SOURCE = Source(file="job.log")
 

@@ -20,10 +20,11 @@ from whyhang.analyzer.facts import Excerpt, Gap
 from whyhang.collectors.files.bundle import Bundle, documents_of
 from whyhang.collectors.files.own_files import OwnFiles
 from whyhang.collectors.live import file_child, files
-from whyhang.collectors.live.capture import Options, capture
+from whyhang.collectors.live.capture import Capture
 from whyhang.collectors.live.files import MOST_HANGING, Files
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.probes import source_lines
+from whyhang.collectors.live.probes.probe import Options
 from whyhang.collectors.live.proc import Proc
 
 SLOW = f"""
@@ -176,7 +177,7 @@ def program(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 def look(pid: int) -> tuple[Bundle, list[Excerpt], list[Gap]]:
     """Look once; give source lines and gaps."""
-    bundle = capture(pid, Options(looks=1, limit=5.0), lambda _: None).bundle()
+    bundle = Capture(pid, Options(looks=1, limit=5.0), lambda _: None).take().bundle()
     reader = OwnFiles()
     facts = [f for d in documents_of(bundle) if reader.sniff(d) for f in reader.read(d)]
     return (

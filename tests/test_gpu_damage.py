@@ -7,7 +7,6 @@ import time
 import pytest
 from gpu_docs import (
     CSV,
-    DCGM,
     DMON,
     ERRORS,
     LINKS,
@@ -49,24 +48,16 @@ def test_damage_is_never_an_exception(data: st.DataObject) -> None:
 
 
 ROCM = "GPU  Temp  AvgPwr  GPU%\n0    39.0c  42.0W   0%\nGPU[0]\t\t: PCI Bus: 0000:03:00.0\n"
-GPUSTAT = "[0] Tesla P100 | 48'C,  55 %,  70 / 250 W | 157 / 16280 MB | ann:python/4711(15747M)\n"
 HOSTS = "==== node7 ====\nroot@node7:~# nvidia-smi\nhostname: node7\n==> logs/node7/smi.txt <==\n"
-DCGM_TABLES = """\
-| NVLINK Error Counts |
-| GPU 5 |
-| Link 0 | |
-| -> Replay Error | 4 |
-GPUs:
-    gpuId 0:
-        U U D _
+DCGM_DIAG = """\
 | Diagnostic  | Result |
 | PCIe  | Fail - GPU: 2 |
 """
 APPS = "GPU-11112222-0000-4000-8000-000000000001, 48213, /usr/bin/python3, 65710\n"
 LOST = "Unable to determine the device handle for GPU1: 0000:34:00.0: Unknown Error\n"
 EVERY = (
-    *(*DOCUMENTS, TOPOLOGY, DCGM, PMON, ROCM, GPUSTAT),
-    *(HOSTS + table(row(0)), DCGM_TABLES, APPS, LOST),
+    *(*DOCUMENTS, TOPOLOGY, PMON, ROCM),
+    *(HOSTS + table(row(0)), DCGM_DIAG, APPS, LOST),
 )
 RUNS = ("\t", "A1", "1", "|", " |", ", ", ":", "1 ", "GPU 0: ", "Link 0: ", "x/1(1M) ", "a.", "=")
 

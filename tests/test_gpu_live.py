@@ -34,11 +34,11 @@ from whyhang.collectors.files.bundle_writer import write_bundle
 from whyhang.collectors.files.folder import read_documents
 from whyhang.collectors.files.meter import Meter
 from whyhang.collectors.gpu import probe
-from whyhang.collectors.live.capture import Options, capture
+from whyhang.collectors.live.capture import Capture
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import Job, Member
 from whyhang.collectors.live.probes import gpus
-from whyhang.collectors.live.probes.probe import Collected, Running, Site
+from whyhang.collectors.live.probes.probe import Collected, Options, Running, Site
 from whyhang.collectors.live.proc import Proc
 
 pytestmark = pytest.mark.skipif(
@@ -241,7 +241,7 @@ def taken(tmp_path: Path) -> tuple[Bundle, int]:
         if made.exists():
             made.write_text(made.read_text().replace("<pid>1003</pid>", f"<pid>{pid}</pid>"))
         look = Options(looks=2, interval=0.05, limit=60.0)
-        return capture(pid, look, lambda _: None).bundle(), pid
+        return Capture(pid, look, lambda _: None).take().bundle(), pid
 
 
 def test_a_live_look_reads_back_from_its_bundle(

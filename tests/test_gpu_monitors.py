@@ -1,10 +1,9 @@
-"""GPUs as dmon, DCGM, gpustat, topology and ROCm's tools print them, and of which host."""
+"""GPUs as dmon, DCGM's tests, topology and ROCm's tools print them, and of which host."""
 
 from __future__ import annotations
 
 import pytest
 from gpu_docs import (
-    DCGM,
     DMON,
     ERRORS,
     LINKS,
@@ -52,16 +51,6 @@ def test_pmon() -> None:
     assert (two.processes, two.busy) == ((), None)
 
 
-def test_dcgmi_dmon() -> None:
-    """The short names of DCGM's fields are known."""
-    one, two = gpus(DCGM)
-
-    assert (one.index, one.busy, one.power, one.temperature) == (0, 100, 118.3, 33)
-    assert (two.busy, two.power) == (0, None)
-    (older,) = gpus("# Entity  GPUTL  POWER\n# Id      %      W\n   GPU 0   97   400\n")
-    assert (older.busy, older.power) == (97, 400)
-
-
 def test_dcgmi_diag() -> None:
     """Only the GPUs of a failed test are told of."""
     (gpu,) = gpus(
@@ -105,38 +94,6 @@ def test_links_under_a_heading_without_uuid() -> None:
     assert not gpus("x Link 0: y\nGPU 0: NVIDIA GB300\nand so on\n")
 
 
-def test_dcgmi_nvlink_errors() -> None:
-    """The counters of each link are added up; the shape rests on outputs recorded publicly."""
-    rule = "+-----------------------------+------------------------------------------------+\n"
-    rows = ("Link 0", "", "-> CRC FLIT Error", "0", "-> Replay Error", "4", "Link 1", "")
-    rows = (*rows, "-> Recovery Error", "0")
-    body = "".join(f"| {a:27} | {b:46} |\n" for a, b in zip(rows[::2], rows[1::2], strict=True))
-    head = f"| {'NVLINK Error Counts':76} |\n| {'GPU 5':76} |\n"
-    (gpu,) = gpus(rule + head + rule + body + rule)
-
-    assert (gpu.index, [(k.number, k.errors) for k in gpu.links or ()]) == (5, [(0, 4), (1, 0)])
-    assert "Link 0 -> Replay Error 4" in gpu.quote
-
-
-def test_gpustat() -> None:
-    """Gpustat names the host in its first line, and load, memory and pids of each GPU."""
-    one, two = gpus(
-        "tiger-i20g7  Sun Oct 27 22:56:31 2019  418.67\n"
-        "[0] Tesla P100-PCIE-16GB | 48'C,  55 %,  70 / 250 W | 15757 / 16280 MB | "
-        "ann:python/4711(15747M) bob:python/12(3M)\n"
-        "[1] Tesla P100-PCIE-16GB | 37'C,   9 % |     3 / 16280 MB |\n"
-    )
-
-    assert (one.who.host, one.index, one.busy, one.power, one.power_limit) == (
-        *("tiger-i20g7", 0, 55, 70, 250),
-    )
-    assert [(p.pid, p.name, p.memory) for p in one.processes or ()] == [
-        (4711, "python", 15747),
-        (12, "python", 3),
-    ]
-    assert (two.index, two.memory_used, two.processes) == (1, 3, None)
-
-
 def test_list_of_gpus() -> None:
     """``nvidia-smi -L`` ties indices to UUIDs, those of MIG devices too."""
     one, two = gpus(
@@ -146,14 +103,6 @@ def test_list_of_gpus() -> None:
     )
 
     assert (one.index, one.uuid, one.slices[0].uuid, two.index) == (0, "GPU-aaaa", "MIG-cccc", 1)
-
-
-def test_dcgmi_nvlink() -> None:
-    """U is up, D is down; what is disabled or not there is no link."""
-    one, two = gpus("GPUs:\n    gpuId 0:\n        U U D _\n    gpuId 1:\n        U U U X\n")
-
-    assert [link.active for link in one.links or ()] == [True, True, False]
-    assert [link.active for link in two.links or ()] == [True, True, True]
 
 
 def test_topology() -> None:

@@ -13,7 +13,7 @@ from whyhang.analyzer.facts import (
     WorldSize,
     replace,
 )
-from whyhang.analyzer.job.local_ranks import numbered
+from whyhang.analyzer.job.inference.local_ranks import numbered
 
 SOURCE = Source(file="job.log")
 

@@ -21,7 +21,7 @@ from whyhang.analyzer.facts import (
     Who,
     WorldSize,
 )
-from whyhang.analyzer.job.local_ranks import numbered
+from whyhang.analyzer.job.inference.local_ranks import numbered
 from whyhang.collectors.logs.lines import nccl_collectives as log_coll
 
 INIT = (

@@ -11,7 +11,7 @@ from whyhang.analyzer.commands.questions import questions
 from whyhang.analyzer.facts import StackDump, Trust
 from whyhang.collectors import READERS
 from whyhang.collectors.files.bundle import Bundle, Entry, Manifest
-from whyhang.collectors.live.capture import Capture
+from whyhang.collectors.live.capture import Capture, More, Named
 
 RECEIVES = "recv (torch/distributed/distributed_c10d.py:2600)"
 REDUCES = "all_reduce (torch/distributed/distributed_c10d.py:3100)"
@@ -34,17 +34,10 @@ class StandIn:
         """Take further looks."""
         self._take(f"{count} looks")
 
-    def peers(self, pids: Iterable[int]) -> None:
-        """Ask for peers."""
-        self._take("peers")
-
-    def counters(self, pids: Iterable[int]) -> None:
-        """Ask for steps."""
-        self._take("counters")
-
-    def native_stacks(self, pids: Iterable[int]) -> None:
-        """Take native stacks."""
-        self._take("native stacks")
+    def take_more(self, what: More, processes: Iterable[Named]) -> None:
+        """Take more of some processes."""
+        del processes
+        self._take(what.replace("_", " "))
 
     def bundle(self) -> Bundle:
         """Give what was seen so far."""

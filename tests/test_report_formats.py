@@ -10,7 +10,8 @@ import pytest
 from rich.console import Console
 from small_jobs import ALL_REDUCE, ELSEWHERE, report_of, still
 
-from whyhang.analyzer.report import CATEGORIES, Evidence, Finding, Job, Report, schema, to_json
+from whyhang.analyzer.findings.categories import CATEGORIES
+from whyhang.analyzer.report import Evidence, Finding, Job, Report, schema, to_json
 from whyhang.analyzer.reports.blocks import Quotes
 from whyhang.analyzer.reports.markdown import _text, render
 from whyhang.analyzer.reports.page import page

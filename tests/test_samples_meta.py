@@ -10,13 +10,14 @@ from typing import get_args
 import pytest
 
 from whyhang.analyzer import report
+from whyhang.analyzer.findings import categories
 from whyhang.samples.harness import scenario
 
 SAMPLES = scenario.samples()
 NAMES = sorted(SAMPLES)
 STARTABLE = [name for name in NAMES if SAMPLES[name].start]
 VERDICTS = set(get_args(report.Verdict))
-CATEGORIES = {category for group in report.CATEGORIES.values() for category in group}
+CATEGORIES = {category for group in categories.CATEGORIES.values() for category in group}
 LARGEST_BUNDLE = 200_000
 
 

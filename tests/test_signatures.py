@@ -20,10 +20,10 @@ from whyhang.analyzer import queries
 from whyhang.analyzer.cli import main
 from whyhang.analyzer.commands.explain import filled
 from whyhang.analyzer.facts import NOBODY, LogLine
+from whyhang.analyzer.findings.categories import CATEGORIES
 from whyhang.analyzer.findings.signature import Kind, Signature
 from whyhang.analyzer.findings.signature_toml import NAMES
 from whyhang.analyzer.queries.log import Blames, Log
-from whyhang.analyzer.report import CATEGORIES
 from whyhang.analyzer.reports.finding import is_command
 from whyhang.collectors.logs.engine.needle import needle_of
 from whyhang.collectors.logs.scan import LogReader

@@ -18,6 +18,7 @@ from whyhang.analyzer.commands.following import Event, answer_of, follow
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.findings.verdict import tells_of_no_job
 from whyhang.analyzer.report import Finding, Job, RankRow, Report
+from whyhang.collectors.files.bundle_writer import numbered
 from whyhang.collectors.watch import course as courses
 from whyhang.collectors.watch import deadline
 from whyhang.collectors.watch.course import Limits
@@ -327,8 +328,8 @@ def test_a_command_of_on_hang_gets_the_report_and_no_shell(
 
 def test_later_reports_stand_beside_the_first() -> None:
     """No hang's report is lost to the next."""
-    assert command.numbered("out/r.junit.xml", 1) == "out/r.junit.xml"
-    assert command.numbered("out/r.junit.xml", 2) == "out/r-2.junit.xml"
+    assert numbered("out/r.junit.xml", 1) == "out/r.junit.xml"
+    assert numbered("out/r.junit.xml", 2) == "out/r-2.junit.xml"
 
 
 def test_what_cannot_be_watched_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from whyhang.collectors.live.capture import Options, capture
+from whyhang.collectors.live.capture import Capture
+from whyhang.collectors.live.probes.probe import Options
 
 pytestmark = [pytest.mark.live, pytest.mark.skipif(sys.platform != "linux", reason="Linux only")]
 
@@ -52,7 +53,7 @@ def test_a_blocked_write_is_not_cut_short(how: str, *, native: bool) -> None:
             assert time.monotonic() < until
             time.sleep(0.05)
         time.sleep(0.2)
-        taken = capture(job.pid, Options(interval=0.1, native=native), lambda _: None)
+        taken = Capture(job.pid, Options(interval=0.1, native=native), lambda _: None).take()
         if how == "socket":
             while ours.recv(SIZE):
                 pass

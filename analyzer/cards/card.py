@@ -11,6 +11,7 @@ from typing import Any
 
 from whyhang.analyzer.cards.trial import Problem, Trial
 from whyhang.analyzer.facts import Record
+from whyhang.analyzer.findings.categories import CATEGORIES
 from whyhang.analyzer.findings.signature import LEVELS, WORTH, Kind, Signature
 from whyhang.analyzer.findings.signature_toml import (
     COUNT,
@@ -27,11 +28,8 @@ from whyhang.analyzer.findings.signature_toml import (
 )
 from whyhang.analyzer.queries.asked import question_of
 from whyhang.analyzer.queries.log import Blames
-from whyhang.analyzer.report import CATEGORIES
-from whyhang.analyzer.toml import tomllib
-from whyhang.analyzer.toml_lines import Path, line_numbers
+from whyhang.analyzer.toml_lines import Path, UnreadableError, read
 
-MAX_BYTES = 1 << 20
 FEW = 5  # words that can all be listed in a sentence
 
 _CATEGORIES = tuple(name for group in CATEGORIES.values() for name in group)
@@ -43,7 +41,6 @@ _CHOICES = {
     ("blames",): tuple(blames.value for blames in Blames),
 }
 _ID = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
-_AT_LINE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 
 
 class Mistake(Record):
@@ -70,9 +67,11 @@ def read_cards(file: str, data: bytes, *, thorough: bool = False) -> tuple[Card,
     ``thorough`` also tries whether patterns take too long, which costs up to a second each.
     """
     try:
-        table, lines = _parsed(data)
-    except _UnreadableError as error:
-        return (_spoilt(file, str(error), error.line),)
+        table, lines = read(data)
+    except UnreadableError as error:
+        return (_spoilt(file, f"{error}{_hint(data, error.line)}", error.line),)
+    if not {"id", "patterns", "retries", "signature"} & table.keys():
+        return (_spoilt(file, "it is no card: it has neither an id nor patterns", 1),)
     if "signature" not in table:
         return (_read_card(file, table, lines, thorough=thorough),)
     others = [
@@ -131,44 +130,10 @@ def _read_card(
     )
 
 
-class _UnreadableError(Exception):
-    """A file that is no TOML, with the line that says so."""
-
-    def __init__(self, message: str, line: int | None = None) -> None:
-        super().__init__(message)
-        self.line = line
-
-
-def _parsed(data: bytes) -> tuple[dict[str, Any], dict[Path, int]]:
-    """Read TOML; return its values and their lines. Raises ``_UnreadableError``."""
-    if len(data) > MAX_BYTES:
-        raise _UnreadableError(f"it is larger than {MAX_BYTES >> 20} MiB, which no card is")
-    try:
-        text = data.decode("utf-8-sig").replace("\r\n", "\n")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise _UnreadableError("it is not UTF-8", line) from None
-    try:
-        table, lines = tomllib.loads(text), line_numbers(text)
-    except tomllib.TOMLDecodeError as error:
-        message = str(error)
-        place = _AT_LINE.search(message)
-        number = place[1] if place else None
-        line = int(number) if number else len(text.rstrip().splitlines()) or 1
-        raise _UnreadableError(
-            f"it is not TOML: {_AT_LINE.sub('', message)}{_toml_hint(text, line)}", line
-        ) from None
-    except RecursionError:
-        raise _UnreadableError("it is nested too deeply", 1) from None
-    if not {"id", "patterns", "retries", "signature"} & table.keys():
-        raise _UnreadableError("it is no card: it has neither an id nor patterns", 1)
-    return table, lines
-
-
-def _toml_hint(text: str, line: int) -> str:
+def _hint(data: bytes, line: int | None) -> str:
     """Explain the usual mistake: a pattern in double quotes, where a backslash is special."""
-    source = text.splitlines()[line - 1 : line]
-    if source and re.search(r'"[^"]*\\[^"\\btnfruUe]', source[0]):
+    source = data.splitlines()[line - 1 : line] if line is not None else []
+    if source and re.search(rb'"[^"]*\\[^"\\btnfruUe]', source[0]):
         return "; write patterns in single quotes, where a backslash is just a backslash"
     return ""
 

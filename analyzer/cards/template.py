@@ -2,7 +2,7 @@
 
 from importlib.resources import files
 
-from whyhang.analyzer.report import CATEGORIES
+from whyhang.analyzer.findings.categories import CATEGORIES
 
 
 def template(home: str) -> str:

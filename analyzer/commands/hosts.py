@@ -1,37 +1,31 @@
-"""Look at a job on many hosts: plan, reach them, collect, and read it all as one bundle."""
+"""On which hosts to look at a job: plan, dry run, and the look itself."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import shlex
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from whyhang.analyzer.commands import hosts_options, redaction
+from whyhang.analyzer.commands import hosts_options
 from whyhang.analyzer.commands.progress import Progress
-from whyhang.analyzer.commands.questions import Named, questions
-from whyhang.analyzer.commands.rounds import capture_options, save_bundle, settled
-from whyhang.analyzer.errors import BundleError, TargetError
-from whyhang.analyzer.facts import Fact, replace
-from whyhang.analyzer.reading import Document, Reader
+from whyhang.analyzer.commands.questions import Observed
+from whyhang.analyzer.commands.rounds import capture_options
+from whyhang.analyzer.errors import TargetError
+from whyhang.analyzer.facts import replace
 from whyhang.analyzer.reports.outgoing import plain
-from whyhang.collectors.files.bundle import Bundle
-from whyhang.collectors.files.bundle_writer import check_name
-from whyhang.collectors.hosts import payload, troubles
+from whyhang.collectors.hosts import payload
 from whyhang.collectors.hosts.planners import kubernetes, local, ray, slurm, ssh
 from whyhang.collectors.hosts.reach import Reach, Selector
 from whyhang.collectors.hosts.select import selector_of
 from whyhang.collectors.live.job.find import find_job
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.proc import Proc
-from whyhang.collectors.logs.scan import LogReader
 
 if TYPE_CHECKING:
     from whyhang.collectors.hosts.conversation import Conversation
-
-WRONG_CLOCK = 2.0
-"""Seconds by which a clock is off before it is worth a word."""
 
 LIMIT = 30.0
 """Seconds for all hosts together, where --timeout says nothing."""
@@ -131,100 +125,36 @@ def _plan(reach: Reach) -> Iterator[str]:
     yield from (f"not reached: {gap}" for gap in reach.gaps)
 
 
-def facts(
-    reach: Reach,
-    options: argparse.Namespace,
-    readers: Sequence[Reader],
-    progress: Progress,
-    *,
-    save: str | None = None,
-    documents: dict[str, Document] | None = None,
-) -> tuple[list[Fact], list[BundleError]]:
-    """Collect on all hosts and read what came, as ``live.facts`` does of this host."""
+@contextlib.contextmanager
+def looked_at(
+    reach: Reach, options: argparse.Namespace, patterns: Iterable[str], progress: Progress
+) -> Iterator[tuple[Observed, bool]]:
+    """Look at a job on all hosts; give it, and whether Ctrl-C ended the looking.
+
+    ``patterns`` are those of the log lines that hosts send. Raises ``TargetError`` where no host
+    brings anything.
+    """
     # ClusterShell is loaded where hosts are asked
     from whyhang.collectors.hosts.connections import Connections  # noqa: PLC0415
     from whyhang.collectors.hosts.conversation import Conversation  # noqa: PLC0415
 
-    if save:
-        check_name(save)
-    names = redaction.pseudonyms(options)
     sys.stderr.write(f"whyhang: looking at {plain(reach.sentence)}\n")
     limit = options.timeout if options.timeout is not None else LIMIT
-    open_questions = questions(several_snapshots=options.looks > 1, native=options.native == "auto")
-    unsaved: list[BundleError] = []
-    patterns = {p for reader in readers if isinstance(reader, LogReader) for p in reader.patterns}
     with Connections(reach, limit, progress.say) as connections:
         talk = Conversation(
             connections, capture_options(options), patterns=patterns, whole=options.whole_logs
         )
-        job = OnManyHosts(talk)
+        interrupted = False
         try:
             talk.find()
-            talk.look(_one_job(talk))
+            talk.look()
         except KeyboardInterrupt:
             if not talk.parts.hosts:
                 raise
-            open_questions = []
+            interrupted = True
         if reach.hosts and not talk.parts.hosts:
             raise _nothing(talk)
-        try:
-            return settled(job, open_questions, readers, documents), unsaved
-        finally:
-            if save:
-                unsaved += save_bundle(job.bundle(), save, names)
-
-
-class OnManyHosts:
-    """A job whose processes are asked through the far sides."""
-
-    def __init__(self, talk: Conversation) -> None:
-        self._talk = talk
-
-    def bundle(self) -> Bundle:
-        """Return what has come of all hosts, and what is missing, as one bundle."""
-        order = [host.name for host in self._talk.connections.hosts]
-        clocks = self._talk.clocks()
-        gaps = [
-            *self._talk.gaps,
-            *(host.gap for host in self._talk.connections.hosts if host.gap is not None),
-            *(
-                troubles.clock_differs(clock.host, clock.ahead)
-                for clock in clocks
-                if abs(clock.ahead) > max(WRONG_CLOCK, clock.within)
-            ),
-        ]
-        return self._talk.parts.bundle(gaps, order, self._talk.reach.printed, clocks)
-
-    def look_more(self, count: int, *, spacing: float = 1.0) -> None:
-        """Have all hosts take further snapshots."""
-        self._talk.ask("look_more", count=count, spacing=spacing)
-
-    def native_stacks(self, processes: Iterable[Named]) -> None:
-        """Take native stacks."""
-        self._talk.ask("native_stacks", processes)
-
-    def peers(self, processes: Iterable[Named]) -> None:
-        """Ask whom their calls name."""
-        self._talk.ask("peers", processes)
-
-    def counters(self, processes: Iterable[Named]) -> None:
-        """Ask in which step they are."""
-        self._talk.ask("counters", processes)
-
-
-def _one_job(talk: Conversation) -> str | None:
-    """Return the job to look at, where hosts have several: the one with the most processes."""
-    ranks: dict[str, int] = {}
-    for host in talk.connections.ready:
-        for name, count in host.jobs.items():
-            ranks[name] = ranks.get(name, 0) + max(1, count)
-    if len(ranks) < 2:
-        return None
-    chosen = max(ranks, key=lambda name: ranks[name])
-    talk.gaps += [
-        troubles.other_job(name, count) for name, count in ranks.items() if name != chosen
-    ]
-    return chosen
+        yield talk, interrupted
 
 
 def _nothing(talk: Conversation) -> TargetError:

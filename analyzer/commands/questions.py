@@ -5,7 +5,7 @@ only what its answer needs, and is asked at most once.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import LoopCounter, Record
@@ -17,6 +17,7 @@ from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.stacks import WaitKind, undecided
 from whyhang.analyzer.wording.describe import busy_worker
 from whyhang.collectors.files.bundle import Bundle
+from whyhang.collectors.live.capture import More, Named
 from whyhang.collectors.stacks.peers import ROOTED
 
 MORE_SNAPSHOTS = 3
@@ -25,15 +26,8 @@ WATCHES = 4  # parts in which they are watched, as long as it is open
 SURE_SNAPSHOTS = 5  # more, before a rank of a job that moves is called slow, or all asleep
 
 
-class Named(NamedTuple):
-    """A process: its host, where that is known, and its pid there."""
-
-    host: str | None
-    pid: int
-
-
 class Observed(Protocol):
-    """A job that is looked at, on this host or on many; see ``Capture`` for what each takes."""
+    """A job that is looked at: on this host (``Capture``), or on many (``Conversation``)."""
 
     def bundle(self) -> Bundle:
         """Return everything taken so far."""
@@ -41,14 +35,8 @@ class Observed(Protocol):
     def look_more(self, count: int, *, spacing: float = 1.0) -> None:
         """Take further snapshots."""
 
-    def native_stacks(self, processes: Iterable[Named]) -> None:
-        """Take native stacks."""
-
-    def peers(self, processes: Iterable[Named]) -> None:
-        """Ask whom their calls name."""
-
-    def counters(self, processes: Iterable[Named]) -> None:
-        """Ask in which step they are."""
+    def take_more(self, what: More, processes: Iterable[Named]) -> None:
+        """Take more of some processes."""
 
 
 class Question(Record):
@@ -67,12 +55,12 @@ def questions(*, several_snapshots: bool, native: bool) -> list[Question]:
     paced = Question(open_for=asleep_by_turns, take=_count_twice)
     beside = Question(open_for=still_beside_others, take=_count_twice)
     naps = Question(open_for=all_asleep, take=lambda job, _: job.look_more(SURE_SNAPSHOTS))
-    peer = Question(open_for=with_a_peer, take=lambda job, pids: job.peers(pids))
-    step = Question(open_for=all_in_collectives, take=lambda job, pids: job.counters(pids))
-    wait = Question(open_for=with_open_stacks, take=lambda job, pids: job.native_stacks(pids))
-    pace = Question(open_for=with_uncounted_steps, take=lambda job, pids: job.counters(pids))
+    peer = Question(open_for=with_a_peer, take=_take("peers"))
+    step = Question(open_for=all_in_collectives, take=_take("counters"))
+    wait = Question(open_for=with_open_stacks, take=_take("native_stacks"))
+    pace = Question(open_for=with_uncounted_steps, take=_take("counters"))
     long = Question(open_for=with_a_long_step, take=_watch)
-    turn = Question(open_for=in_an_endless_step, take=lambda job, pids: job.counters(pids))
+    turn = Question(open_for=in_an_endless_step, take=_take("counters"))
     slow = Question(open_for=with_a_slow_rank, take=lambda job, _: job.look_more(SURE_SNAPSHOTS))
     return [
         *((paced, late, beside, naps, pace) if several_snapshots else ()),
@@ -150,20 +138,24 @@ def still_beside_others(case: Case) -> list[int]:
     return _all_if(case, uncounted and case.graph.progress is True)
 
 
-def _count_twice(job: Observed, pids: list[Named]) -> None:
+def _take(what: More) -> Callable[[Observed, list[Named]], None]:
+    return lambda job, processes: job.take_more(what, processes)
+
+
+def _count_twice(job: Observed, processes: list[Named]) -> None:
     """Ask for the steps of these ranks, and again after further snapshots."""
-    job.counters(pids)
+    job.take_more("counters", processes)
     job.look_more(MORE_SNAPSHOTS)
-    job.counters(pids)
+    job.take_more("counters", processes)
 
 
-def _watch(job: Observed, pids: list[Named]) -> None:
+def _watch(job: Observed, processes: list[Named]) -> None:
     """Watch for a while; then ask ranks that wait whether their variables are the same as before.
 
     Those that spin while they wait do not show otherwise that they had an answer.
     """
     job.look_more(2, spacing=4.0)
-    job.counters(pids)
+    job.take_more("counters", processes)
 
 
 def with_uncounted_steps(case: Case) -> Sequence[int]:

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Sequence
 
 from whyhang.analyzer.align import align
-from whyhang.analyzer.commands.questions import Named, Observed, Question
+from whyhang.analyzer.commands.questions import Observed, Question
 from whyhang.analyzer.errors import BundleError
 from whyhang.analyzer.facts import Fact
 from whyhang.analyzer.job.identify import identify
@@ -14,6 +14,7 @@ from whyhang.collectors.files.bundle import Bundle, documents_of
 from whyhang.collectors.files.bundle_writer import write_bundle
 from whyhang.collectors.files.folder import read_documents
 from whyhang.collectors.files.hidden import with_pseudonyms
+from whyhang.collectors.live.capture import Named
 from whyhang.collectors.live.probes.probe import Options
 from whyhang.signatures.frames import TABLE
 

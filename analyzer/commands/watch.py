@@ -37,6 +37,7 @@ from whyhang.analyzer.commands.following import Event, follow
 from whyhang.analyzer.errors import BundleError, TargetError, WhyhangError
 from whyhang.analyzer.report import Report
 from whyhang.analyzer.reports.outgoing import plain
+from whyhang.collectors.files.bundle_writer import numbered
 from whyhang.collectors.watch.course import Limits
 from whyhang.collectors.watch.folder import Folder
 from whyhang.collectors.watch.look import Looks
@@ -239,15 +240,6 @@ def _filled(text: str, words: dict[str, str]) -> str:
     for name, value in words.items():
         text = text.replace(f"{{{name}}}", value)
     return text
-
-
-def numbered(name: str, number: int) -> str:
-    """Return a name for what is written of a later hang, beside the first."""
-    if number < 2:
-        return name
-    path = Path(name)
-    stem, dot, rest = path.name.partition(".")
-    return str(path.with_name(f"{stem}-{number}{dot}{rest}"))
 
 
 def began(looks: Looks, limits: Limits, target: str) -> str:

@@ -10,27 +10,22 @@ from __future__ import annotations
 
 import difflib
 import os
-import re
 from collections.abc import Collection, Sequence
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
+from whyhang.analyzer import toml_lines
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.facts import Record, replace
-from whyhang.analyzer.toml import tomllib
 from whyhang.analyzer.toml_lines import Path as Keys
-from whyhang.analyzer.toml_lines import line_numbers
 
 NAME = "whyhang.toml"
 FORMER = "config.toml"
 VARIABLE = "WHYHANG_CONFIG"
-MAX_BYTES = 1 << 20
 
 chosen: ContextVar[str | None] = ContextVar("chosen", default=None)
 """The file that --config names in this run."""
-
-_AT_LINE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 
 
 class Mistake(Record):
@@ -118,26 +113,13 @@ def read(path: Path, *, own: bool = True) -> File:
     shown = str(path)
     try:
         with path.open("rb") as stream:
-            data = stream.read(MAX_BYTES + 1)
+            data = stream.read(toml_lines.MAX_BYTES + 1)
     except OSError as error:
         why = f"it cannot be read ({error.strerror})"
         return File(path=shown, own=own, wrong=Mistake(path=shown, text=why))
-    if len(data) > MAX_BYTES:
-        why = "it is larger than any configuration"
-        return File(path=shown, own=own, wrong=Mistake(path=shown, text=why))
     try:
-        text = data.decode("utf-8")
-        table = tomllib.loads(text)
-        lines = line_numbers(text.replace("\r\n", "\n"))
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        wrong = Mistake(path=shown, text="this is no UTF-8", line=line)
-    except (ValueError, RecursionError) as error:  # TOMLDecodeError is a ValueError
-        at = _AT_LINE.search(str(error))
-        line = int(at[1]) if at and at[1] else data.count(b"\n") + 1
-        wrong = Mistake(
-            path=shown, text=f"this is no TOML: {_AT_LINE.sub('', str(error))}", line=line
-        )
-    else:
-        return File(path=shown, table=table, lines=lines, own=own)
-    return File(path=shown, own=own, wrong=wrong)
+        table, lines = toml_lines.read(data)
+    except toml_lines.UnreadableError as error:
+        wrong = Mistake(path=shown, text=str(error), line=error.line)
+        return File(path=shown, own=own, wrong=wrong)
+    return File(path=shown, table=table, lines=lines, own=own)

@@ -10,6 +10,7 @@ first, unless a field says otherwise. Everything is imported from here.
 ``stacks``     stack dumps
 ``processes``  what /proc tells of a process
 ``calls``      collectives, sends and receives, process groups
+``live``       limits, pauses and variables, as a look at living processes tells them
 ``logs``       lines of logs, ends of processes
 ``statements`` facts of one line each: settings, world size, addresses, ...
 ``progress``   how far ranks came: last lines, steps noted, signs of life
@@ -52,6 +53,16 @@ from whyhang.analyzer.facts.cluster import (
 )
 from whyhang.analyzer.facts.gaps import Excerpt, Gap
 from whyhang.analyzer.facts.gpus import Gpu, GpuProcess, GpuSlice, NvLink
+from whyhang.analyzer.facts.live import (
+    DriverSilence,
+    Limit,
+    LoopCounter,
+    NearLimit,
+    NoInterpreter,
+    PartOfHost,
+    Paused,
+    Variables,
+)
 from whyhang.analyzer.facts.logs import NO_YEAR, RAS_LINE, Exit, LogLine
 from whyhang.analyzer.facts.processes import (
     SWITCHES_PER_PAUSE,
@@ -79,22 +90,15 @@ from whyhang.analyzer.facts.statements import (
     ClockOffset,
     CommunicatorSize,
     Deed,
-    DriverSilence,
     GpuAddress,
     GroupSize,
     InitArguments,
     Library,
-    Limit,
-    LoopCounter,
     NcclDevice,
     NcclPhase,
     NcclSetup,
-    NearLimit,
     NetChannel,
-    NoInterpreter,
     OwnAddress,
-    PartOfHost,
-    Paused,
     PrintedValue,
     ProcessRank,
     RasReport,
@@ -110,7 +114,6 @@ from whyhang.analyzer.facts.statements import (
     Trouble,
     UnsafeDump,
     Variable,
-    Variables,
     WorldSize,
 )
 

@@ -80,6 +80,7 @@ class Raised(Record):
         """Return whether a rank raised it of itself, not because of another rank."""
         return not (
             self.of_launcher
+            or self.kind in OF_OTHERS
             or (self.op and self.is_about_others)
             or self.message.startswith(BY_OTHERS)
             or "gloo/transport/" in self.message

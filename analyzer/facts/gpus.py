@@ -48,7 +48,7 @@ class Gpu(Record):
 
     who: Who
     source: Source
-    tool: str  # "nvidia-smi -q -x", "nvml", "dcgmi dmon", …
+    tool: str  # "nvidia-smi -q -x", "nvml", "dcgmi diag", …
     look: int = 0
     taken_at: float | None = None
     index: int | None = None

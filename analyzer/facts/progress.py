@@ -1,6 +1,7 @@
 """Facts of how far ranks came: their last lines, the steps they noted, signs of life."""
 
 import enum
+from collections import Counter
 
 from whyhang.analyzer.facts.base import Record
 from whyhang.analyzer.facts.statements import Statement
@@ -58,6 +59,12 @@ class LogTail(Statement):
     cut: bool = False
     trouble: bool = False
     troubled: bool = False
+
+    def steps_below(self, number: int) -> list[OwnLine]:
+        """Return its lines below a line of the file that are of one statement, which counts."""
+        below = [line for line in self.lines if line.number > number and line.values]
+        most = Counter(line.template for line in below).most_common(1)
+        return [line for line in below if line.template == most[0][0]]
 
 
 class SignOfLife(Statement):

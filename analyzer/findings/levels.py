@@ -21,7 +21,7 @@ from whyhang.analyzer.facts.times import before, latest
 from whyhang.analyzer.findings.signature import LEVELS, Hit, Kind, Signature
 from whyhang.analyzer.queries.hits import about_same
 from whyhang.analyzer.queries.states import all_seen, is_starting
-from whyhang.analyzer.rank_state.log_ends import all_tails, have_ended
+from whyhang.analyzer.rank_state.log_ends import all_tails, have_ended, trained_on
 from whyhang.analyzer.stacks import WaitKind
 
 PASSES = frozenset(
@@ -34,6 +34,8 @@ PASSES = frozenset(
     }
 )
 """Categories of trouble that a job gets over by a slower way or another try."""
+OF_MOVING = frozenset({"healthy", "slow-not-hung"})
+"""Categories of a job that goes on: they do not pass by that."""
 ENOUGH = 0.5  # a mere possibility explains nothing away
 POSSIBLE, LIKELY = 0.6, 0.8  # and what is not even possible nothing that is likely
 
@@ -95,9 +97,12 @@ def effect_order(candidate: Candidate) -> tuple[float, Order]:
 def overcome(case: Case, candidate: Candidate) -> bool:
     """Return whether a job got over this trouble: it is seen further down.
 
-    At work, if it was trouble to start; at its planned end, if it was one that passes. What a log
-    tells of trouble to start is over, too, where all ranks of a living job are seen past the start.
+    At work, if it was trouble to start; at its planned end, if it was one that passes; at steps
+    that go on to the planned end, or to the end of a log without any trouble, whatever it was, if
+    no machine is broken. What a log tells of trouble to start is over, too, where all ranks of a
+    living job are seen past the start.
     """
+    pieces = candidate.hit.evidence
     if candidate.signature.category.startswith("init-"):
         if _is_past_start(case) and _rests_on_lines(case, candidate):
             return True
@@ -106,9 +111,15 @@ def overcome(case: Case, candidate: Candidate) -> bool:
         lasts = sorted((tail.source.file, tail.lines[-1].number) for tail in all_tails(case.job))
         alive = dict(lasts)
     else:
+        alive = {}
+    if pieces and all(alive.get(p.source, 0) > (p.line or 0) > 0 for p in pieces):
+        return True
+    if candidate.signature.level == "machine" or candidate.signature.category in OF_MOVING:
         return False
-    pieces = candidate.hit.evidence
-    return bool(pieces) and all(alive.get(p.source, 0) > (p.line or 0) > 0 for p in pieces)
+    is_over = trained_on(case.job)
+    return bool(pieces) and all(
+        p.line is not None and is_over(p.source, p.line, p.rank) for p in pieces
+    )
 
 
 def _is_past_start(case: Case) -> bool:

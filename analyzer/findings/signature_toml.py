@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from whyhang.analyzer.findings.categories import LEVEL_OF
 from whyhang.analyzer.findings.signature import Kind, Level, Signature
 from whyhang.analyzer.queries.asked import Asked, question_of
 from whyhang.analyzer.queries.log import Blames, Log
@@ -62,36 +63,6 @@ FIELDS: dict[tuple[str | int, ...], str] = {
     ("examples", "must_not_match"): TEXTS,
 }
 """Every field of a signature and what stands in it."""
-
-LEVEL_OF: dict[str, Level] = {
-    "gpu-hardware-xid": "machine",
-    "gpu-fell-off-bus": "machine",
-    "nvlink-error": "machine",
-    "rank-oom-killed": "kill",
-    "rank-stopped": "kill",
-    "init-port-in-use": "setup",
-    "init-world-size-mismatch": "setup",
-    "init-hostname-resolution": "setup",
-    "init-master-unreachable": "setup",
-    "init-duplicate-rank": "setup",
-    "init-file-store": "setup",
-    "nccl-network-interface": "setup",
-    "nccl-version-mismatch": "setup",
-    "shm-too-small": "setup",
-    "duplicate-gpu": "setup",
-    "elastic-restart": "setup",
-    "nccl-p2p-or-acs": "setup",
-    "nccl-internal-error": "peer",
-    "nccl-ib-error": "peer",
-    "missing-rank-in-collective": "wait",
-    "init-missing-rank": "wait",
-    "store-key-never-set": "wait",
-    "slow-not-hung": "wait",
-    "unknown": "wait",
-    "mpi-missing-rank": "wait",
-    "healthy": "wait",
-}
-"""The level that a card's category tells where the card states none; of the others: "program"."""
 
 REQUIRED = ("id", "category", "role", "title", "explanation")
 """Beside these, ``patterns``, ``retries`` or ``asks``."""

@@ -5,18 +5,12 @@ rank's own NCCL lines, then LOCAL_RANK with CUDA_VISIBLE_DEVICES; where two disa
 trusted wins, and it is said.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from whyhang.analyzer.facts import Gap, GpuAddress, replace, same_host, short_host
-
-if TYPE_CHECKING:
-    from whyhang.analyzer.job.records import Member
-
 from whyhang.analyzer.job.device import Device, Devices
+from whyhang.analyzer.job.records import Member
 
 MAX_NAME = 200
 """Characters of a device's name in CUDA_VISIBLE_DEVICES: the UUID of a MIG device has 41."""

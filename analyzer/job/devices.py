@@ -4,19 +4,13 @@ Tools name a GPU by index, UUID or PCI address, and a file may not say of which 
 Here these are joined; which rank uses which device says ``device_of_rank.py``.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from whyhang.analyzer.facts import Gpu, GpuAddress, short_host
-
-if TYPE_CHECKING:
-    from whyhang.analyzer.job.records import Member
-
 from whyhang.analyzer.job.device import Device, Devices
 from whyhang.analyzer.job.device_of_rank import Placement
+from whyhang.analyzer.job.records import Member
 
 
 def join(

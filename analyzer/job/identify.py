@@ -44,20 +44,12 @@ from whyhang.analyzer.facts import (
 )
 from whyhang.analyzer.facts.base import R
 from whyhang.analyzer.facts.exceptions import EXCEPTION_STACK
-from whyhang.analyzer.job.attempts import of_the_last_attempt
-from whyhang.analyzer.job.device_ranks import with_device_ranks
 from whyhang.analyzer.job.devices import join
 from whyhang.analyzer.job.entities import Entities, Entity
-from whyhang.analyzer.job.exceptions import with_stacks_of_exceptions
-from whyhang.analyzer.job.file_hosts import with_hosts_of_files
-from whyhang.analyzer.job.group_ranks import with_group_ranks
-from whyhang.analyzer.job.local_ranks import numbered
-from whyhang.analyzer.job.plausible import plausible
+from whyhang.analyzer.job.inference import inferred
 from whyhang.analyzer.job.records import Child, Job, Member, by_pattern
 from whyhang.analyzer.job.roles import role_of_dump
-from whyhang.analyzer.job.sole_ranks import with_sole_ranks
 from whyhang.analyzer.job.world import absent_ranks, missing_ranks, without_caught, world_size
-from whyhang.analyzer.job.years import in_one_year
 
 PRINTED = {EXCEPTION_STACK, "traceback"}
 """Tools of stacks that a log holds: of a process that was looked at these say less."""
@@ -67,10 +59,7 @@ CHILD_ROLES = {Role.DATALOADER_WORKER, Role.COMPILE_WORKER, Role.RESOURCE_TRACKE
 
 def identify(facts: Iterable[Fact]) -> Job:
     """Join facts into a job: members, their children, launchers, and what is expected."""
-    believed = in_one_year(of_the_last_attempt(list(plausible(facts))))
-    local = numbered(with_sole_ranks(with_hosts_of_files(believed)))
-    known = with_group_ranks(with_device_ranks(local))
-    sorted_facts = _Sorted(with_stacks_of_exceptions(known))
+    sorted_facts = _Sorted(inferred(facts))
     registry = Entities(_ranks_of_processes(sorted_facts.of(ProcessRank)))
     for process in sorted_facts.of(Process):
         entity = registry.entity(process.who)
@@ -188,7 +177,7 @@ def _job(facts: _Sorted, registry: Entities) -> Job:
         missing=missing_ranks(
             size, members, facts.of(Process), all_on_host=not facts.of(PartOfHost)
         ),
-        tracks=tuple(_of_two(track, size) for track in facts.of(Track)),
+        tracks=tuple(facts.of(Track)),
         groups=tuple(facts.of(Group)),
         lines=lines,
         exits=tuple(facts.of(Exit)),
@@ -211,17 +200,6 @@ def _uses_gpus(facts: _Sorted) -> bool:
         return True
     opened = (text for process in facts.of(Process) for text in process.descriptors)
     return any("/dev/nvidia" in text for text in opened)
-
-
-def _of_two(track: Track, size: int | None) -> Track:
-    """Return a track with the peer of its sends and receives, where there are but two ranks."""
-    others = {0, 1} - {track.who.rank}
-    open_ended = any(call.p2p and call.peer is None for call in track.calls)
-    if size != 2 or len(others) != 1 or not open_ended:
-        return track
-    (peer,) = others
-    calls = (replace(c, peer=peer) if c.p2p and c.peer is None else c for c in track.calls)
-    return replace(track, calls=tuple(calls))
 
 
 PLURALS = {"slaves", "workers", "others", "rest", "processes", "children"}

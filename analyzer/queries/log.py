@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import LogLine, ProcessRank, Record, SignOfLife, Who, ranks_in_words
+from whyhang.analyzer.facts import LogLine, ProcessRank, Record, Who, ranks_in_words
 from whyhang.analyzer.facts.times import latest
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.job.records import GROUP_RANK, Member
@@ -31,7 +31,7 @@ from whyhang.analyzer.queries.log_ranks import (
 )
 from whyhang.analyzer.rank_state.ends import LOST_PEER
 from whyhang.analyzer.rank_state.gave_up import last_lines
-from whyhang.analyzer.rank_state.log_ends import got_over, have_ended
+from whyhang.analyzer.rank_state.log_ends import got_over, have_ended, unanswered
 from whyhang.analyzer.report import Collective, cite
 
 MAX_QUOTES = 6
@@ -81,11 +81,8 @@ class Log(Record):
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Fold all lines that match into one hit."""
         lines = case.job.lines_with(self.patterns)
-        if self.unless_goes_on and lines:
-            signs = {s.source.file: s.source.line or 0 for s in case.job.of(SignOfLife)}
-            lines = [
-                line for line in lines if (line.source.line or 0) > signs.get(line.source.file, 0)
-            ]
+        if self.unless_goes_on:
+            lines = unanswered(case.job, lines)
         speakers = {line.who.rank for line in lines if line.who.rank is not None}
         if not lines or (self.least > 1 and len(speakers) < self.least):
             return ()
@@ -231,9 +228,10 @@ ORDERLY_END = re.compile(
 def log_ends(case: Case, *, finished: bool) -> Iterator[Hit]:
     """Yield one hit for ranks whose logs end without a word of trouble while others lost a peer.
 
-    ``finished``: whether their last words are of an orderly end.
+    ``finished``: whether their last words are of an orderly end. Where some rank failed by itself
+    that is whom they lost, and who says nothing was ended before it could.
     """
-    if have_ended(case.job):
+    if have_ended(case.job) or any(end.own for end in case.ends.values()):
         return
     lines = [
         line

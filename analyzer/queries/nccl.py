@@ -22,7 +22,7 @@ from whyhang.analyzer.facts import (
 from whyhang.analyzer.facts.times import latest
 from whyhang.analyzer.findings.signature import CLEAR, GUESSED, Hit
 from whyhang.analyzer.queries.hits import cite_line
-from whyhang.analyzer.rank_state.log_ends import have_ended
+from whyhang.analyzer.rank_state.log_ends import have_ended, unanswered
 from whyhang.analyzer.report import Collective, Evidence, cite
 
 MEANS = {
@@ -219,13 +219,8 @@ def _unknown(case: Case) -> list[LogLine]:
     """List warnings that no signature looks for, and that the job did not go on or end after."""
     if have_ended(case.job):
         return []
-    alive = {sign.source.file: sign.source.line or 0 for sign in case.job.of(SignOfLife)}
-    return [
-        line
-        for line in case.job.lines_with((WARNING,))
-        if set(line.matched) == {WARNING}
-        and alive.get(line.source.file, 0) < (line.source.line or 0)
-    ]
+    lines = (x for x in case.job.lines_with((WARNING,)) if set(x.matched) == {WARNING})
+    return unanswered(case.job, lines)
 
 
 def _different(lines: list[LogLine]) -> list[LogLine]:

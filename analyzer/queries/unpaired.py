@@ -102,6 +102,39 @@ def face_to_face(case: Case) -> Iterator[Hit]:
             },
         )
         return
+    yield from _until_the_limit(case, paired, rest)
+
+
+def _until_the_limit(
+    case: Case, paired: list[PendingOperation], rest: list[PendingOperation]
+) -> Iterator[Hit]:
+    """Yield a hit if all ranks sent or received until a limit, as their tracebacks show.
+
+    Whom each of them named is not known.
+    """
+    by_way = {way: [m for m in paired if _way(m) == way] for way in ("send", "recv")}
+    members = {way: sorted(n for m in ms for n in m.members) for way, ms in by_way.items()}
+    everyone = tuple(sorted(members["send"] + members["recv"]))
+    ends = [case.states[n].end for n in everyone]
+    if rest or not all(members.values()) or len(everyone) < sum(len(m.members) for m in paired):
+        return
+    if any(end is None or end.own for end in ends):
+        return
+    senders, receivers = (case.names(tuple(members[way])) for way in ("send", "recv"))
+    first = [case.states[members[way][0]] for way in ("send", "recv")]
+    yield Hit(
+        affected=everyone,
+        evidence=tuple(piece for state in first for piece in evidence_of(case, state)[:1]),
+        names_culprit=False,
+        strength=INCOMPLETE,
+        collective=Collective(op="send"),
+        location=location_of(case, first[0]),
+        fields=subject_fields(case, first, ())
+        | {
+            "says": f"{senders} waited to send and {receivers} to receive until the limit, and "
+            "no message came across: peer, tag, size or order of the calls differ"
+        },
+    )
 
 
 def _operations(case: Case) -> tuple[list[PendingOperation], list[PendingOperation]]:

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from typing import Literal, get_args
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import LogLine, SignOfLife
+from whyhang.analyzer.facts import LogLine
 from whyhang.analyzer.facts.logs import FAILED
 from whyhang.analyzer.facts.times import latest
 from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INDIRECT, Hit
 from whyhang.analyzer.queries.failures import has_no_ranks_to_blame, raised_by
 from whyhang.analyzer.queries.hits import cite_line, members_of
-from whyhang.analyzer.rank_state.log_ends import have_ended
+from whyhang.analyzer.rank_state.log_ends import have_ended, unanswered
 
 Failing = Literal[
     "rdma",
@@ -66,13 +66,7 @@ def failed_lines(case: Case, *names: str) -> list[LogLine]:
         for line in case.job.lines
         if any(not name.startswith(FAILED) for name in line.matched)
     }
-    alive = {sign.source.file: sign.source.line or 0 for sign in case.job.of(SignOfLife)}
-    return [
-        line
-        for line in lines
-        if _alike(line.text) not in known
-        and alive.get(line.source.file, 0) < (line.source.line or 0)
-    ]
+    return unanswered(case.job, (line for line in lines if _alike(line.text) not in known))
 
 
 def _alike(text: str) -> str:

@@ -5,10 +5,11 @@ logs as well.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
-from whyhang.analyzer.facts import LastLine, LogLine, LogTail, Outlook
+from whyhang.analyzer.facts import LastLine, LogLine, LogTail, Outlook, SignOfLife
 from whyhang.analyzer.facts.times import before
+from whyhang.analyzer.job.inference.attempts import STEPS
 from whyhang.analyzer.job.records import Job, with_lines
 from whyhang.analyzer.rank_state.ends import WAITED
 
@@ -104,6 +105,42 @@ def got_over(job: Job, line: LogLine) -> bool:
         for tail in job.of(LogTail)
         if tail.who.rank is not None
     )
+
+
+def unanswered(job: Job, lines: Iterable[LogLine]) -> list[LogLine]:
+    """Return the lines below which their log shows no step and no result."""
+    signs = {sign.source.file: sign.source.line or 0 for sign in job.of(SignOfLife)}
+    return [x for x in lines if (x.source.line or 0) > signs.get(x.source.file, 0)]
+
+
+def trained_on(job: Job) -> Callable[[str, int, int | None], bool]:
+    """Return what tells of a line (file, number, rank) whether its log goes on for steps below it.
+
+    On to the planned end; or, by times, to the end of a log in which nothing else went wrong.
+    What a program prints as it ends it may have buffered, so without times steps alone are no
+    proof.
+    """
+    tails = all_tails(job)
+    failed = any(row.signal or row.exitcode for row in job.exits)
+    ended = have_ended(job) and not failed
+    quiet = not (failed or any(tail.trouble or tail.troubled for tail in tails))
+    times = {(line.source.file, line.source.line): line.time for line in job.lines}
+
+    def is_over(file: str, number: int, rank: int | None) -> bool:
+        here = [tail for tail in tails if tail.source.file == file]
+        own = [tail for tail in here if tail.who.rank == rank] or here
+        time = times.get((file, number))
+        return any(_steps_on(tail, number, time, ended=ended) for tail in own)
+
+    return is_over if ended or quiet else lambda *_: False
+
+
+def _steps_on(tail: LogTail, number: int, time: float | None, *, ended: bool) -> bool:
+    """Return whether a log goes on for steps below one of its lines."""
+    steps = tail.steps_below(number)
+    first = steps[0].time if steps else None
+    later = time is not None and first is not None and before(time, first)
+    return len(steps) >= STEPS and (ended or (later and tail.outlook is Outlook.STEPS))
 
 
 def without_overcome(job: Job) -> Job:

@@ -48,6 +48,7 @@ def subject_fields(case: Case, states: list[RankState], affected: Iterable[int])
         "do": "do" if many else "does",
         "use": "use" if many else "uses",
         "stay": "stay" if many else "stays",
+        "gone": _gone(states, many=many),
         "wait": "waits" if affected and _single(affected, case) else "wait",
         "partner": _other_lock(case, states),
         "does": _does(case, states),
@@ -140,6 +141,13 @@ def _helper_words(states: list[RankState]) -> dict[str, str]:
     if place is not None and waits_for_pool(place):
         return {"helper": f"worker of {POOL}", "batch": "result"}
     return {"helper": "DataLoader worker", "batch": "batch"}
+
+
+def _gone(states: list[RankState], *, many: bool) -> str:
+    """Say how processes ended that are no more, if all in one way; else that they are no more."""
+    ways = {state.end.how.partition(":")[0] if state.end is not None else "" for state in states}
+    how = next(iter(ways)) if len(ways) == 1 else ""
+    return f"ended with {how}" if how else f"{'have' if many else 'has'} no living process"
 
 
 def _plural(case: Case, members: list[int]) -> bool:

@@ -69,6 +69,15 @@ def obstacle(target: Path) -> str:
     return "" if os.access(above, os.W_OK | os.X_OK) else f"{above} is not writable for this user"
 
 
+def numbered(name: str, number: int) -> str:
+    """Return a name for what is written of a second job or a later hang, beside the first."""
+    if number < 2:
+        return name
+    path = Path(name)
+    stem, dot, rest = path.name.partition(".")
+    return str(path.with_name(f"{stem}-{number}{dot}{rest}"))
+
+
 def _unwritable(target: Path, why: str) -> BundleError:
     return BundleError(
         f"the bundle could not be written to {target}: {why}",

@@ -1,4 +1,4 @@
-"""NVLinks, topology and failed tests: nvidia-smi -L, nvlink, topo -m; dcgmi nvlink and diag."""
+"""NVLinks, topology and failed tests: nvidia-smi -L, nvlink, topo -m; dcgmi diag."""
 
 import re
 
@@ -102,55 +102,9 @@ def parse_topology(lines: Lines) -> list[Draft]:
     return gpus
 
 
-_COUNTS = "NVLINK Error Counts"
 _FAILED = limits.compile(r"Fail(?:ure)?\b(?: - GPUs?: (?P<gpus>[\d, ]++))?")
 _FAILED_GPU = limits.compile(r"GPU(?P<gpu>\d{1,9}+): Fail")
 _ERROR = limits.compile(r"GPU (?P<gpu>\d{1,9}+) ")
-
-
-def parse_states(lines: Lines) -> list[Draft]:
-    """Read "gpuId 0:" and the letters below it: U up, D down, X disabled, _ not there."""
-    name, _, number = lines.next.words.rstrip(":").partition(" ")
-    index, letters = values.integer(number), lines.behind.text.split()
-    if name != "gpuId" or index is None or not letters or not set(letters) <= set("UDX_"):
-        return []
-    lines.take()
-    row = lines.take()
-    gpu = Draft("dcgmi nvlink", row.number, f"gpuId {index}: {row.words}", index=index)
-    for link, letter in enumerate(letters):
-        if letter in "UD":
-            gpu.put_link(link, active=letter == "U")
-    return [gpu]
-
-
-def parse_errors(lines: Lines) -> list[Draft]:
-    """Read the error counters of the links of one GPU."""
-    if _COUNTS not in lines.next.text:
-        return []
-    head = lines.take()
-    gpu = Draft("dcgmi nvlink -e", head.number)
-    link = 0
-    bad: list[str] = []
-    for line in lines:
-        what, cell = [*_cells(line), "", ""][:2]
-        kind, _, name = what.partition(" ")
-        number, count = values.integer(name), values.integer(cell)
-        if kind == "GPU" and number is not None:
-            if "index" in gpu.fields:
-                break
-            gpu.fields["index"] = number
-        elif kind == "Link" and number is not None:
-            link = number
-        elif kind == "->" and count is not None:
-            gpu.put_link(link, errors=count)
-            if count:
-                bad.append(f"Link {link} {what} {count}")
-        elif line.words[:1] not in {"|", "+"} or _COUNTS in line.text:
-            break
-    if "index" not in gpu.fields or not gpu.links:
-        return []
-    gpu.quote = f"{_COUNTS} GPU {gpu.fields['index']} {'; '.join(bad[:4])}".strip()
-    return [gpu]
 
 
 def _cells(line: Line) -> list[str]:

@@ -1,16 +1,15 @@
-"""Lists with a row for each GPU or process: dmon of nvidia-smi and dcgmi, pmon, gpustat, rocm-smi.
+"""Lists with a row for each GPU or process: dmon and pmon of nvidia-smi, rocm-smi.
 
 The header of dmon and pmon names the columns, in any choice and order; it comes again every so
 many rows. Units stand in a second line. A dash or N/A means that there is no value.
 """
 
 from whyhang.collectors import limits
-from whyhang.collectors.gpu import table, values
+from whyhang.collectors.gpu import values
 from whyhang.collectors.gpu.fields import Draft
 from whyhang.collectors.prints import Line, Lines
 
-# nvidia-smi dmon -s pucvmet, as its manual names them ("sm" is the time with a kernel running), and
-# the short names of dcgmi (dcgm_fields.cpp).
+# nvidia-smi dmon -s pucvmet, as its manual names them ("sm" is the time with a kernel running).
 _DMON = {
     "pwr": "power",
     "gtemp": "temperature",
@@ -22,27 +21,7 @@ _DMON = {
     "fb": "memory_used",
     "dbecc": "ecc_uncorrected",
     "sbecc": "ecc_corrected",
-    "GPUTL": "busy",
-    "MCUTL": "memory_busy",
-    "POWER": "power",
-    "TMPTR": "temperature",
-    "SMCLK": "sm_clock",
-    "MMCLK": "memory_clock",
-    "FBUSD": "memory_used",
-    "EDVDV": "ecc_uncorrected",
-    "ESVDV": "ecc_corrected",
-    "EDADV": "ecc_ever",
 }
-_OTHER_ENTITIES = frozenset({"id", "gpu-i", "gpu-ci", "switch", "link", "cpu"})  # of dcgmi
-_GPUSTAT = limits.compile(
-    r"\[(?P<index>\d{1,9}+)\] (?P<name>[^|]+?) ?\| ?(?P<temperature>\d++).C, ?"
-    r"(?P<busy>\d++|\?++) %(?:, ?(?P<power>\d++)(?: / (?P<power_limit>\d++))? W)? ?"
-    r"\| ?(?P<memory_used>\d++) / (?P<memory_total>\d++) MB(?: ?\|(?P<users>.*))?$"
-)
-_GPUSTAT_FIELDS = ("name", *table.STATE_FIELDS)
-_GPUSTAT_USER = limits.compile(
-    r"(?<![^\s/()])(?P<name>[^\s/()]*+)/(?P<pid>\d++)\((?P<memory>\d++|\?++)M\)"
-)
 _ROCM_VALUE = limits.compile(r"GPU\[(?P<index>\d{1,9}+)\] ?: (?P<what>[^:]++): (?P<value>.+)$")
 _ROCM_FIELDS = {
     "GPU use (%)": "busy",
@@ -65,16 +44,15 @@ def parse(lines: Lines) -> list[Draft]:
     for line in lines:
         text = line.text.strip()
         names = _header(text) or names
-        entity = text.partition(" ")[0].lower()
-        if not text or text.startswith("#") or entity in _OTHER_ENTITIES:
+        if not text or text.startswith("#"):
             continue
-        cells = text.removeprefix("GPU ").split(None, len(names) - 1)
+        cells = text.split(None, len(names) - 1)
         row = dict(zip(names, cells, strict=False))
         index = values.integer(row.get("gpu"))
         if index is None or len(row) < min(len(names), 3):
             break
         if "pid" not in names:
-            gpus.append(_dmon(line, index, row, "dcgmi" if entity == "gpu" else "nvidia-smi"))
+            gpus.append(_dmon(line, index, row))
             continue
         if sample and index < max(sample):
             sample = {}
@@ -88,13 +66,11 @@ def parse(lines: Lines) -> list[Draft]:
 def _header(text: str) -> list[str]:
     """Return the names of the columns; none where this is no header."""
     words = text.lstrip("# ").split() if text.startswith("#") else []
-    if words[:1] == ["Entity"] and len(words) > 1:
-        return ["gpu", *words[1:]]
     return words if "gpu" in words and not {"pid", "sm", "pwr"}.isdisjoint(words) else []
 
 
-def _dmon(line: Line, index: int, row: dict[str, str], program: str) -> Draft:
-    gpu = Draft(f"{program} dmon", line.number, line.text.strip(), index=index)
+def _dmon(line: Line, index: int, row: dict[str, str]) -> Draft:
+    gpu = Draft("nvidia-smi dmon", line.number, line.text.strip(), index=index)
     for name, cell in row.items():
         if name in _DMON:
             gpu.put(_DMON[name], cell, name=name)
@@ -110,26 +86,6 @@ def _add_process(gpu: Draft, row: dict[str, str]) -> None:
     busy = values.number(row.get("sm"))
     if busy is not None and values.integer(row.get("pid")) is not None:
         gpu.fields["busy"] = max(busy, gpu.fields.get("busy") or 0)
-
-
-def parse_gpustat(lines: Lines) -> list[Draft]:
-    """Read gpustat: "[0] Tesla P100 | 48'C, 55 % | 15757 / 16280 MB | user:python/123(10M)"."""
-    if not _GPUSTAT.match(lines.next.words):
-        return []
-    gpus: list[Draft] = []
-    taken_at = lines.time_above()
-    for line in lines:
-        row = _GPUSTAT.match(line.words)
-        if row is None:
-            break
-        gpu = Draft("gpustat", line.number, line.text.strip(), index=int(row["index"]))
-        gpu.taken_at = taken_at
-        for field in _GPUSTAT_FIELDS:
-            gpu.put(field, row[field])
-        for user in _GPUSTAT_USER.finditer(row["users"] or ""):
-            gpu.add_process(user["pid"], user["name"].rpartition(":")[2], user["memory"])
-        gpus.append(gpu)
-    return gpus
 
 
 def parse_rocm(lines: Lines) -> list[Draft]:

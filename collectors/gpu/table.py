@@ -41,7 +41,7 @@ _PROCESS = limits.compile(
 )
 _NONE = "No running processes found"
 _MODES = {"E.": "Exclusive_Process", "E. Process": "Exclusive_Process", "E. Thread": "Exclusive"}
-STATE_FIELDS = ("temperature", "power", "power_limit", "memory_used", "memory_total", "busy")
+_STATE_FIELDS = ("temperature", "power", "power_limit", "memory_used", "memory_total", "busy")
 
 
 def parse(lines: Lines) -> list[Draft]:
@@ -97,7 +97,7 @@ class _Table:
         if self._gpu is None or self._lists_processes:
             return False
         if second := _SECOND.match(row):
-            for field in STATE_FIELDS:
+            for field in _STATE_FIELDS:
                 self._gpu.put(field, second[field], name=field)
             self._gpu.put("pstate", second["perf"], name="perf")
             mode = second["mode"].strip()

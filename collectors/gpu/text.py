@@ -13,9 +13,9 @@ from whyhang.collectors.prints import Parser, PrintReader
 
 _MARKS = Marks(
     *(b"NVIDIA-SMI ", b"==NVSMI LOG==", b"Unable to determine the device handle for"),
-    *(b"(UUID: GPU-", b"# gpu ", b"#gpu ", b"#Entity", b"# Entity", b"gpuId ", b"CPU Affinity"),
+    *(b"(UUID: GPU-", b"# gpu ", b"#gpu ", b"CPU Affinity"),
     *(b"Time gpu", b"Time        gpu", b"| Diagnostic  ", b"GPU%", b"GPU use (%)", b"\tGPU1"),
-    *(b"NVLINK Error Counts", b" Link 0: ", b"'C, ", b"\xb0C, ", b"nvidia-bug-report"),
+    *(b" Link 0: ", b"nvidia-bug-report"),
     *(b"utilization.gpu", b"gpu_uuid", b"memory.used", b"\nGPU-"),
 )
 """One of these is in every text that is read here, but for some tables that are CSV alone."""
@@ -23,25 +23,23 @@ _MARKS = Marks(
 # What stands around matrices and tables: a date, NICs, the legend.
 _BESIDE = limits.compile(
     r"[|+=-]|[A-Z][a-z]{2} [A-Z][a-z]{2} ++\d++ [\d:]{8} \d{4}\s*+$|NIC\d++\s|Legend:|NIC Legend:"
-    r"|(?:X|SYS|NODE|PHB|PXB|PIX|PSB|NV#)\s++=|NvSwitches:|GPUs:|Key:"
+    r"|(?:X|SYS|NODE|PHB|PXB|PIX|PSB|NV#)\s++="
 )
 
 _BY_START: dict[str, tuple[Parser[Draft], ...]] = {
-    "|": (table.parse, links.parse_errors, links.parse_diag),
+    "|": (table.parse, links.parse_diag),
     "=": (query.parse_log,),
     "#": (monitor.parse,),
-    "[": (monitor.parse_gpustat,),
     "G": (
         *(links.parse, links.parse_topology, query.parse_log),
         *(monitor.parse_rocm, monitor.parse_rocm_values),
     ),
     "D": (monitor.parse_rocm,),
-    "g": (links.parse_states,),
 }
 
 
 class TextReader(PrintReader[Draft]):
-    """Reads what nvidia-smi, dcgmi, gpustat and rocm-smi print as text and CSV."""
+    """Reads what nvidia-smi, dcgmi diag and rocm-smi print as text and CSV."""
 
     name = "output of GPU tools"
     marks = _MARKS

@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from whyhang.collectors.files.bundle import Clock
+from whyhang.collectors.files.bundle import Bundle, Clock
 from whyhang.collectors.hosts import troubles
 from whyhang.collectors.hosts.connections import Connections
 from whyhang.collectors.hosts.merge import Part, Parts
 from whyhang.collectors.hosts.planners import ssh
 from whyhang.collectors.hosts.remote_host import RemoteHost, left_to_others
 from whyhang.collectors.hosts.wire import Answer
+from whyhang.collectors.live.capture import More, Named
 from whyhang.collectors.live.probes.probe import Options
 
 MOST_NEW = 4096
@@ -24,9 +25,12 @@ MOST_NEW = 4096
 ENOUGH = 2.0
 """Seconds that have to be left for another question."""
 
+WRONG_CLOCK = 2.0
+"""Seconds by which a clock is off before it is worth a word."""
+
 
 class Conversation:
-    """The questions to the hosts of ``connections``; ``parts`` is what they have sent."""
+    """A job on the hosts of ``connections``, asked there; ``parts`` is what they have sent."""
 
     def __init__(
         self,
@@ -60,22 +64,40 @@ class Conversation:
         if self.reach.count is not None and known < self.reach.count:
             self.gaps.append(troubles.not_all_known(known, self.reach.count))
 
-    def look(self, job: str | None = None) -> None:
-        """Have all take their snapshots at the same moment; ``job`` where there are several."""
+    def look(self) -> None:
+        """Have all take their snapshots at the same moment."""
         ready = self.connections.ready
+        job = self._one_job(ready)
         others = left_to_others(ready)
         for some in self._alike(ready, lambda host: others[host.channel, host.own_name]):
             theirs = {host.own_name: others[host.channel, host.own_name] for host in some}
             self.connections.order(some, "look", job=job, others_logs=theirs)
         self.connections.wait("looking")
 
-    def ask(
-        self, what: str, processes: Iterable[tuple[str | None, int]] = (), **how: float
-    ) -> None:
-        """Have hosts take more of their processes, each of its own, while there is time.
+    def look_more(self, count: int, *, spacing: float = 1.0) -> None:
+        """Have all hosts take further snapshots."""
+        self._ask("look_more", count=count, spacing=spacing)
 
-        Ctrl-C ends the asking: what has come is diagnosed.
-        """
+    def take_more(self, what: More, processes: Iterable[Named]) -> None:
+        """Have hosts take more of their processes, each of its own."""
+        self._ask(what, processes)
+
+    def bundle(self) -> Bundle:
+        """Return what has come of all hosts, and what is missing, as one bundle."""
+        hosts, clocks = self.connections.hosts, self._clocks()
+        gaps = [
+            *self.gaps,
+            *(host.gap for host in hosts if host.gap is not None),
+            *(
+                troubles.clock_differs(clock.host, clock.ahead)
+                for clock in clocks
+                if abs(clock.ahead) > max(WRONG_CLOCK, clock.within)
+            ),
+        ]
+        return self.parts.bundle(gaps, [host.name for host in hosts], self.reach.printed, clocks)
+
+    def _ask(self, what: str, processes: Iterable[Named] = (), **how: float) -> None:
+        """Ask while there is time. Ctrl-C ends the asking: what has come is diagnosed."""
         if self._interrupted or self.connections.left() < ENOUGH:
             return
         pids: dict[str, list[int]] = {}
@@ -92,7 +114,7 @@ class Conversation:
         except KeyboardInterrupt:
             self._interrupted = True
 
-    def clocks(self) -> list[Clock]:
+    def _clocks(self) -> list[Clock]:
         """Return how far ahead the clock of each host is."""
         return [
             Clock(host=host.name, ahead=round(host.offset, 3), within=round(host.round_trip / 2, 3))
@@ -122,6 +144,18 @@ class Conversation:
             host.asked = True
             if host.gap is None and not host.jobs:
                 host.gap = troubles.no_process(host.name)
+
+    def _one_job(self, hosts: Iterable[RemoteHost]) -> str | None:
+        """Return the job to look at, where hosts have several: the one with the most processes."""
+        ranks: Counter[str] = Counter()
+        for host in hosts:
+            ranks.update({name: max(1, count) for name, count in host.jobs.items()})
+        if len(ranks) < 2:
+            return None
+        chosen = max(ranks, key=lambda name: ranks[name])
+        others = (name for name in ranks if name != chosen)
+        self.gaps += (troubles.other_job(name, ranks[name]) for name in others)
+        return chosen
 
     def _new_names(self) -> list[str]:
         """Return the hosts that others have named and that nobody has tried yet."""

@@ -25,7 +25,7 @@ from whyhang.collectors.hosts import select, wire
 from whyhang.collectors.hosts.planners import local
 from whyhang.collectors.hosts.reach import Selector
 from whyhang.collectors.hosts.reduce import packed, reduced
-from whyhang.collectors.live.capture import Capture
+from whyhang.collectors.live.capture import Capture, Named
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.probes import logs
 from whyhang.collectors.live.probes.probe import Options, Site
@@ -83,7 +83,7 @@ class FarSide:
             if pid in seen:
                 continue
             try:
-                taken = Capture(pid, options, lambda _: None, Proc(), hostname=hostname)
+                taken = Capture(pid, options, lambda _: None, hostname=hostname)
             except WhyhangError as error:
                 troubles.append(error)
                 continue
@@ -131,16 +131,12 @@ class FarSide:
     def _ask(self, order: Mapping[str, Any]) -> None:
         pids = (order.get("pids") or {}).get(self.name) or []
         for taken in self._captures:
-            own = [pid for pid in pids if any(pid == member.pid for member in taken.job.members)]
-            match order["what"]:
-                case "look_more":
-                    taken.look_more(int(order["count"]), spacing=float(order["spacing"]))
-                case "native_stacks" if own:
-                    taken.native_stacks(own)
-                case "peers" if own:
-                    taken.peers(own)
-                case "counters" if own:
-                    taken.counters(own)
+            members = {member.pid for member in taken.job.members}
+            own = [Named(taken.hostname, pid) for pid in pids if pid in members]
+            if order["what"] == "look_more":
+                taken.look_more(int(order["count"]), spacing=float(order["spacing"]))
+            elif own:
+                taken.take_more(order["what"], own)
         self._send()
 
     def _send(self) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Literal, NamedTuple, TypeAlias
 
 from whyhang.analyzer.facts import (
     Fact,
@@ -44,39 +45,40 @@ from whyhang.collectors.live.programs import Outcome
 from whyhang.collectors.live.snapshot import Dump, Snapshot
 from whyhang.collectors.stacks.pyspy_json import peers_only
 
-__all__ = ["Capture", "Options", "capture", "spread"]
-
 GOLDEN = 0.618034  # its multiples keep away from each other
 
+More: TypeAlias = Literal["native_stacks", "peers", "counters"]
+"""What may be taken of single processes, where the snapshots leave a question open."""
 
-def capture(pid: int, options: Options, tell: Callable[[str], None]) -> Capture:
-    """Find the job of ``pid`` and look at it. Raises ``TargetError`` if there is none.
 
-    ``tell`` is called with what is being done, in a few words, for a person who waits.
-    """
-    taking = Capture(pid, options, tell, Proc())
-    taking.take()
-    return taking
+class Named(NamedTuple):
+    """A process: its host, where that is known, and its pid there."""
+
+    host: str | None
+    pid: int
 
 
 class Capture:
-    """A job under observation, and what was taken of it so far."""
+    """A job under observation on this host, and what was taken of it so far."""
 
     def __init__(
         self,
         pid: int,
         options: Options,
         tell: Callable[[str], None],
-        proc: Proc,
         *,
         hostname: str | None = None,
     ) -> None:
+        """Find the job of ``pid``. Raises ``TargetError`` if there is none.
+
+        ``tell`` is called with what is being done, in a few words, for a person who waits.
+        """
         tell(f"finding the job of process {pid}")
         self.target = pid
         self.options = options
         self.created_at = time.time()
         self.hostname = hostname or os.uname().nodename
-        self.host = Host(proc)
+        self.host = Host(Proc())
         self.job: Job = find_job(self.host, pid)
         self._tell = tell
         self._known: dict[int, Process] = {}
@@ -91,10 +93,10 @@ class Capture:
         """Add facts that were learnt otherwise."""
         self._facts += facts
 
-    def take(self, seen: Callable[[], None] = lambda: None) -> None:
+    def take(self, seen: Callable[[], None] = lambda: None) -> Capture:
         """Take all snapshots; the first tells which processes are ranks, and starts the probes.
 
-        ``seen`` is called once that is known.
+        ``seen`` is called once that is known. Returns itself.
         """
         self._take_snapshot()
         self._settle()
@@ -112,6 +114,7 @@ class Capture:
         for each in running:
             self._tell(f"waiting for {each.probe.name}")
             self._collected.append(each.finish(last))
+        return self
 
     def look_more(self, count: int, *, spacing: float = 1.0) -> None:
         """Take further snapshots, where the first ones left open whether the job moves.
@@ -125,7 +128,16 @@ class Capture:
         # the probe that reads them saw the first snapshots only
         self._facts += excerpts(self.host, stands(self._snapshots[begun:]))
 
-    def native_stacks(self, pids: Iterable[int]) -> None:
+    def take_more(self, what: More, processes: Iterable[Named]) -> None:
+        """Take more of some processes."""
+        take = {
+            "native_stacks": self._take_native_stacks,
+            "peers": self._take_peers,
+            "counters": self._take_counters,
+        }[what]
+        take([process.pid for process in processes])
+
+    def _take_native_stacks(self, pids: Iterable[int]) -> None:
         """Take native stacks of some processes, about a second each, as part of the last look."""
         wanted = set(pids)
         members = [m for m in self.job.members if m.pid in wanted and m.python]
@@ -134,7 +146,7 @@ class Capture:
         self._native.append(snapshot)
         snapshot.take(members, {member.pid for member in members})
 
-    def peers(self, pids: Iterable[int]) -> None:
+    def _take_peers(self, pids: Iterable[int]) -> None:
         """Ask processes whose call names another rank (a send, a broadcast) which one it is."""
         wanted = [pid for pid in pids if pid in self._known]
         self._tell(f"the peers of {counted(len(wanted), 'rank')}")
@@ -150,7 +162,7 @@ class Capture:
             for outcome in self._ask_for_variables(wanted, kept)
         ]
 
-    def counters(self, pids: Iterable[int]) -> None:
+    def _take_counters(self, pids: Iterable[int]) -> None:
         """Ask processes that stand at one line in which step of their loops they are."""
         members = {member.pid: member for member in self.job.members}
         wanted = [pid for pid in pids if pid in members]

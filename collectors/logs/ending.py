@@ -16,7 +16,7 @@ from whyhang.analyzer.facts import (
 )
 from whyhang.collectors.logs.lines.line_reader import LogFile
 from whyhang.collectors.logs.lines.signature_lines import MAX_TEXT
-from whyhang.collectors.logs.lines.signs_of_life import program, sign
+from whyhang.collectors.logs.lines.signs_of_life import last_sign, program, sign
 from whyhang.collectors.logs.tail import tails
 from whyhang.collectors.logs.text.line import clean, take_apart
 
@@ -50,7 +50,7 @@ def ending(
     text = tail + "\n" + clean(bytes(file.document.head[:HEAD]))
     who, source = file.voice.who, file.document.source()
     if lines and (output := sign(text)) is not None:
-        place = _last_sign(lines, file, last) or _sign_in_head(file) or source
+        place = _sign_at_end(lines, file, last) or _sign_in_head(file) or source
         yield SignOfLife(text=output, who=who, source=place)
     if lines and (output := program(text)) is not None:
         yield TrainingOutput(text=output, who=who, source=source)
@@ -70,10 +70,12 @@ def _only_speaker(
     return named
 
 
-def _last_sign(lines: Sequence[str], file: LogFile, last: int | None) -> Source | None:
+def _sign_at_end(lines: Sequence[str], file: LogFile, last: int | None) -> Source | None:
     """Return where the last of these lines, which end the file, has a sign of life."""
-    back = next((n for n, line in enumerate(reversed(lines)) if sign(line) is not None), None)
-    return None if back is None or last is None else file.document.source(max(1, last - back))
+    at = last_sign(lines)
+    if at is None or last is None:
+        return None
+    return file.document.source(max(1, last - (len(lines) - 1 - at)))
 
 
 def _sign_in_head(file: LogFile) -> Source | None:
@@ -82,7 +84,5 @@ def _sign_in_head(file: LogFile) -> Source | None:
     What NCCL destroys there is not the work of the job.
     """
     lines = clean(bytes(file.document.head[:HEAD])).split("\n")
-    for number in range(len(lines), 0, -1):
-        if "NCCL " not in lines[number - 1] and sign(lines[number - 1]) is not None:
-            return file.document.source(number)
-    return None
+    at = last_sign(lines, without="NCCL ")
+    return None if at is None else file.document.source(at + 1)

@@ -14,11 +14,10 @@ from whyhang.analyzer.facts import Account, Deed, Trust, Who
 from whyhang.analyzer.reading import Document
 from whyhang.collectors import limits
 from whyhang.collectors.stacks import heading
-from whyhang.collectors.stacks.prose import RANKS, Prose, is_doubted, is_persons, sentence_of
+from whyhang.collectors.stacks.prose import RANKS, Prose, is_doubted, is_sentence, sentence_of
 
 LONGEST_LINE = 1500
 MOST = 64  # accounts of one text
-WRAPPED = 50  # characters from which on a line may be broken within a sentence
 
 _RANKS = (
     r"(?:process(?:es)? with (?:the |a )?(?:global )?ranks?(?: of)? "
@@ -157,9 +156,6 @@ _SAYS: tuple[tuple[Deed, limits.Pattern[str]], ...] = tuple(
     )
 )
 _NAMES_ONE = re.compile(r"(?i)rank|\b(?:gpus?|process|tp) ?#?\d")
-_WRITTEN = re.compile(r"[.!?,;)]\W|[.!?,;:)\"'*`]+\s*\S$|^\W*[-*>#•|]|^\s*\d+[.)] |[a-z0-9,]$")
-"""What a short line of a person has, and one of a program mostly not: stops, or more of it below,
-in lower case."""
 _PROGRESS = re.compile(r"(?i)\W*(?:step|epoch|iter(?:ation)?)\W{0,2}\d+\b")
 """What a program prints of its steps: a line just above it is of the program, too."""
 _MARKUP = str.maketrans("", "", "*`")
@@ -211,15 +207,9 @@ def _lines(document: Document) -> Iterator[tuple[int, str, int]]:
     for at, line in enumerate(lines):
         if not 8 < len(line) <= LONGEST_LINE or not _NAMES_ONE.search(line):
             continue
-        if not is_persons(line):
-            continue
-        after = lines[at + 1] if at + 1 < len(lines) else ""
-        goes_on = after[:LONGEST_LINE] if after.strip() else ""
-        if _PROGRESS.match(after):
-            continue
-        if goes_on and len(line) < WRAPPED and not _WRITTEN.search(line + goes_on[:1]):
-            continue
-        yield at + 1, f"{line} {goes_on.strip()}", len(line)
+        after = lines[at + 1][:LONGEST_LINE].strip() if at + 1 < len(lines) else ""
+        if is_sentence(line, after) and not _PROGRESS.match(after):
+            yield at + 1, f"{line} {after}", len(line)
 
 
 READER = Prose(name="what people say of ranks", facts=_accounts)

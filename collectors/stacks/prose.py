@@ -63,12 +63,36 @@ class Prose(Record):
         yield from self.facts(document)
 
 
-def is_persons(line: str) -> bool:
-    """Return whether a person wrote a line: one with a header, a label or a time is a program's.
+_LEVEL = re.compile(r"\W*(?:INFO|DEBUG|WARN(?:ING)?|ERROR|FATAL|CRITICAL|NOTICE|TRACE)\b")
+_GRAMMAR = re.compile(
+    r"(?i)\b(?:the|an?|and|but|or|while|whereas|because|so|since|when|then|after|before|until"
+    r"|others?|another|rest|remaining|all|every\w*|both|each|it|its|this|that|which|who|there"
+    r"|here|never|yet|also|only|still|always|nothing|i|we|my|our|they|them)\b"
+)
+"""Words that programs, which print statements, leave out as a rule."""
+_MARKS = re.compile(r"^\W*[-*>#•|] |^\s*\d+[.)] |`|\*\*")
+_STOPS = re.compile(r"[.!?,;)]\W|[.!?,;:)\"'*`]+\s*$")
+_GOES_ON = re.compile(r"\s*[a-z0-9,*`]")
+WRAPPED = 50  # characters from which on a line may be broken within a sentence
 
-    So is code.
+
+def is_sentence(line: str, after: str) -> bool:
+    """Return whether a line that may be a person's is one: it has the grammar, and is punctuated.
+
+    ``after`` is the next line, in which a sentence may go on. Marks of Markdown are a person's.
     """
-    if _CODE.match(line):
+    if not is_persons(line):
+        return False
+    whole = len(line) >= WRAPPED or _STOPS.search(line) or _GOES_ON.match(after)
+    return bool(_MARKS.search(line) or (whole and _GRAMMAR.search(f"{line} {after}")))
+
+
+def is_persons(line: str) -> bool:
+    """Return whether a person may have written a line: no header, label or time is before it.
+
+    Nor is it code.
+    """
+    if _CODE.match(line) or _LEVEL.match(line):
         return False
     first, *others = take_apart(line, Voice())
     return not others and first.time is None and first.who.rank is None and first.who.pid is None

@@ -101,6 +101,9 @@ _PROGRAM = re.compile(
 
 _NCCL = re.compile(r":\d+:\d+ \[\d+\] (?:NCCL INFO |INFO NET)")
 
+_FRAME = re.compile(r'File "[^"\n]*", line \d+')
+"""A frame of a traceback: what stands below it is source, and says nothing of the run."""
+
 
 def program(text: str) -> str | None:
     """Return what shows that a text is the output of a training program, or None."""
@@ -117,8 +120,22 @@ def sign(text: str) -> str | None:
     for match in _SIGNS.finditer(text):
         begin = text.rfind("\n", 0, match.start()) + 1
         end = text.find("\n", match.end())
+        above = text.rfind("\n", 0, max(0, begin - 1)) + 1
+        if _FRAME.search(text, above, begin):
+            continue
         if _NO_WORK.search(text, begin, len(text) if end < 0 else end) is None:
             return match.group(0).strip()
+    return None
+
+
+def last_sign(lines: Sequence[str], without: str = "") -> int | None:
+    """Return the place of the last line with a sign of life and without a text, or None."""
+    for at in range(len(lines) - 1, -1, -1):
+        is_source = at > 0 and _FRAME.search(lines[at - 1]) is not None
+        if is_source or (without and without in lines[at]):
+            continue
+        if sign(lines[at]) is not None:
+            return at
     return None
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from whyhang.analyzer import queries
 from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE
-from whyhang.analyzer.job.attempts import RESTARTS
+from whyhang.analyzer.job.inference.attempts import RESTARTS
 from whyhang.analyzer.queries import Case, Hit, Signature, WaitKind
 
 

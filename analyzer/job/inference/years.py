@@ -1,12 +1,12 @@
 """Logs that tell no year beside logs that do: the times of one job are put into one year."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timezone
 
 from whyhang.analyzer.facts import NO_YEAR, Call, Exit, Fact, LogLine, Track, replace
 
 
-def in_one_year(facts: list[Fact]) -> list[Fact]:
+def in_one_year(facts: Sequence[Fact]) -> Sequence[Fact]:
     """Give times without a year the one that other times of the job have, if that is one."""
     years = {year for fact in facts for time in _times(fact) for year in _years(time)}
     if NO_YEAR not in years or len(years) != 2:

@@ -18,7 +18,7 @@ from whyhang.analyzer.facts import (
     Trust,
     replace,
 )
-from whyhang.analyzer.job.local_ranks import fits_one_host, widest
+from whyhang.analyzer.job.inference.local_ranks import fits_one_host, widest
 from whyhang.analyzer.job.world import size_in
 
 _Process = tuple[str | None, int | None]

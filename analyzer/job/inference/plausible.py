@@ -1,6 +1,6 @@
 """Ranks that cannot be: damaged lines and files give numbers beyond those of any job."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import TypeGuard
 
 from whyhang.analyzer.facts import (
@@ -17,11 +17,15 @@ from whyhang.analyzer.facts import (
 )
 
 
-def plausible(facts: Iterable[Fact]) -> Iterator[Fact]:
-    """Yield the facts without the ranks and world sizes that no job has, and a gap that says so.
+def plausible(facts: Sequence[Fact]) -> Sequence[Fact]:
+    """Return the facts without the ranks and world sizes that no job has, and a gap that says so.
 
     What such a fact says besides is kept: it is then of a rank that nobody knows.
     """
+    return list(_plausible(facts))
+
+
+def _plausible(facts: Sequence[Fact]) -> Iterator[Fact]:
     dropped: list[Source] = []
     for fact in facts:
         if _is_beyond(fact):

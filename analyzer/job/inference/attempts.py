@@ -9,7 +9,7 @@ process lives now, or where the log shows ranks at work after it.
 """
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 
 from whyhang.analyzer.facts import (
@@ -33,7 +33,7 @@ RESTARTS = "TORCHELASTIC_RESTART_COUNT"
 """In the environment of a rank: how often its agent has started the ranks anew."""
 
 STEPS = 4
-"""Lines of one statement below the end of a rank, from which on a job is at work again."""
+"""Lines of one statement below the end of a rank, or trouble, from which on it is at work again."""
 
 AT_WORK = frozenset({Outlook.STEPS, Outlook.ENDED})
 
@@ -138,9 +138,7 @@ def _comes_to_its_end(tail: LogTail, ended: Source) -> bool:
 
     Nobody trains on without that rank: a scheduler or a person has started the job anew.
     """
-    below = (line for line in tail.lines if line.number > (ended.line or 0))
-    most = Counter(line.template for line in below if line.values).most_common(1)
-    return bool(most) and most[0][1] >= STEPS
+    return len(tail.steps_below(ended.line or 0)) >= STEPS
 
 
 def _is_before_end(fact: Fact, source: Source, ends: dict[str, int]) -> bool:

@@ -23,7 +23,7 @@ from whyhang.analyzer.facts import (
     Who,
     replace,
 )
-from whyhang.analyzer.job.local_ranks import widest
+from whyhang.analyzer.job.inference.local_ranks import widest
 from whyhang.analyzer.job.records import GROUP_RANK
 from whyhang.analyzer.job.world import size_in
 

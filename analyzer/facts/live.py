@@ -1,0 +1,86 @@
+"""Facts that a look at living processes and their host states, beside what /proc tells of each."""
+
+from typing import Literal, TypeAlias
+
+from whyhang.analyzer.facts.statements import Statement
+
+
+class PartOfHost(Statement):
+    """The processes of a host were looked at from inside a container: others may run there."""
+
+
+class NoInterpreter(Statement):
+    """A process that should run Python has no interpreter in it."""
+
+
+class Paused(Statement):
+    """How many stack dumps of a process were taken, and how many seconds they took together.
+
+    It was paused for a part of them.
+    """
+
+    dumps: int
+    seconds: float
+
+
+class LoopCounter(Statement):
+    """The value of a variable that a loop in ``function`` counts with."""
+
+    name: str
+    value: int
+    function: str
+    file: str
+
+
+class Variables(Statement):
+    """A checksum of all variables in the user's frames of a main thread at one moment.
+
+    Two of one process that differ show that it went on, though it stands at the same line.
+    """
+
+    checksum: int
+
+
+Limit: TypeAlias = Literal["cpu-quota", "group-memory", "oom-kills", "load", "host-memory"]
+
+
+class NearLimit(Statement):
+    """A limit that a process or its host is near: of CPU time, memory or load.
+
+    ``measured`` is what was read: periods in which the quota stopped the process (``of`` so many
+    periods), the share of its control group's ``size`` in GiB, processes killed, the load of the
+    host of ``size`` processors, the share of its memory that is available.
+    """
+
+    limit: Limit
+    measured: float
+    size: float | None = None
+    of: int | None = None
+
+    @property
+    def says(self) -> str:
+        """It in words, of a host without its name."""
+        return self.on(None)
+
+    def on(self, host: str | None) -> str:
+        """Put it into words, with the name of its host."""
+        where = host or "the host"
+        match self.limit:
+            case "cpu-quota":
+                periods = f"{self.measured:.0f} of {self.of} periods"
+                return f"its CPU quota stopped it in {periods} between the looks"
+            case "group-memory":
+                return f"its control group uses {self.measured:.0%} of its {self.size:.1f} GiB"
+            case "oom-kills":
+                killed = f"{self.measured:.0f} processes of its control group"
+                return f"the kernel has killed {killed} for memory"
+            case "load":
+                return f"the load of {where} is {self.measured:.0f} on {self.size:.0f} processors"
+            case "host-memory":
+                return f"{self.measured:.0%} of the memory of {where} is available"
+
+
+class DriverSilence(Statement):
+    """A tool that asked the GPU driver did not come back, in words."""
+
+    says: str

@@ -1,0 +1,34 @@
+"""What follows for a fact from the others, before facts are joined into ranks.
+
+A line of a log may tell a local rank, a host or a GPU and no rank; a log may tell of an attempt
+that is over. Each step reads all facts and gives them back with what it concludes (inferred ranks
+are marked so); the steps behind it see that.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from whyhang.analyzer.facts import Fact
+from whyhang.analyzer.job.inference.attempts import of_the_last_attempt
+from whyhang.analyzer.job.inference.device_ranks import with_device_ranks
+from whyhang.analyzer.job.inference.exceptions import with_stacks_of_exceptions
+from whyhang.analyzer.job.inference.file_hosts import with_hosts_of_files
+from whyhang.analyzer.job.inference.group_ranks import with_group_ranks
+from whyhang.analyzer.job.inference.local_ranks import numbered
+from whyhang.analyzer.job.inference.peers import with_peers_of_two
+from whyhang.analyzer.job.inference.plausible import plausible
+from whyhang.analyzer.job.inference.sole_ranks import with_sole_ranks
+from whyhang.analyzer.job.inference.years import in_one_year
+
+STEPS: tuple[Callable[[Sequence[Fact]], Sequence[Fact]], ...] = (
+    *(plausible, of_the_last_attempt, in_one_year),  # what is believed
+    *(with_hosts_of_files, with_sole_ranks, numbered, with_device_ranks, with_group_ranks),
+    *(with_stacks_of_exceptions, with_peers_of_two),
+)
+
+
+def inferred(facts: Iterable[Fact]) -> Sequence[Fact]:
+    """Return the facts with all that follows from them."""
+    known: Sequence[Fact] = list(facts)
+    for step in STEPS:
+        known = step(known)
+    return known

@@ -1,0 +1,81 @@
+"""Jobs that ended by their own time limit: what the tracebacks of all ranks say together."""
+
+from __future__ import annotations
+
+import pytest
+from log_docs import diagnosed
+from test_places_in_logs import C10D, CLOSED, raised, woven
+
+LIMIT = "RuntimeError: [gloo/tcp/unbound_buffer.cc:78] Timed out waiting 9000ms for {} operation"
+SEND = raised(LIMIT.format("send"), "pipe.py:12", (C10D, "send"))
+RECV = raised(LIMIT.format("recv"), "pipe.py:15", (C10D, "recv"))
+KEY = "torch.distributed.DistStoreError: wait timeout after 9000ms, keys: /default_pg/0//run/best"
+CODE = "    call()\n"
+
+
+def tagged(*texts: str) -> dict[int | None, str]:
+    return {None: woven(texts, lambda rank: f"[1,{rank}]<stderr>:[rank{rank}]: ")}
+
+
+@pytest.mark.parametrize("source", [CODE, "    if step == 17:\n", "    recv(x, tag=batch - 1)\n"])
+def test_sends_and_receives_that_all_ran_into_their_limit_do_not_pair(source: str) -> None:
+    """Source lines below the frames are no steps that the job went on with."""
+    left = raised(CLOSED, "pipe.py:15", (C10D, "recv")).replace(CODE, source)
+    report = diagnosed(tagged(SEND, SEND, RECV, left))
+
+    assert report.findings[0].category == "p2p-mismatch"
+    assert report.findings[0].culprit_ranks is None
+    assert "ranks 0-1 waited to send and ranks 2-3 to receive" in report.headline.lower()
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        (SEND, SEND, raised("ValueError: bad micro batch", "pipe.py:30")),
+        (SEND, SEND, raised(LIMIT.format("recv"), "pipe.py:40", (C10D, "barrier"))),
+        (RECV, RECV, RECV),
+    ],
+)
+def test_they_may_pair_where_one_failed_or_stood_elsewhere(texts: tuple[str, ...]) -> None:
+    report = diagnosed(tagged(*texts))
+    assert "waited to send" not in report.headline
+
+
+def test_who_waited_for_a_key_of_the_store_has_not_failed_itself() -> None:
+    """Whoever should have set it is in the next call."""
+    waits = raised(KEY, "run.py:31")
+    barrier = raised(LIMIT.format("recv"), "run.py:40", (C10D, "barrier"))
+    first = diagnosed({0: barrier, 1: waits, 2: waits}).findings[0]
+    assert (first.category, first.culprit_ranks) == ("store-key-never-set", None)
+
+
+def test_who_was_ended_before_it_could_say_anything_is_not_accused() -> None:
+    """One rank failed by itself: that is whom the others lost."""
+    lost = raised(CLOSED, "train.py:9", (C10D, "all_reduce"))
+    up = "rank {} of 4 is up\n"
+    failed = raised("ValueError: row 77 has 15 columns", "data.py:3")
+    logs = {0: lost, 1: up.format(1), 2: lost, 3: up.format(3) + failed}
+    accused = {
+        rank
+        for f in diagnosed(logs).findings
+        if f.confidence >= 0.5
+        for rank in f.culprit_ranks or ()
+    }
+    assert accused == {3}
+
+
+@pytest.mark.parametrize(
+    ("inner", "category"),
+    [
+        ((C10D, "all_gather_object"), "rank-died"),
+        (("/usr/lib/python3.11/multiprocessing/reduction.py", "dump"), "dataloader-worker-died"),
+    ],
+)
+def test_what_cannot_be_pickled_is_a_workers_only_where_one_was_started(
+    inner: tuple[str, str], category: str
+) -> None:
+    frames = (inner, (C10D, "_object_to_tensor")) if "torch" in inner[0] else (inner,)
+    failed = raised("TypeError: cannot pickle '_thread.lock' object", "run.py:9", *frames)
+    lost = raised(CLOSED, "train.py:9", (C10D, "all_gather_object"))
+    first = diagnosed({0: lost, 1: failed, 2: lost}).findings[0]
+    assert (first.category, first.culprit_ranks) == (category, (1,))

@@ -1,0 +1,84 @@
+"""What a job went on from is no cause: trouble with steps below it, up to the planned end."""
+
+from __future__ import annotations
+
+import pytest
+from log_docs import diagnosed_files
+
+from whyhang.analyzer.report import Report
+
+KILLED = "[rank1]: RuntimeError: DataLoader worker (pid 4242) is killed by signal: Killed.\n"
+STUCK = (
+    "[rank1]:[W302 09:00:11.000000123 ProcessGroupNCCL.cpp:1500] ProcessGroupNCCL's watchdog got "
+    "stuck for 480 seconds without making progress in monitoring enqueued collectives.\n"
+)
+MEMORY = (
+    "[rank1]: WARNING caught torch.OutOfMemoryError: CUDA out of memory. Tried to allocate "
+    "2.00 GiB. GPU 1 has a total capacity of 79.10 GiB; skipping batch\n"
+)
+REFUSED = (
+    "n2:9:9 [0] misc/socket.cc:484 NCCL WARN socketFinalizeConnect: Connect to 10.0.0.1<41000> "
+    "returned Connection refused, exceeded error retry count (34)\n"
+)
+GAVE_UP = "".join(
+    f"[rank{rank}]:[E302 09:10:11.000000123 ProcessGroupNCCL.cpp:632] [Rank {rank}] Watchdog "
+    "caught collective operation timeout: WorkNCCL(SeqNum=42, OpType=ALLREDUCE, NumelIn=8, "
+    "NumelOut=8, Timeout(ms)=600000) ran for 600012 milliseconds before timing out.\n"
+    for rank in (0, 1, 3)
+)
+
+
+def steps(first: int, last: int, *, minute: int | None = None, ranks: int = 2) -> str:
+    """Print steps of all ranks; with times, if there is a minute."""
+    lines = []
+    for step in range(first, last + 1):
+        time = "" if minute is None else f"2026-03-02 09:{minute:02d}:{step % 60:02d} "
+        lines += [f"[rank{rank}]: {time}step {step}/30 loss 2.5\n" for rank in range(ranks)]
+    return "".join(lines)
+
+
+def cause(text: str) -> str | None:
+    """Return the signature of what leads, if it accuses or explains anything."""
+    first = next(iter(diagnosed_files({"job.log": text}).findings), None)
+    return first.signature if first is not None and first.category != "healthy" else None
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [KILLED, STUCK, MEMORY, REFUSED],
+    ids=["worker", "watchdog", "memory", "connection"],
+)
+def test_trouble_on_the_way_to_the_planned_end_is_over(trouble: str) -> None:
+    """Whatever it was; without the steps below it counts."""
+    assert cause(steps(1, 9) + trouble + steps(10, 30)) is None
+    assert cause(steps(1, 9) + trouble) is not None
+
+
+def test_trouble_behind_the_last_step_counts() -> None:
+    """Also where one rank had come to its end."""
+    assert cause(steps(1, 30) + KILLED) == "dataloader-worker-killed"
+
+
+def test_steps_that_may_have_been_buffered_prove_nothing() -> None:
+    """A program that ends prints what it had kept; only times say that it happened later."""
+    assert cause(KILLED + steps(1, 9)) == "dataloader-worker-killed"
+    timed = KILLED.replace("]: ", "]: 2026-03-02 09:05:00 ")
+    assert cause(timed + steps(1, 9, minute=6)) is None
+    assert cause(timed + steps(1, 9, minute=4)) == "dataloader-worker-killed"
+
+
+def absent(report: Report) -> set[int]:
+    """Return all whom causes name."""
+    named = (f.culprit_ranks or () for f in report.findings if f.kind == "cause")
+    return {rank for ranks in named for rank in ranks}
+
+
+def test_who_was_absent_once_is_not_named_in_a_job_that_trains_on() -> None:
+    """Whatever started it anew: no launcher says so here."""
+    once = steps(1, 9, minute=0, ranks=4) + GAVE_UP
+
+    assert absent(diagnosed_files({"job.log": once})) == {2}
+    again = once + steps(10, 20, minute=20, ranks=4)
+    assert absent(diagnosed_files({"job.log": again})) == set()
+    later = GAVE_UP.replace("09:10", "09:30").replace("=42", "=50")
+    assert absent(diagnosed_files({"job.log": again + later})) == {2}

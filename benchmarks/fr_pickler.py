@@ -53,13 +53,13 @@ class TorchPickler:
             self.text(value)
         elif isinstance(value, Frame):
             self.frame(value)
-        elif isinstance(value, Mapping):
-            self.mapping(value)
         elif isinstance(value, list | tuple):
             self.write(b"" if isinstance(value, tuple) else b"](")
             for item in value:
                 self.value(item)
             self.write(b"\x86" if isinstance(value, tuple) else b"e")
+        elif isinstance(value, Mapping):
+            self.mapping(value)
         else:
             raise TypeError(type(value))
 

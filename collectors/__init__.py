@@ -18,6 +18,7 @@ from whyhang.collectors.ras.reader import RasReader
 from whyhang.collectors.stacks import (
     accounts,
     core,
+    explanations,
     faulthandler,
     gdb,
     handwritten,
@@ -50,6 +51,7 @@ READERS: tuple[Reader, ...] = (
     accounts.READER,
     one_and_others.READER,
     troubles.READER,
+    explanations.READER,
     TextReader(),
     ClusterReader(),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -20,6 +21,11 @@ sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 COLUMNS = ("sample", "truth", "said live", "", "said from logs alone", "")
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector thousands of collected tests, which stay to the end."""
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -216,17 +216,10 @@ IN_BARRIER = frames("PMPI_Barrier (libmpi.so.40:0)")[0]
 
 
 @pytest.mark.parametrize(
-    ("line", "culprits"),
-    [
-        ("result = comm.recv(source=MPI.ANY_SOURCE, tag=2)", None),
-        ("result = comm.recv()", None),
-        ("comm.Recv(halo, source=left)", (0,)),
-    ],
+    "line", ["result = comm.recv(source=MPI.ANY_SOURCE)", "comm.Recv(halo, source=left)"]
 )
-def test_who_receives_from_anyone_is_not_the_one(
-    line: str, culprits: tuple[int, ...] | None
-) -> None:
-    """Any of the others may owe the message; from one source it is the receiver that parts."""
+def test_who_receives_beside_a_barrier_is_not_the_one(line: str) -> None:
+    """One of the others may owe the message; that they are the most proves nothing."""
     facts: list[Fact] = [Excerpt(file="train.py", first_line=10, lines=(line,))]
     for fact in still({0: RECEIVES, 1: ELSEWHERE, 2: ELSEWHERE}):
         if isinstance(fact, StackDump):
@@ -237,7 +230,7 @@ def test_who_receives_from_anyone_is_not_the_one(
 
     finding = report_of(facts).findings[0]
 
-    assert (finding.signature, finding.culprit_ranks) == ("mpi-mismatch", culprits)
+    assert (finding.signature, finding.culprit_ranks) == ("mpi-mismatch", None)
 
 
 EXITING = """

@@ -222,3 +222,15 @@ def test_ranks_that_never_joined() -> None:
     all_tracks = {t.who.rank: t for t in of(read_log(text), Track)}
 
     assert {rank: track.enqueued for rank, track in all_tracks.items()} == {3: 0, 5: 0}
+
+
+def test_a_call_behind_one_that_was_given_up_is_of_another_start() -> None:
+    """Who gives up ends: the call in which the job hangs now is that of its last start."""
+    text = "".join(
+        f"[rank{rank}]:[E302 {time}.000000123 ProcessGroupNCCL.cpp:821] [Rank {rank}] "
+        f"{CAUGHT.format(seq=seq, op='ALLREDUCE')}\n"
+        for time, seq in (("09:10:00", 42), ("09:50:00", 12))
+        for rank in (0, 1)
+    )
+    for track in tracks(read_log(text)).values():
+        assert ([call.seq for call in track.calls], track.group.name) == ([12], "0")

@@ -91,7 +91,7 @@ def test_that_all_stand_in_receives_follows_from_their_not_pairing(
 @pytest.mark.parametrize("name", sorted(SAMPLES))
 def test_a_bundle_knows_no_checkout(name: str) -> None:
     """Where a job's interpreter lay is the same in all, whoever captured it."""
-    bundle = scenario.samples()[name].bundle
+    bundle = SAMPLES[name].bundle
     text = zstandard.ZstdDecompressor().stream_reader(bundle.read_bytes()).read()
     assert set(re.findall(rb'"command": "(/\S*)/bin/python', text)) <= {b"/opt/venv", b"/usr"}
 

@@ -203,10 +203,10 @@ HOSTILE = {
     ),
     "ranks without end": "ranks 0-99999:\nProcess 7: x\n" * 8000 + "Thread 1 (idle)\n",
     "ranks in many headings": 'ranks 0-9999:\nThread 1 (idle): "MainThread"\n    f (a.py:1)\n'
-    * 4000,
+    * 1000,
     "ranks in many prefixes": "".join(
         f"[rank{rank}]: {line}"
-        for rank in range(2000)
+        for rank in range(500)
         for line in ("ranks 0-9999:\n", 'Thread 1 (idle): "MainThread"\n', "    f (a.py:1)\n")
     ),
     "ranks in a summary": "ranks 0-9999: f (a.py:1)\n" * 8000,
@@ -214,13 +214,14 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("content", HOSTILE.values(), ids=HOSTILE.keys())
-def test_hostile_texts_take_no_time(content: str) -> None:
+def test_hostile_texts_take_no_time(content: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Long lines and endless repetitions are read in time linear in their size, or left."""
+    monkeypatch.setattr(limits, "SECONDS", 0.3)
     started = time.process_time()
 
     read_all(content)
 
-    assert time.process_time() - started < 6
+    assert time.process_time() - started < 3
 
 
 def test_what_was_read_before_the_time_is_over_stays(monkeypatch: pytest.MonkeyPatch) -> None:

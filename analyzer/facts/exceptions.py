@@ -18,6 +18,7 @@ NCCL_FAILED = ("NCCL error", "NCCL Error")
 
 BY_OTHERS = (
     *NCCL_FAILED,
+    "NCCL communicator was aborted",
     "DEADLINE_EXCEEDED",
     "UNAVAILABLE: ",
     "Worker failed with error",
@@ -25,7 +26,8 @@ BY_OTHERS = (
     "Engine core initialization failed",
     "EngineCore encountered an issue",
 )
-"""The same for what XLA says of tasks that did not come, and vLLM's engine of its workers."""
+"""The same for a communicator that was aborted, which something has led to, for what XLA says of
+tasks that did not come, and vLLM's engine of its workers."""
 
 ON_REQUEST = frozenset(
     {"KeyboardInterrupt", "SystemExit", "SignalException", "ChildFailedError", "BrokenPipeError"}

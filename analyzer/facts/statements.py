@@ -72,6 +72,12 @@ class Deed(enum.Enum):
     IN_FILES = "in files"  # stands in a read or a write
     SPINS = "spins"
     OUT_OF_MEMORY = "out of memory"  # of its GPU
+    UNEVEN = "uneven"  # have other numbers of steps
+    SKIPS = "skips"  # a call that the others make
+    DIFFERS = "differs"  # in its calls, or their order
+    CROSSES = "crosses"  # two groups, in another order than the others
+    UNPAIRED = "unpaired"  # sends or receives what its peer does not
+    RECOMPILES = "recompiles"  # while the others do not
 
 
 class Account(Statement):

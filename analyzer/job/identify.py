@@ -127,7 +127,10 @@ def _place_dump(
         elif previous is not None and previous[0] == dump.source.file:
             child.parent = previous[1]
         return previous
-    entity = registry.entity(dump.who, alone=(dump.source.file, dump.source.line))
+    who = dump.who
+    if role is Role.LAUNCHER:  # whatever rank speaks above it
+        who = replace(who, rank=None, trust=Trust.NONE)
+    entity = registry.entity(who, alone=(dump.source.file, dump.source.line))
     entity.dumps.append(dump)
     if entity.role is None:
         entity.role = role

@@ -15,6 +15,11 @@ MARKS: tuple[tuple[str, Role], ...] = (
 )
 
 
+_SPAWNER = "torch/multiprocessing/spawn.py"
+_OF_CHILD = "_wrap"
+"""Which of its functions a child runs in: all others there are of the parent."""
+
+
 def main_thread(dump: StackDump) -> Thread | None:
     """Find the main thread: its id is the pid, it is called so, or it runs the program.
 
@@ -58,4 +63,5 @@ def role_of_frames(frames: tuple[Frame, ...]) -> Role:
     for mark, role in MARKS:
         if any(frame.file.endswith(mark) for frame in frames):
             return role
-    return Role.RANK
+    spawner = next((frame for frame in frames if frame.file.endswith(_SPAWNER)), None)
+    return Role.RANK if spawner is None or spawner.function == _OF_CHILD else Role.LAUNCHER

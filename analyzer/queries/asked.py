@@ -56,7 +56,7 @@ class Question(Record):
     @property
     def takes_lines(self) -> bool:
         """Whether it reads the lines that the signature's patterns found."""
-        return LINES in inspect.signature(QUERIES[self.query]).parameters
+        return LINES in _signature(self.query).parameters
 
     def __call__(self, case: Case, lines: Sequence[LogLine] = ()) -> Iterable[Hit]:
         """Ask the case."""
@@ -111,10 +111,15 @@ def question_of(table: Mapping[str, Any]) -> Question:
     question = Question(query=name, listed=listed, named=named)
     lines = {LINES: ()} if question.takes_lines else {}
     try:
-        inspect.signature(QUERIES[name]).bind(None, *listed, **named, **lines)
+        _signature(name).bind(None, *listed, **named, **lines)
     except TypeError as error:
         raise ValueError(f"{name}: {error}") from None
     return question
+
+
+@functools.cache
+def _signature(name: str) -> inspect.Signature:
+    return inspect.signature(QUERIES[name])
 
 
 @functools.cache
@@ -123,7 +128,7 @@ def _types(name: str) -> dict[str, tuple[Any, bool]]:
     hints = get_type_hints(QUERIES[name])
     return {
         key: (hints[key], parameter.kind is parameter.VAR_POSITIONAL)
-        for key, parameter in inspect.signature(QUERIES[name]).parameters.items()
+        for key, parameter in _signature(name).parameters.items()
         if key not in {"case", LINES} and get_origin(hints[key]) is not Callable
     }
 

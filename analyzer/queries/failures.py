@@ -37,7 +37,8 @@ def raised_by(case: Case, lines: Sequence[LogLine]) -> tuple[int, ...]:
     Lines that name ranks are believed. Ranks that ended in the same way and the same moment had
     the same error, as long as nothing says that one rank's end brought the others down. Where a
     launcher ended all others, it is of those that ended by themselves, unless all have printed it:
-    the launcher reports whom it saw first.
+    the launcher reports whom it saw first. More have printed it than failed: some of those that
+    it ended had it, too.
     """
     spoken = {line.who.rank for line in lines if line.who.rank is not None}
     ended = failures(case)
@@ -49,7 +50,8 @@ def raised_by(case: Case, lines: Sequence[LogLine]) -> tuple[int, ...]:
         return () if printed_by_every_process(case, lines) else tuple(ended)
     if not ended:
         return _crashed(case)
-    return tuple(sorted(ended)) if copies >= len(ended) or _others_were_ended(case) else ()
+    told = copies == len(ended) or (copies < len(ended) and _others_were_ended(case))
+    return tuple(sorted(ended)) if told else ()
 
 
 def printed_by_every_process(case: Case, lines: Sequence[LogLine]) -> bool:

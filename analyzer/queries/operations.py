@@ -108,7 +108,6 @@ ONE_SIDED = frozenset(
 """Collectives that a rank may be through with while others still wait in them."""
 PEER_TO_PEER = ("send", "isend", "recv", "irecv", "probe", "mprobe")
 LAST_CALL = "finalize"  # of MPI
-_OF_ANYONE = re.compile(r"\b(?:recv|probe)\(\)")
 
 
 def different_operations(case: Case, *kinds: WaitKind) -> Iterator[Hit]:
@@ -133,15 +132,6 @@ def _is_nameless(case: Case, meeting: PendingOperation) -> bool:
     return any(p is not None and p.op is None and p.frame is None for p in places)
 
 
-def _receives_from_anyone(case: Case, meeting: PendingOperation) -> bool:
-    """Return whether ranks wait to receive from whoever sends: any of the others may owe it."""
-    text = source_lines(case.job.excerpts)
-    places = [case.states[number].place for number in meeting.members]
-    lines = [text(p.user) or "" for p in places if p is not None and p.user is not None]
-    receives = meeting.op.startswith(("recv", "probe", "mprobe"))
-    return receives and any("ANY_SOURCE" in line or _OF_ANYONE.search(line) for line in lines)
-
-
 def side_in_branch(case: Case, sides: Sequence[tuple[int, ...]]) -> tuple[int, ...] | None:
     """Return the one side all of whose members stand in a branch on the number of their rank.
 
@@ -161,7 +151,9 @@ def side_in_branch(case: Case, sides: Sequence[tuple[int, ...]]) -> tuple[int, .
 def _different_hit(case: Case, meetings: list[PendingOperation]) -> Hit:
     counts = [count(case, meeting.members) for meeting in meetings]
     fewest = meetings[counts.index(min(counts))]
-    tie = counts.count(min(counts)) > 1 or len(meetings) > 2
+    # A send or receive is one side of a pair: which side is wrong no numbers tell.
+    paired = any(m.op.startswith(PEER_TO_PEER) for m in meetings)
+    tie = counts.count(min(counts)) > 1 or len(meetings) > 2 or paired
     if tie and len(meetings) == 2:
         alone = side_in_branch(case, [meeting.members for meeting in meetings])
         fewest = next((m for m in meetings if m.members == alone), fewest)
@@ -171,7 +163,6 @@ def _different_hit(case: Case, meetings: list[PendingOperation]) -> Hit:
     # Of several outside a broadcast or reduce some may have done their part and gone on.
     if min(counts) > 1 and not _never_came(case, fewest):
         tie = tie or any(m.op in ONE_SIDED for m in meetings if m is not fewest)
-    tie = tie or _receives_from_anyone(case, fewest)
     others = [meeting for meeting in meetings if meeting is not fewest]
     shown = [case.states[m.members[0]] for m in (fewest, *others)]
     waiting = tuple(sorted(n for meeting in others for n in meeting.members))

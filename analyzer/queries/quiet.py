@@ -6,6 +6,8 @@ from typing import Literal
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import (
+    Account,
+    Deed,
     LastLine,
     Outlook,
     Setting,
@@ -69,7 +71,8 @@ def _quiet(case: Case, ends: Sequence[LastLine] = ()) -> Iterator[Hit]:
     last = [end.text for end in ends if " WARN " not in end.text]
     bad = any(BARE_ERROR.search(text) or BAD_END.search(text) for text in last)
     failed = any(row.signal or row.exitcode for row in job.exits)
-    if not ends or inside or raised_any or bad or looked_at or failed:
+    blamed = any(told.deed not in {Deed.WAITS, Deed.WORKS} for told in job.of(Account))
+    if not ends or inside or raised_any or bad or looked_at or failed or blamed:
         return
     if any(track.kind == "nccl-coll" for track in job.tracks):
         return

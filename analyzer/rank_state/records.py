@@ -188,7 +188,8 @@ def records_of(
             continue
         end = ends.get(rank)
         stopped = end is not None and (end.own or rank in at_work)
-        if state.status in NOT_WAITING or (state.status is Status.UNSEEN and stopped):
+        status = _printed(job.members[state.member], replace(state, end=end)).status
+        if status in NOT_WAITING or (status is Status.UNSEEN and stopped):
             source = end.source if end is not None else _source(job, state)
             for group in groups.values():
                 if source is not None and _may_belong(group, rank):

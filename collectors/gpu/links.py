@@ -82,18 +82,19 @@ def _quote(gpu: Draft, words: str, *, bad: bool) -> None:
 def parse_topology(lines: Lines) -> list[Draft]:
     """Read the matrix: for each GPU how it reaches the others (NV18, SYS, PIX, …)."""
     header = lines.next.text
-    count = sum(_GPU_NAME.fullmatch(word) is not None for word in header.split())
-    if not header.lstrip().startswith("GPU") or not count:
-        return []
+    words = header.split() if header.lstrip().startswith("GPU") else []
     others = "CPU Affinity" in header or "NUMA Affinity" in header
-    if not others and (count < 2 or count < len(header.split())):
+    if not others and not all(map(_GPU_NAME.fullmatch, words)):
+        return []
+    count = sum(_GPU_NAME.fullmatch(word) is not None for word in words)
+    if count < (1 if others else 2):
         return []
     lines.take()
     gpus: list[Draft] = []
     for line in lines:
         name, *cells = line.text.split() or [""]
         match, cells = _GPU_NAME.fullmatch(name), cells[:count]
-        if name and (not match or len(cells) < count or not all(map(_CELL.fullmatch, cells))):
+        if name and (not match or len(cells) < count or not all(map(_CELL.fullmatch, {*cells}))):
             break
         if match:
             gpu = Draft("nvidia-smi topo -m", line.number, line.words, index=int(match[1]))

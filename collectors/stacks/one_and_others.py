@@ -13,12 +13,7 @@ from whyhang.analyzer.facts import NOBODY, Account, Deed, Trust, Who
 from whyhang.analyzer.reading import Document
 from whyhang.collectors import limits
 from whyhang.collectors.stacks import heading
-from whyhang.collectors.stacks.prose import (
-    DOUBTED,
-    MARKUP,
-    Prose,
-    paragraphs,
-)
+from whyhang.collectors.stacks.prose import DOUBTED, MARKUP, Prose, paragraphs, sentences
 
 LONGEST_SENTENCE = 400
 
@@ -78,7 +73,6 @@ _OUT_OF_MEMORY = limits.compile(
 _SAYS = tuple(
     (deed, limits.compile(f"{_ONE}{_BETWEEN}(?:{verb})", re.IGNORECASE)) for deed, verb in _DOES
 )
-_SENTENCE = re.compile(r"(?<=[.!?;:])\s+")
 _WORDS = (b"other", b"remaining", b"rest", b"all but", b"rank", b"oom")
 
 
@@ -88,7 +82,7 @@ def _accounts(document: Document) -> Iterator[Account]:
         return
     for number, text in paragraphs(document):
         waits = _OTHERS_WAIT.search(text) is not None
-        for sentence in _SENTENCE.split(text):
+        for sentence in sentences(text):
             if not 12 < len(sentence) <= LONGEST_SENTENCE or DOUBTED.search(sentence):
                 continue
             match = _OUT_OF_MEMORY.search(sentence)

@@ -26,6 +26,7 @@ DOUBTED = re.compile(
 """What is supposed, wished, asked for or of another time, where it stands before the words."""
 _TAKEN_BACK = re.compile(r"(?i)\bat first\b|\blast (?:week|month|year)\b|\?\W*$")
 _ASKS_MORE = re.compile(r"(?i)\b(?:why|what|how|where)\b")
+_PARTS = re.compile(r"(?<=[.!?;:])\s+")
 _ENDS = re.compile(r"[.?!][\"')]?\s+")
 _CODE = re.compile(
     r"\s*(?:File \"|Traceback \(|frame #\d|#\d+ +0x|\w+ \([\w./<>]+\.\w+:\d+\)"
@@ -67,7 +68,7 @@ _LEVEL = re.compile(r"\W*(?:INFO|DEBUG|WARN(?:ING)?|ERROR|FATAL|CRITICAL|NOTICE|
 _GRAMMAR = re.compile(
     r"(?i)\b(?:the|an?|and|but|or|while|whereas|because|so|since|when|then|after|before|until"
     r"|others?|another|rest|remaining|all|every\w*|both|each|it|its|this|that|which|who|there"
-    r"|here|never|yet|also|only|still|always|nothing|i|we|my|our|they|them)\b"
+    r"|here|never|yet|also|only|still|always|nothing|i|we|my|our|they|them)\b|n't\b"
 )
 """Words that programs, which print statements, leave out as a rule."""
 _MARKS = re.compile(r"^\W*[-*>#•|] |^\s*\d+[.)] |`|\*\*")
@@ -98,6 +99,22 @@ def is_persons(line: str) -> bool:
     return not others and first.time is None and first.who.rank is None and first.who.pid is None
 
 
+def sentence_of(text: str, start: int) -> tuple[int, int]:
+    """Return where the sentence begins and ends in which a place lies."""
+    ends = [match.end() for match in _ENDS.finditer(text)]
+    begin = max((end for end in ends if end <= start), default=0)
+    return begin, min((end for end in ends if end > start), default=len(text))
+
+
+def is_doubted(text: str, start: int, end: int) -> bool:
+    """Return whether the words at a place are not stated: supposed, asked, taken back."""
+    begin, over = sentence_of(text, start)
+    sentence = text[begin:over].strip()
+    if sentence.endswith("?") and _ASKS_MORE.search(text, begin, start):
+        return DOUBTED.search(text, begin, end) is not None
+    return bool(DOUBTED.search(text, begin, end) or _TAKEN_BACK.search(sentence))
+
+
 def paragraphs(document: Document) -> Iterator[tuple[int, str]]:
     """Yield what a person wrote, by paragraphs, without marks: the number of its line, the text.
 
@@ -115,20 +132,9 @@ def paragraphs(document: Document) -> Iterator[tuple[int, str]]:
             own = []
 
 
-def sentence_of(text: str, start: int) -> tuple[int, int]:
-    """Return where the sentence begins and ends in which a place lies."""
-    ends = [match.end() for match in _ENDS.finditer(text)]
-    begin = max((end for end in ends if end <= start), default=0)
-    return begin, min((end for end in ends if end > start), default=len(text))
-
-
-def is_doubted(text: str, start: int, end: int) -> bool:
-    """Return whether the words at a place are not stated: supposed, asked, taken back."""
-    begin, over = sentence_of(text, start)
-    sentence = text[begin:over].strip()
-    if sentence.endswith("?") and _ASKS_MORE.search(text, begin, start):
-        return DOUBTED.search(text, begin, end) is not None
-    return bool(DOUBTED.search(text, begin, end) or _TAKEN_BACK.search(sentence))
+def sentences(text: str) -> list[str]:
+    """Return the sentences of a paragraph, and the parts of those with a colon or semicolon."""
+    return _PARTS.split(text)
 
 
 def standing(

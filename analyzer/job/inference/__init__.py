@@ -16,11 +16,12 @@ from whyhang.analyzer.job.inference.group_ranks import with_group_ranks
 from whyhang.analyzer.job.inference.local_ranks import numbered
 from whyhang.analyzer.job.inference.peers import with_peers_of_two
 from whyhang.analyzer.job.inference.plausible import plausible
+from whyhang.analyzer.job.inference.pod_ranks import with_numbers_of_pods
 from whyhang.analyzer.job.inference.sole_ranks import with_sole_ranks
 from whyhang.analyzer.job.inference.years import in_one_year
 
 STEPS: tuple[Callable[[Sequence[Fact]], Sequence[Fact]], ...] = (
-    *(plausible, of_the_last_attempt, in_one_year),  # what is believed
+    *(plausible, of_the_last_attempt, in_one_year, with_numbers_of_pods),  # what is believed
     *(with_hosts_of_files, with_sole_ranks, numbered, with_device_ranks, with_group_ranks),
     *(with_stacks_of_exceptions, with_peers_of_two),
 )

@@ -37,6 +37,8 @@ MAX_FRAMES = 60
 GATHERS = frozenset({"all_gather", "all_gather_into_tensor"})
 SCATTERS = frozenset({"reduce_scatter", "reduce_scatter_tensor"})
 MAX_CALLS = 8
+GONE = 60.0
+"""Seconds behind which a process that gave up is gone: who makes a call then was started anew."""
 
 _LATER = re.compile(r"terminated with exception|what\(\):")
 _FRAME = re.compile(r"#\d+ (?P<function>.+) from (?P<file>.+):(?P<line>\d+)$")
@@ -142,6 +144,7 @@ class WatchdogReader(LineReader):
 
     def facts(self) -> Iterator[Fact]:
         """Yield a track per rank and group; the stack of a rank whose call is not in the log."""
+        self._works = dict(self._of_the_last_start())
         for who, (stack, source) in self._stacks.items():
             if who not in self._latest:
                 threads = (Thread(frames=stack),)
@@ -156,6 +159,15 @@ class WatchdogReader(LineReader):
             _, status = self._statuses.get(key, (None, None))
             yield self._track(status, works.get(key, []))
         yield from self._world_size()
+
+    def _of_the_last_start(self) -> Iterator[tuple[tuple[Who, int | None, str], _Work]]:
+        """Yield the calls without those that a process gave up which was started anew since."""
+        made: dict[Who, float] = {}
+        for (who, _, _), work in self._works.items():
+            made[who] = max(made.get(who, 0.0), work.call.created_at or 0.0)
+        for key, work in self._works.items():
+            if (work.call.given_up_at or made[key[0]]) + GONE >= made[key[0]]:
+                yield key, work
 
     def _world_size(self) -> Iterator[Fact]:
         """Yield how many ranks the default group has: what is gathered is so often what each gives.

@@ -1,0 +1,155 @@
+r"""Why a job hangs, as a person explains it: which ranks make which calls, and which do not.
+
+``save_checkpoint stands under is_main_process, so the others never get to its barrier and it
+hangs.``  ``With different numbers of batches the longest one waits forever.``  Nobody is named, and
+often it is told as a rule ("if one rank recompiles, this deadlocks"): of ranks that somebody saw,
+``accounts`` and ``one_and_others`` read. A text explains one hang, so the first kind counts that
+is in it. Where nothing tells of a hang near by, it explains none.
+"""
+
+import re
+from collections.abc import Iterator
+
+from whyhang.analyzer.facts import NOBODY, Account, Deed
+from whyhang.analyzer.reading import Document
+from whyhang.collectors import limits
+from whyhang.collectors.stacks.prose import Prose, paragraphs, sentences
+
+NEAR = 2  # sentences between an explanation and the hang that it explains
+LONGEST_SENTENCE = 600
+
+_UNIT = r"(?:ranks?|process(?:es)?|workers?|nodes?|gpus?|machines?|hosts?|stages?|devices?)\b"
+_SOME = (
+    r"\b(?:some|one|a|an|any|each|certain|those|these|other|another|whichever|which|that|different"
+    r"|most|few|several|skipping|empty|master|slave|main|first|last|non-\w+)(?: of)?(?: the)?"
+    r"(?: [\w/-]+){0,2}? " + _UNIT
+)
+_FIRST = (
+    r"(?:(?:the |on )?(?:global |local |world )?rank[- ]?(?:0|zero)\b|(?:the )?(?:main|master|first"
+    rf"|chief|lead)[- ]{_UNIT}|(?:one|a single|some|a subset|part)(?: of)?(?: the)? {_UNIT})"
+)
+_ON_FIRST = (
+    r"(?:\b\w*is_(?:global_)?(?:main|master|zero|rank_?0|chief)\w*|\bmain_process\b|\brank_zero_only"
+    r"|\b(?:\w*rank\w*(?:\(\))?|process_index) ?(?:==|!=) ?0|\bmain process)"
+)
+_CALL = (
+    r"(?:all[-_ ]?(?:reduc|gather|to[-_ ]?all)\w*|reduce[-_ ]?scatter\w*|broadcast\w*|barrier\w*"
+    r"|\w*gather\w*|collectives?|\w*save_\w+|\w*state_dict\w*|wait_for_everyone"
+    r"|rendezvous|self\.log|nccl \w+)"
+)
+_DATA = (
+    r"(?:mini-?|micro-?)?(?:data|batch\w*|shards?|samples?|steps?|rows?|examples?|inputs?"
+    r"|iterations?|utterances?|chunks?|items?|images?|microbatch\w*)\b"
+)
+_UNLIKE = (
+    r"(?:different|differing|uneven|unequal|unbalanced|varying|inconsistent|mismatched|divergent"
+    r"|diverging|non[- ]?matching|unmatched|not the same)"
+)
+_GROUPS = r"(?:process[- ]groups?|PGs?|communicators?|sub-?groups?)\b"
+_SENDS = r"(?:i?send|i?recv|receive)(?:s|ing|_\w+)?\b(?!/| operation)"
+_CROSSES = (
+    r"\bcross-(?:PG|group|communicator) (?:dead)?lock"
+    rf"|\b(?:two|both|different|separate|second|another|across)(?: \w+)? {_GROUPS}"
+    r"[^.;]{0,100}\b(?:order\w*|circular|deadlock\w*|each other|interleav\w*)"
+    r"|\b(?:order\w*|circular|deadlock\w*|interleav\w*)[^.;]{0,60}"
+    rf"\b(?:two|both|different|separate|across)(?: \w+)? {_GROUPS}"
+)
+_RECOMPILES = (
+    rf"(?:{_SOME}|{_FIRST})[^.;]{{0,60}}?"
+    r"\b(?:re-?compil\w*|compil(?:es|ing)\b|graph breaks?|(?:cached|compiled) (?:kernel|graph))"
+    r"|\b(?:re-?compil\w*|graph breaks?|compiled graphs?|torch\.compile|dynamo|inductor)"
+    rf"[^.;]{{0,80}}?(?:{_SOME}|\b(?:diverg\w*|differs?|different\w*)\b)"
+)
+_UNEVEN = (
+    rf"\b{_UNLIKE} (?:total )?(?:numbers?|amounts?|counts?|lengths?|quantit\w+) of"
+    rf"(?: [\w-]+){{0,2}}? {_DATA}"
+    rf"|\b(?:uneven|unequal|unbalanced)(?: [\w-]+){{0,2}}? {_DATA}"
+    rf"|{_UNIT} (?:\w+ )?(?:with|has|have|had|gets?|got|runs?|receives?|sees?) "
+    rf"(?:one |\d )?(?:fewer|less|more|zero|no)(?: more)?(?: [\w-]+){{0,2}}? {_DATA}"
+    rf"|\b(?:numbers?|amounts?|lengths?) of(?: [\w-]+){{0,2}}? {_DATA}[^.;]{{0,40}}? "
+    r"(?:differs?|different|is not the same|uneven|unequal)\b"
+    r"|(?:batch|step|数据|样本)\w*\s*(?:的)?(?:数量|个数|数目|量|数|长度)?\s*"
+    r"(?:不一致|不同|不均|不相等|不等|不一样)"
+)
+_UNPAIRED = (
+    rf"\b(?:both|each|all)(?: \w+)? {_UNIT}[^.;]{{0,60}}\b{_SENDS}"
+    rf"|\b{_SENDS}[^.;]{{0,80}}\b(?:never|no matching|unmatched|without a|asymmetric"
+    r"|mismatch\w*|only after|out of order|(?:wrong|different) order)\b"
+    r"|\b(?:no matching|unmatched|asymmetric|mismatched)(?: \w+){0,2}? "
+    rf"(?:{_SENDS}|p2p)"
+    rf"|\bwait\w*(?: [a-z]+){{0,3}}? (?:in|for|on)(?: \w+)? {_SENDS}"
+    r"|\bbatch_isend_irecv\b[^.;]{0,60}\b(?:hang|deadlock)\w*"
+)
+_DIFFERS = (
+    rf"\b(?:{_UNLIKE}|mismatch\w*|desync\w*|wrong|out[- ]of[- ]order)(?: [\w-]+){{0,2}}? "
+    rf"(?:orders?\b|sequences?\b|{_CALL}|graphs?\b|branch\w*|code)"
+    rf"|\b(?:collectives?|{_CALL}) (?:\w+ ){{0,2}}?(?:mismatch|order\w*|diverg\w*)\b"
+    rf"|\b{_UNIT} (?:\w+ ){{0,2}}?(?:diverge|disagree|are out of sync|go out of sync)"
+    rf"|\b(?:one|ran|in) (?:a |one )?{_CALL} while\b"
+)
+_NEVER = (
+    r"\b(?:skip(?:s|ped|ping)?|bypass\w*|early return"
+    r"|(?:return|exit|leave|quit)(?:s|ed|ing)? (?:early|before)"
+    r"|(?:never|(?:do(?:es)?|did)(?:n.t| ?not)(?: even)?|fail(?:s|ed)? to) "
+    r"(?:get|call|enter|arriv|reach|join|mak|particip|invok|issu|hit|execut|have|see|receiv)\w*"
+    r"|exit(?:s|ed)? (?:cleanly|normally))"
+)
+_SKIPS = (
+    rf"\bonly (?:(?!needs?)[\w-]+ ){{0,4}}?{_FIRST}(?! (?:print|log)s)"
+    r"|\b(?:under|inside|in|within|behind|wrapped|if|when|unless|judge)\b[^;]{0,40}?"
+    rf"{_ON_FIRST}"
+    rf"|(?:{_SOME}|\bexperts?)[^.;()]{{0,80}}?{_NEVER}"
+    rf"|\bearly returns? (?:in|on|by|for) {_SOME}"
+    rf"|\breturn(?:s|ed)? early[^.;]{{0,120}}\b{_CALL}"
+    rf"|\bnot (?:all|every)(?: the| of the)? {_UNIT}[^.;]{{0,30}}?"
+    r"\b(?:call|enter|arriv|reach|join|mak|particip|invok|issu|hit|execut)"
+    r"|\bwait(?:s|ing|ed)? (?:for|on) (?:it\b|(?:the )?(?:others?|rest|remaining)\b)"
+    rf"|\bthe others?(?: {_UNIT})? (?:then |all |will )?(?:keep )?wait"
+)
+_WHY: tuple[tuple[Deed, limits.Pattern[str]], ...] = tuple(
+    (deed, limits.compile(pattern, re.IGNORECASE))
+    for deed, pattern in (
+        (Deed.CROSSES, _CROSSES),
+        (Deed.RECOMPILES, _RECOMPILES),
+        (Deed.UNEVEN, _UNEVEN),
+        (Deed.UNPAIRED, _UNPAIRED),
+        (Deed.DIFFERS, _DIFFERS),
+        (Deed.SKIPS, _SKIPS),
+    )
+)
+_HANGS = limits.compile(
+    r"\b(?:(?:dead-?|live-?|leads? to a )lock\w*|hang(?:s|ing)?|hung|stuck|froze\w*|freez\w*"
+    r"|stall\w*|wait(?:s|ed|ing)?\b|block(?:s|ed|ing)\b|tim(?:ed?|es|ing)[- ]?outs?|abort(?:s|ed)"
+    r"|never (?:returns?|completes?|finish\w*)|lose(?:s)? (?:its|their) peer|wedged?)\b"
+    r"|卡住|卡死|死锁|挂起|阻塞",
+    re.IGNORECASE,
+)
+_MANUAL = re.compile(r"(?i)(?:^|/)(?:readme|changes|changelog|contributing|faq)\b|(?:^|/)docs?/")
+"""What explains how a program works, not why a job hung."""
+_DOUBTED = re.compile(
+    r"(?i)\b(?:may|might|could|should|must|recommend\w*|e\.g|make sure|ensures?|whether|please"
+    r"|avoids?|prevents?|no longer|never hang\w*|(?:not|n't) (?:hang|deadlock|block))\b"
+)
+
+
+def _accounts(document: Document) -> Iterator[Account]:
+    if _MANUAL.search(document.path):
+        return
+    told = [
+        (number, sentence)
+        for number, text in paragraphs(document)
+        for sentence in sentences(text)
+        if len(sentence) <= LONGEST_SENTENCE
+    ]
+    hangs = [at for at, (_, sentence) in enumerate(told) if _HANGS.search(sentence)]
+    near = sorted({i for at in hangs for i in range(max(at - NEAR, 0), at + NEAR + 1)})
+    for deed, pattern in _WHY if hangs else ():
+        for number, sentence in (told[at] for at in near if at < len(told)):
+            match = pattern.search(sentence)
+            if match is not None and not _DOUBTED.search(sentence, 0, match.end()):
+                source = document.source(number)
+                yield Account(who=NOBODY, source=source, deed=deed, text=sentence.strip())
+                return
+
+
+READER = Prose(name="why a job hangs, as people explain it", facts=_accounts)

@@ -1,0 +1,112 @@
+"""Who looks guilty and is not: what a rank did after, what others did as well, who is no rank."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from log_docs import diagnosed_files
+
+
+def culprits(text: str) -> tuple[int, ...]:
+    """Return whom the first finding of one log blames."""
+    finding = next(iter(diagnosed_files({"job.log": text}).findings), None)
+    return (finding.culprit_ranks or ()) if finding is not None else ()
+
+
+GAVE_UP = "".join(
+    f"[rank{rank}]:[E302 09:10:11.000000123 ProcessGroupNCCL.cpp:632] [Rank {rank}] Watchdog "
+    "caught collective operation timeout: WorkNCCL(SeqNum=42, OpType=ALLREDUCE, NumelIn=8, "
+    "NumelOut=8, Timeout(ms)=600000) ran for 600012 milliseconds before timing out.\n"
+    for rank in range(3)
+)
+IN_CALL = (
+    "[rank3]: Traceback (most recent call last):\n"
+    '[rank3]:   File "/srv/train.py", line 88, in <module>\n'
+    "[rank3]:     dist.all_reduce(loss)\n"
+)
+ABORTED = "NCCL communicator was aborted on rank 3."
+
+
+@pytest.mark.parametrize(
+    "aborted",
+    [
+        f"[rank3]: RuntimeError: {ABORTED}\n",
+        f"{IN_CALL}[rank3]: torch.distributed.DistBackendError: {ABORTED}\n",
+    ],
+    ids=["line", "traceback"],
+)
+def test_an_abort_is_what_follows(aborted: str) -> None:
+    """The rank whose communicator was aborted had been waiting as well; one that died had not."""
+    assert culprits(GAVE_UP + aborted) == ()
+    assert culprits(GAVE_UP + "[rank3]: ValueError: bad row 7\n") == (3,)
+
+
+FRAME = '  File "/srv/run.py", line 4, in main\n    load()\n'
+RAISED = f"Traceback (most recent call last):\n{FRAME}TypeError: no path, but 'list'\n"
+
+
+def table(failed: tuple[int, ...], ended: tuple[int, ...]) -> str:
+    """Print torchrun's table of these ranks."""
+    code = dict.fromkeys(failed, 1) | dict.fromkeys(ended, -15)
+    rows = (
+        f"[{n}]:\n  time      : 2026-01-16_02:37:57\n  host      : n1\n  rank      : {rank} "
+        f"(local_rank: {rank})\n  exitcode  : {code[rank]} (pid: {70 + rank})\n"
+        "  error_file: <N/A>\n"
+        for n, rank in enumerate(code)
+    )
+    return "train.py FAILED\nFailures:\n" + "".join(rows)
+
+
+def test_who_was_ended_while_it_failed_alike_has_failed_too() -> None:
+    """More have printed the exception than the launcher saw fail: it is not theirs alone."""
+    after = table((2, 5), (0, 1, 3, 4))
+
+    assert culprits(RAISED * 2 + after) == (2, 5)
+    assert culprits(RAISED * 3 + after) == ()
+
+
+SPAWN = "/usr/lib/python3/site-packages/torch/multiprocessing/spawn.py"
+INTERRUPTED = f"""\
+^CTraceback (most recent call last):
+  File "/srv/train.py", line 364, in <module>
+    mp.spawn(work, nprocs=3)
+  File "{SPAWN}", line 340, in spawn
+    return start_processes(fn, args, nprocs, join, daemon, start_method="spawn")
+  File "{SPAWN}", line 296, in start_processes
+    while not context.join():
+  File "{SPAWN}", line 140, in join
+    ready = multiprocessing.connection.wait(
+KeyboardInterrupt
+"""
+
+
+def test_who_spawned_the_ranks_is_none() -> None:
+    """Its stack is not that of the rank which spoke last."""
+    spoken = "".join(f"[Rank {rank}]: Gather outputs\n" for rank in (2, 1, 0))
+    report = diagnosed_files({"out.txt": f"{spoken}[Rank 0]: Compute again\n{INTERRUPTED}"})
+
+    assert not any("spawned" in row.activity for row in report.ranks)
+
+
+def pods(*texts: str) -> Mapping[str, str]:
+    """Name one log for each pod."""
+    return {f"train-worker-{number}.log": text for number, text in enumerate(texts)}
+
+
+@pytest.mark.parametrize(
+    ("started", "named"),
+    [
+        ("world_size=4\n", (3,)),
+        ("world_size=32\n", ()),
+        ("nproc_per_node=8\n", ()),
+    ],
+)
+def test_the_number_of_a_pod_is_a_rank_where_something_says_so(
+    started: str, named: tuple[int, ...]
+) -> None:
+    """A pod of several GPUs has several ranks."""
+    crashed = f"{started}Segmentation fault (core dumped)\n"
+    report = diagnosed_files(pods(started, started, started, crashed))
+
+    assert (report.findings[0].culprit_ranks or ()) == named

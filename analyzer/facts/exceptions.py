@@ -35,7 +35,8 @@ ON_REQUEST = frozenset(
 """Exceptions that end a process on somebody else's word."""
 
 _ABOUT_OTHERS = re.compile(
-    r"[NHX]CCL|gloo|socket|connect|store|abort|timed? ?out|barrier|peer|pipe|mismatch",
+    r"[NHX]CCL|gloo|socket|connect|store|abort|timed? ?out|barrier|peer|pipe|mismatch"
+    r"|stream synchron",
     re.IGNORECASE,
 )
 

@@ -88,14 +88,13 @@ class Account(Statement):
 
 
 Subject: TypeAlias = Literal[
-    "absent ranks",
+    "call of MPI",
     "checkpoint",
-    "compilation",
+    "collective call",
     "coordinator",
-    "crossed groups",
     "dataloader",
+    "dataloader worker",
     "debugger",
-    "different calls",
     "fork",
     "gpu fault",
     "gpu memory",
@@ -112,13 +111,13 @@ Subject: TypeAlias = Literal[
     "port",
     "processes",
     "rdma",
-    "send and receive",
+    "same rank",
     "service",
     "shared memory",
     "slowness",
     "stale lock",
+    "start-up",
     "storage",
-    "uneven inputs",
     "unused parameters",
     "world size",
 ]

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import (
+    NOBODY,
     Account,
     Deed,
     LogLine,
@@ -13,6 +14,7 @@ from whyhang.analyzer.facts import (
     Trouble,
     ranks_in_words,
 )
+from whyhang.analyzer.facts.stacks import SUMMARY
 from whyhang.analyzer.findings.signature import GUESSED, INCOMPLETE, INDIRECT, Hit
 from whyhang.analyzer.queries.hits import cite_line, members_of
 from whyhang.analyzer.rank_state.listed import odd_processes, odd_programs
@@ -49,14 +51,13 @@ def reported(case: Case, *deeds: Deed) -> Iterator[Hit]:
 
 
 CATEGORIES: dict[Subject, str] = {
-    "absent ranks": "missing-rank-in-collective",
+    "call of MPI": "mpi-missing-rank",
     "checkpoint": "checkpoint-stall",
-    "compilation": "compile-divergence",
+    "collective call": "missing-rank-in-collective",
     "coordinator": "init-master-unreachable",
-    "crossed groups": "cross-group-deadlock",
     "dataloader": "dataloader-blocked",
+    "dataloader worker": "dataloader-worker-died",
     "debugger": "rank-stopped",
-    "different calls": "collective-mismatch",
     "fork": "fork-deadlock",
     "gpu fault": "gpu-hardware-xid",
     "gpu memory": "gpu-oom",
@@ -73,23 +74,33 @@ CATEGORIES: dict[Subject, str] = {
     "port": "init-port-in-use",
     "processes": "rank-died",
     "rdma": "nccl-ib-error",
-    "send and receive": "p2p-mismatch",
+    "same rank": "init-duplicate-rank",
     "service": "network-io-blocked",
     "shared memory": "shm-too-small",
     "slowness": "slow-not-hung",
     "stale lock": "stale-lock-file",
+    "start-up": "init-missing-rank",
     "storage": "storage-io-blocked",
-    "uneven inputs": "uneven-inputs",
     "unused parameters": "unused-parameters",
     "world size": "init-world-size-mismatch",
 }
 """The category of what a person's words are about."""
 
+VAGUE = {"call of MPI", "collective call", "start-up"}
+"""Where a hang shows, which is no cause: it counts of jobs of which there is nothing else."""
+
 
 def about(case: Case) -> Iterator[Hit]:
-    """Yield one hit for what people write that the trouble is about, if they name one thing."""
-    troubles = case.job.of(Trouble)
-    if len({trouble.subject for trouble in troubles}) == 1:
+    """Yield one hit for what people write that the trouble is about, if they name one thing.
+
+    What they write of ranks tells more.
+    """
+    troubles = () if case.job.of(Account) else case.job.of(Trouble)
+    dumps = [dump for member in case.job.members for dump in member.dumps]
+    of_program = any(line.time is not None or line.who != NOBODY for line in case.job.lines)
+    looked_at = of_program or any(dump.tool != SUMMARY for dump in dumps)
+    subjects = {trouble.subject for trouble in troubles}
+    if len(subjects) == 1 and not (looked_at and subjects <= VAGUE):
         first = troubles[0]
         yield Hit(
             evidence=tuple(cite(each.source, each.text) for each in troubles[:MAX_QUOTES]),

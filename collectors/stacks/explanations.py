@@ -91,7 +91,8 @@ _NEVER = (
     r"\b(?:skip(?:s|ped|ping)?|bypass\w*|early return"
     r"|(?:return|exit|leave|quit)(?:s|ed|ing)? (?:early|before)"
     r"|(?:never|(?:do(?:es)?|did)(?:n.t| ?not)(?: even)?|fail(?:s|ed)? to) "
-    r"(?:get|call|enter|arriv|reach|join|mak|particip|invok|issu|hit|execut|have|see|receiv)\w*"
+    r"(?:get|call|enter|arriv|reach|join|mak|particip|invok|issu|hit|execut|have|see|receiv"
+    r"|post)\w*"
     r"|exit(?:s|ed)? (?:cleanly|normally))"
 )
 _SKIPS = (

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from whyhang.analyzer.facts import NOBODY, Fact, Frame, Record, StackDump, Thread, Who
+from whyhang.analyzer.facts.stacks import SUMMARY
 from whyhang.analyzer.reading import Document
 from whyhang.collectors import limits
 from whyhang.collectors.logs.text.line import Voice, take_apart
@@ -143,7 +144,7 @@ def standing(
     """Return that ``copies`` processes are said to stand in a place."""
     return StackDump(
         who=who if who != NOBODY else document.who,
-        tool="summary",
+        tool=SUMMARY,
         threads=(Thread(frames=frames, name=MAIN, line=line),),
         source=document.source(line),
         look=document.look or 0,

@@ -20,21 +20,15 @@ from whyhang.collectors import limits
 from whyhang.collectors.stacks.prose import Prose, paragraphs
 
 LONGEST_SENTENCE = 500
-MOST_TOPICS = 4  # of one text; more are those of a guide
+MOST_TOPICS = 6  # of one text; more are those of a guide
 NEAR = 200  # characters between a topic and words of trouble
 
-_SOME = (
-    r"(?:some|certain|only (?:one|some|a few)|a few|a subset of|others|other|not all|non-\w+)"
-    r" (?:of (?:the )?)?(?:\w+ )?"
-    r"(?:ranks?|process(?:es)?|workers?|gpus?|nodes?|replicas?|hosts?|tasks?)\b"
-)
-_DATA = (
-    r"(?:batch(?:es)?|samples?|steps?|iterations?|examples?|shards?|data|inputs?|lengths?|tokens)"
-)
 _ENDS = re.compile(r"(?<=[.!?;])\s+|(?<=[\u3002\uff01\uff1f\uff1b])")
 _ADVICE = re.compile(
     r"(?i)\bif you\b|\byou (?:can|may|could|should|need)\b|\bplease\b|\brecommended\b"
-    r"|^\W*(?:warning|if|unless)\b"
+    r"|^\W*(?:warning|if|unless)\b|\beither\b|\bat first\b|\bolder version"
+    r"|\b(?:may|might|could|would) (?:\w+ ){0,2}"
+    r"(?:hang|dead-?lock|block|fail|stall|time|crash|freeze)"
 )
 """What a program tells everybody beforehand, and what is supposed."""
 _FUNCTION_WORD = re.compile(
@@ -62,8 +56,7 @@ def _patterns() -> tuple[limits.Pattern[str], dict[Subject, limits.Pattern[str]]
 
 
 def _any(words: tuple[str, ...]) -> limits.Pattern[str]:
-    pattern = "|".join(words).replace("{some}", _SOME).replace("{data}", _DATA)
-    return limits.compile(pattern, re.IGNORECASE)
+    return limits.compile("|".join(words), re.IGNORECASE)
 
 
 def _topics_of(sentence: str) -> Iterator[Subject]:

@@ -143,6 +143,8 @@ OBJECTS: dict[str, str] = {
         r"\b(?:pods?|tasks?|actors?|workers?|gang|placement|resources?|requests?|demands?|nodes?)\b"
         r"|\binsufficient (?:nvidia\.com/gpu|gpus?|resources)\b(?! mem)"
         r"|\bnot enough (?:gpus|resources|slots)"
+        r"|(?:does|did)(?: not|n't) allocate (?:any |enough )?(?:\w+ )?(?:gpus?|nodes?|slots?)\b"
+        r"|\bnodes? ha(?:s|ve) no (?:\w+ )?gpus?\b"
     ),
     "members": (
         rf"(?i)(?:timed? ?out|gave up|still|timeout)[^\n]{{0,30}}?\bwaiting (?:for|on) "

@@ -27,7 +27,7 @@ from pathlib import Path
 from whyhang.collectors.live.capture import Capture
 from whyhang.collectors.live.job.find import find_job
 from whyhang.collectors.live.job.host import Host
-from whyhang.collectors.live.job.members import Job, worth_reading
+from whyhang.collectors.live.job.members import HostJob, worth_reading
 from whyhang.collectors.live.probes.probe import Options
 from whyhang.collectors.live.proc import Proc
 from whyhang.collectors.stacks import pyspy
@@ -96,7 +96,7 @@ def start(folder: Path, ranks: int, workers: int) -> subprocess.Popen[bytes]:
     )
 
 
-def wait_for_hang(launcher: int, ranks: int, workers: int, limit: float = 180.0) -> Job:
+def wait_for_hang(launcher: int, ranks: int, workers: int, limit: float = 180.0) -> HostJob:
     """Wait until all ranks and workers are there and none of them uses the processor."""
     until = time.monotonic() + limit
     before: dict[int, int] = {}
@@ -115,7 +115,7 @@ def _still(before: dict[int, int], now: dict[int, int]) -> bool:
     return all(now[pid] - before.get(pid, 0) <= 2 for pid in now)
 
 
-def measure(pid: int, job: Job, rounds: int) -> None:
+def measure(pid: int, job: HostJob, rounds: int) -> None:
     """Run everything in turn, so that a busy machine disturbs all alike, and print medians."""
     pids = sorted(worth_reading(job.members))
     program = [sys.executable, "-m", "whyhang"]

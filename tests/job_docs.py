@@ -5,19 +5,19 @@ from __future__ import annotations
 from fake_proc import FakeProc, elastic
 
 from whyhang.analyzer.facts import Role
-from whyhang.collectors.live.job.members import Job
+from whyhang.collectors.live.job.members import HostJob
 
 PY = "/usr/bin/python3"
 SPAWN = (PY, "-c", "from multiprocessing.spawn import spawn_main; spawn_main(7)", "--fork")
 TRACKER = (PY, "-c", "from multiprocessing.resource_tracker import main;main(3)")
 
 
-def ranks(job: Job) -> dict[int, int | None]:
+def ranks(job: HostJob) -> dict[int, int | None]:
     """Give the rank of each rank process by pid."""
     return {m.pid: m.rank for m in job.members if m.role is Role.RANK}
 
 
-def roles(job: Job) -> dict[int, Role]:
+def roles(job: HostJob) -> dict[int, Role]:
     """Give the role of every process."""
     return {m.pid: m.role for m in job.members}
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from whyhang.analyzer.facts import InitArguments
 from whyhang.collectors.live.job.host import Host
-from whyhang.collectors.live.job.members import Job
+from whyhang.collectors.live.job.members import HostJob
 from whyhang.collectors.live.probes.probe import Collected, Options, Site
 from whyhang.collectors.live.snapshot import Snapshot
 
@@ -18,7 +18,7 @@ def snapshot(host: Host, number: int = 0) -> Snapshot:
 
 def site_of(
     host: Host,
-    job: Job | None = None,
+    job: HostJob | None = None,
     *,
     hostname: str = "n",
     options: Options | None = None,
@@ -27,7 +27,7 @@ def site_of(
     """Make a site after one snapshot, which was the last."""
     options = options or Options(looks=1)
     site = Site(
-        host, job or Job(members=()), hostname, options, snapshots=[snapshot(host)], spots=spots
+        host, job or HostJob(members=()), hostname, options, snapshots=[snapshot(host)], spots=spots
     )
     site.tell(over=True)
     return site

@@ -12,12 +12,18 @@ from small_jobs import report_of
 from whyhang import signatures
 from whyhang.analyzer.facts import NOBODY, Fact, LogLine, Trust, Who
 from whyhang.analyzer.reading import Document
-from whyhang.analyzer.report import Report
+from whyhang.analyzer.report import Finding, Report
 from whyhang.collectors import READERS
 from whyhang.collectors.files.folder import read_documents
 from whyhang.collectors.logs.scan import LogReader
 
 F = TypeVar("F", bound=Fact)
+
+INIT_COMPLETE = (
+    "{0}:{1}:9 [0] NCCL INFO comm 0x5{1} rank {1} nranks 4 cudaDev 0 busId 1e0 - Init COMPLETE\n"
+)
+TWO_NODES = "".join(INIT_COMPLETE.format(f"gpu{1 + rank // 2}", rank) for rank in range(4))
+"""What NCCL prints of four ranks on two nodes, once their communicator stands."""
 
 
 def document(data: bytes | str, name: str = "job.log") -> Document:
@@ -67,3 +73,18 @@ def diagnosed_files(files: Mapping[str, str]) -> Report:
     """Diagnose files of any kind, by their names."""
     made = [document(text, name) for name, text in files.items()]
     return report_of(read_documents(made, readers=(*READERS, reader())))
+
+
+Blame = tuple[dict[int | None, str], str, tuple[int, ...] | None]
+"""Logs as ``diagnosed`` takes them, the signature of their cause, and whom it must blame."""
+
+
+def blamed_besides(report: Report, culprits: tuple[int, ...] | None) -> list[Finding]:
+    """Return what blames others than the culprits, likely and on its own account."""
+    return [
+        finding
+        for finding in report.findings[1:]
+        if finding.caused_by is None
+        and finding.confidence >= 0.5
+        and set(finding.culprit_ranks or ()) - set(culprits or finding.culprit_ranks or ())
+    ]

@@ -1,4 +1,4 @@
-"""Secrets of all kinds, as they stand in the texts of a job, for tests that search for them."""
+"""Secrets and names, as they stand in the texts of a job, for tests that search for them."""
 
 from __future__ import annotations
 
@@ -35,3 +35,17 @@ def holds_a_secret(text: str | bytes) -> bool:
     """Return whether any of the planted secrets is in a text."""
     lower = text.lower()
     return MARK.lower() in lower if isinstance(lower, str) else MARK.lower().encode() in lower
+
+
+KEY = b"a key of sixteen"
+NAMES = ("zanzibar", "quetzal", "gpu-x7-031", "mirabell", "hornisse", "10.20.30.41", "okapi7")
+LOG = """\
+gpu-x7-031:4242:4243 [0] NCCL INFO Bootstrap : Using eth0:10.20.30.41<0>
+gpu-x7-031:4242:4243 [0] NCCL INFO NET/Socket : Connect to 10.20.30.42<29500> failed
+[rank0]: Traceback (most recent call last):
+[rank0]:   File "/home/zanzibar/quetzal/train_quetzal.py", line 31, in reduce_gradients
+[rank0]:     dist.all_reduce(x)  # see https://wiki.hornisse.org/zanzibar, zanzibar@hornisse.org
+[rank0]: RuntimeError: no connection to gpu-x7-031.hornisse.org, asked by okapi7@gpu-x7-031
+NodeList=mirabell[01-03] JobName=x UserId=okapi7(1001)
+mirabell02 does not answer; zanzibar looks into s3://quetzal/zanzibar/run.pt
+"""

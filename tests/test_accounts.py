@@ -46,6 +46,7 @@ def first(text: str, name: str = "issue.md") -> Finding | None:
         ("Rank 0 saved its shards for an hour while ranks 1 and 2 were waiting.\n", (0,)),
         ("It seems rank 3 is doing an all-reduce while the other ranks do an all-gather.\n", (3,)),
         ("The rank 0 gpu process exit first and the others hang.\n", (0,)),
+        ("Its patience was over, so rank 1 broke from the loop while the rest hung.\n", (1,)),
     ],
     ids=[
         "never",
@@ -72,6 +73,7 @@ def first(text: str, name: str = "issue.md") -> Finding | None:
         "meanwhile",
         "another call",
         "exit",
+        "broke off",
     ],
 )
 def test_who_is_elsewhere(text: str, ranks: tuple[int, ...]) -> None:

@@ -50,7 +50,7 @@ from whyhang.collectors.files.bundle import (
 from whyhang.collectors.files.bundle_writer import manifest_file, write_bundle
 from whyhang.collectors.files.own_files import OwnFiles, facts_file
 from whyhang.collectors.live.bundling import Taken, bundle_of
-from whyhang.collectors.live.job.members import Job, Member
+from whyhang.collectors.live.job.members import HostJob, JobProcess
 from whyhang.collectors.live.snapshot import Dump
 
 PROCESS = Process(
@@ -84,10 +84,10 @@ def read(data: bytes) -> list[Fact]:
 def taken() -> Taken:
     """Give a small job: two ranks, a worker, a launcher."""
     members = (
-        Member(pid=12, ppid=3, role=Role.RANK, rank=0, trust=Trust.ENVIRONMENT),
-        Member(pid=13, ppid=3, role=Role.RANK, rank=10, trust=Trust.ENVIRONMENT),
-        Member(pid=20, ppid=13, role=Role.DATALOADER_WORKER, owner=13),
-        Member(pid=3, ppid=1, role=Role.LAUNCHER),
+        JobProcess(pid=12, ppid=3, role=Role.RANK, rank=0, trust=Trust.ENVIRONMENT),
+        JobProcess(pid=13, ppid=3, role=Role.RANK, rank=10, trust=Trust.ENVIRONMENT),
+        JobProcess(pid=20, ppid=13, role=Role.DATALOADER_WORKER, owner=13),
+        JobProcess(pid=3, ppid=1, role=Role.LAUNCHER),
     )
     dumps = tuple(
         Dump(pid=pid, look=look, taken_at=5.0 + look, data=b'[{"name": "--token=hunter2"}]\n')
@@ -95,7 +95,7 @@ def taken() -> Taken:
         for pid in (3, 20, 13, 12)
     )
     return Taken(
-        job=Job(members=members, launcher="torchrun", world_size=11),
+        job=HostJob(members=members, launcher="torchrun", world_size=11),
         target=3,
         hostname="node 1/x",
         created_at=1700000000.5,

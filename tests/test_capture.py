@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import stat
@@ -22,12 +21,9 @@ from whyhang.collectors.files.bundle import Bundle, documents_of
 from whyhang.collectors.files.own_files import OwnFiles
 from whyhang.collectors.live import pausing, programs
 from whyhang.collectors.live.capture import Capture, Named, spread
-from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.pausing import in_turn
 from whyhang.collectors.live.probes.probe import Options
-from whyhang.collectors.live.probes.source_lines import excerpts, places
 from whyhang.collectors.live.proc import Proc
-from whyhang.collectors.live.programs import Command, Outcome, run_all
 from whyhang.collectors.stacks import pyspy
 
 pytestmark = pytest.mark.skipif(
@@ -313,90 +309,6 @@ def test_process_that_is_gone_is_an_error() -> None:
         pass
     with pytest.raises(TargetError):
         Capture(child.pid, ONCE, quiet).take()
-
-
-def test_excerpts_show_user_code_only(tmp_path: Path) -> None:
-    """Lines around each place are read, joined where they overlap, and cleaned of secrets."""
-    source = tmp_path / "train.py"
-    lines = [f"line {number}" for number in range(1, 41)]
-    lines[9] = "api_key = 'hunter2'"
-    source.write_text("\n".join(lines))
-    library = ["/x/site-packages/torch/a.py", "/usr/lib/python3.11/threading.py", "<string>"]
-    stand = [(str(source), 10), (str(source), 12), (str(source), 40), *((f, 3) for f in library)]
-    dump = json.dumps(
-        [{"pid": 7, "frames": [{"filename": file, "line": line} for file, line in stand]}]
-    )
-    answer = dict.fromkeys(places(dump.encode()), os.getpid())
-    assert set(answer) == {(str(source), 10), (str(source), 12), (str(source), 40)}
-    shown = list(excerpts(Host(Proc()), answer))
-    assert [(e.first_line, len(e.lines)) for e in shown] == [(6, 11), (36, 5)]
-    assert shown[0].lines[4] == "api_key = '[redacted]'"
-
-
-def test_excerpts_show_the_heads_of_the_blocks_around_a_place(tmp_path: Path) -> None:
-    """The loop, and the function, that a place far down is in are kept; the rest is not."""
-    source = tmp_path / "train.py"
-    body = ["def train():", "    for batch in data:", *["        more()"] * 20, "        reduce()"]
-    source.write_text("\n".join(["import os", *body]))
-
-    shown = list(excerpts(Host(Proc()), {(str(source), 24): os.getpid()}))
-
-    assert [(e.first_line, len(e.lines)) for e in shown] == [(2, 2), (20, 5)]
-
-
-@pytest.mark.parametrize("content", [b"\0binary", None])
-def test_excerpt_of_an_unreadable_file_is_left_out(tmp_path: Path, content: bytes | None) -> None:
-    """A source that is gone or no text is no error."""
-    source = tmp_path / "t.py"
-    if content is not None:
-        source.write_bytes(content)
-    assert not list(excerpts(Host(Proc()), {(str(source), 1): os.getpid()}))
-    assert places(b"not json") == set()
-
-
-def shell(number: int, line: str, limit: float = 5.0) -> Command:
-    """Run a line of shell."""
-    return Command(pid=number, arguments=("sh", "-c", line), limit=limit)
-
-
-def test_programs_run_beside_each_other() -> None:
-    """Output, errors and code come back for each; large output does not block anyone."""
-    lines = {1: "head -c 300000 /dev/zero", 2: "echo bad >&2; exit 3", 4: "sleep 0.1"}
-    commands = (shell(number, line) for number, line in lines.items())
-    ended: list[Outcome] = []
-    outcomes = {o.command.pid: o for o in run_all(commands, width=4, ended=ended.append)}
-    assert sorted(outcomes) == [1, 2, 4]
-    assert len(outcomes[1].output) == 300000
-    assert (outcomes[2].code, outcomes[2].errors) == (3, "bad\n")
-    assert sorted(outcome.command.pid for outcome in ended) == [1, 2, 4]
-
-
-def test_program_that_is_not_there() -> None:
-    """A missing tool is an outcome that names it."""
-    (outcome,) = run_all([Command(arguments=("/no/such/tool",), limit=1.0)])
-    assert (outcome.code, outcome.errors) == (None, "/no/such/tool: No such file or directory")
-
-
-def test_late_program_is_killed_and_told() -> None:
-    """The limit of one program does not hold the others up; what it started ends with it."""
-    ended: list[Outcome] = []
-    began = time.monotonic()
-    commands = [shell(1, "sleep 613.7 & wait", limit=0.3), shell(2, "echo hi", limit=0.3)]
-    outcomes = {o.command.pid: o for o in run_all(commands, width=1, ended=ended.append)}
-    assert time.monotonic() - began < 2
-    assert (outcomes[1].timed_out, outcomes[1].asleep) == (True, None)
-    assert outcomes[2].output == b"hi\n"
-    assert [outcome.command.pid for outcome in ended if outcome.timed_out] == [1]
-    listed = subprocess.run(["ps", "axww"], capture_output=True, text=True, check=True).stdout
-    assert "sleep 613.7" not in listed
-
-
-def test_a_program_that_closes_its_output_has_its_limit_too() -> None:
-    """Nothing more will come from it, and it does not end."""
-    began = time.monotonic()
-    (outcome,) = run_all([shell(1, "exec >&- 2>&-; sleep 614.7", limit=0.3)])
-    assert outcome.timed_out
-    assert time.monotonic() - began < 2
 
 
 def test_statements_and_excerpts_come_back_as_facts() -> None:

@@ -33,7 +33,7 @@ from whyhang.collectors.files.folder import read, read_documents
 from whyhang.collectors.live.capture import Capture
 from whyhang.collectors.live.job.find import find_job
 from whyhang.collectors.live.job.host import Host
-from whyhang.collectors.live.job.members import Job
+from whyhang.collectors.live.job.members import HostJob
 from whyhang.collectors.live.probes.probe import Options
 from whyhang.collectors.live.proc import Proc
 
@@ -94,7 +94,9 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def job(command: list[str], ready: Callable[[Job], bool], limit: float = 120.0) -> Iterator[int]:
+def job(
+    command: list[str], ready: Callable[[HostJob], bool], limit: float = 120.0
+) -> Iterator[int]:
     """Start a job in a session of its own, wait until it stands as it should, end all of it."""
     with subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
@@ -111,7 +113,7 @@ def job(command: list[str], ready: Callable[[Job], bool], limit: float = 120.0) 
             _end(launcher.pid)
 
 
-def _ready(pid: int, ready: Callable[[Job], bool]) -> bool:
+def _ready(pid: int, ready: Callable[[HostJob], bool]) -> bool:
     try:
         return ready(find_job(Host(Proc()), pid))
     except Exception:  # noqa: BLE001 - while it starts, there may be nothing to find
@@ -125,10 +127,10 @@ def _end(launcher: int) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
-def has(ranks: int, workers: int = 0) -> Callable[[Job], bool]:
+def has(ranks: int, workers: int = 0) -> Callable[[HostJob], bool]:
     """Say when a job is complete: so many ranks and workers, and nobody still importing."""
 
-    def complete(job: Job) -> bool:
+    def complete(job: HostJob) -> bool:
         roles = [member.role for member in job.members]
         here = (roles.count(Role.RANK), roles.count(Role.DATALOADER_WORKER))
         threads = [len(Proc().thread_ids(m.pid)) for m in job.members if m.role is Role.RANK]
@@ -244,7 +246,7 @@ def test_mp_spawn(script: Path) -> None:
     assert "all_reduce" not in str(asleep[0].threads)
 
 
-def _spawned(job: Job) -> bool:
+def _spawned(job: HostJob) -> bool:
     children = [m for m in job.members if m.role is Role.DATALOADER_WORKER]
     threads = [len(Proc().thread_ids(m.pid)) for m in children]
     return len(children) == 3 and all(count > 2 for count in threads)

@@ -65,6 +65,24 @@ def test_the_minority_of_two_operations_is_blamed() -> None:
     assert (finding.collective.op, finding.collective.others) == ("broadcast", "all_reduce")
 
 
+@pytest.mark.parametrize(
+    ("branch", "culprits"), [("    if True:", (1,)), ("    with timer():", None)]
+)
+def test_the_root_of_a_broadcast_may_wait_for_one_of_those_past_it(
+    branch: str, culprits: tuple[int, ...] | None
+) -> None:
+    """All come through the call of the one rank: some have done their part, one left it out."""
+    further = ALL_REDUCE.replace("train (train.py:40)", "train (train.py:44)")
+    lines = (branch, "        dist.broadcast(x, src=1)", "", "    dist.all_reduce(x)")
+    source = Excerpt(file="train.py", first_line=41, lines=lines)
+    module = Excerpt(file="train.py", first_line=60, lines=("train()",))
+    facts = still({0: further, 1: BROADCAST, 2: further, 3: further})
+
+    finding = report_of([*facts, source, module]).findings[0]
+
+    assert (finding.category, finding.culprit_ranks) == ("collective-mismatch", culprits)
+
+
 def test_a_tie_names_nobody() -> None:
     """Two ranks against two: the mismatch is said, nobody is blamed."""
     finding = report_of(still({0: ALL_REDUCE, 1: BROADCAST, 2: ALL_REDUCE, 3: BROADCAST})).findings[

@@ -131,3 +131,29 @@ def test_back_from_a_function_is_past_its_loop(head: str, category: str) -> None
 
     assert finding.category == category
     assert finding.culprit_ranks == (2,)
+
+
+TASK = """
+tokenize (data.py:7)
+mapstar (multiprocessing/pool.py:48)
+worker (multiprocessing/pool.py:125)
+"""
+IDLE_IN_POOL = "worker (multiprocessing/pool.py:114)"
+
+
+@pytest.mark.parametrize(
+    ("stack", "woke", "verdict"), [(TASK, 2, "slow"), (TASK, 0, "hung"), (IDLE_IN_POOL, 2, "hung")]
+)
+def test_a_rank_that_takes_results_of_its_pool_goes_on(stack: str, woke: int, verdict: str) -> None:
+    """It wakes up for results alone; not where no worker is at a task that could give one."""
+    facts = still({0: BARRIER, 1: BARRIER})
+    for look in (0, 1):
+        facts += [process(2, look=look, woke=woke if look else 0), dump(2, POOL, look=look)]
+        seen = process(2, pid=4000, look=look, state="R" if stack is TASK else "S")
+        seen = replace(seen, role=Role.DATALOADER_WORKER, ppid=1002)
+        facts += [replace(seen, who=Who(pid=4000)), dump(None, stack, pid=4000, look=look)]
+
+    report = report_of(facts)
+
+    assert report.verdict == verdict
+    assert report.findings[0].culprit_ranks == (2,)

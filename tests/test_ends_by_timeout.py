@@ -79,3 +79,50 @@ def test_what_cannot_be_pickled_is_a_workers_only_where_one_was_started(
     lost = raised(CLOSED, "train.py:9", (C10D, "all_gather_object"))
     first = diagnosed({0: lost, 1: failed, 2: lost}).findings[0]
     assert (first.category, first.culprit_ranks) == (category, (1,))
+
+
+TABLE = """\
+Root Cause (first observed failure):
+[0]:
+  rank      : {first} (local_rank: {first})
+  exitcode  : 1 (pid: 400{first})
+Failures:
+"""
+ROW = """\
+  rank      : {rank} (local_rank: {rank})
+  exitcode  : {code} (pid: 400{rank})
+"""
+
+
+def gave_up(rank: int) -> str:
+    text = raised(LIMIT.format("recv"), "train.py:9", (C10D, "all_reduce"))
+    return "".join(f"[rank{rank}]: {line}\n" for line in text.splitlines())
+
+
+@pytest.mark.parametrize(
+    "way", ["15, forcefully exiting via 9", "Signals.SIGTERM, forcefully exitting via SIGKILL"]
+)
+def test_who_had_to_be_killed_by_the_launcher_was_not_in_the_call(way: str) -> None:
+    """It did not heed SIGTERM, being stopped or in the kernel; nothing killed it before."""
+    force = f"W1 elastic/multiprocessing/api.py:9] Unable to shutdown process 4002 via {way}\n"
+    rows = TABLE.format(first=1) + ROW.format(rank=0, code=-15) + ROW.format(rank=2, code=-9)
+    first = diagnosed({None: gave_up(0) + gave_up(1) + force + rows}).findings[0]
+    assert (first.category, first.culprit_ranks) == ("missing-rank-in-collective", (2,))
+
+
+def test_the_last_words_of_who_was_ended_at_work_are_said() -> None:
+    said = "[rank2]: evaluating on 5000 samples\n"
+    rows = TABLE.format(first=1) + ROW.format(rank=0, code=1) + ROW.format(rank=2, code=-15)
+    report = diagnosed({None: said + gave_up(0) + gave_up(1) + rows})
+    assert report.findings[0].culprit_ranks == (2,)
+    assert "after 'evaluating on 5000 samples'" in report.headline
+
+
+def test_of_one_output_who_alone_lost_nobody_is_whom_they_lost() -> None:
+    lost = raised(CLOSED, "train.py:9", (C10D, "all_reduce"))
+    logs = "".join(f"[rank{rank}]: rank {rank} of 3 at step 16\n" for rank in range(3))
+    logs += "".join(f"[rank{rank}]: {line}\n" for rank in (0, 2) for line in lost.splitlines())
+    first = diagnosed({None: logs}).findings[0]
+    assert (first.category, first.culprit_ranks) == ("rank-died", (1,))
+    ended = TABLE.format(first=0) + ROW.format(rank=1, code=-15)  # it was there to be ended
+    assert diagnosed({None: logs + ended}).findings[0].culprit_ranks != (1,)

@@ -105,6 +105,28 @@ def first(text: str, name: str = "issue.md") -> Finding | None:
             ),
             "cross-group-deadlock",
         ),
+        (
+            "One worker stalls and one doesn't, and that one is stuck waiting.\n",
+            "missing-rank-in-collective",
+        ),
+        (
+            "Evaluation is only run on a single gpu, hence the hang in the barrier.\n",
+            "missing-rank-in-collective",
+        ),
+        ("It hangs in the last step; with drop_last it does not come up.\n", "uneven-inputs"),
+        ("The ranks get to the all-reduce asymmetrically and deadlock.\n", "collective-mismatch"),
+        ("gather hangs when the tensors are empty on one rank.\n", "collective-mismatch"),
+        (
+            "Rank zero is in DDP's forward while every peer waits in a broadcast: deadlock.\n",
+            "collective-mismatch",
+        ),
+        ("When a worker raises in its step, the job hangs until it is killed.\n", "rank-died"),
+        ("A crashed node leaves the run blocked for half an hour.\n", "rank-died"),
+        ("We see timeouts during checkpoint saves on slow storage.\n", "checkpoint-stall"),
+        (
+            "The main process writes the weights while the other ranks wait, and time out.\n",
+            "checkpoint-stall",
+        ),
     ],
 )
 def test_why_it_hangs(text: str, category: str) -> None:
@@ -128,6 +150,9 @@ def test_why_it_hangs(text: str, category: str) -> None:
         ("Timed out waiting 60000ms for send operation to complete\n", "job.log"),
         ("[rank1]: waiting for the others\n[rank0]: waiting for the others\n", "job.log"),
         ("2031-01-01 10:00:00 some ranks never joined, stuck\n", "a.log"),
+        ("Saving the checkpoint took ten seconds.\n", "issue.md"),
+        ("If a rank raises, the job hangs.\n", "README.md"),
+        ("A worker fails to compile the kernel.\n", "issue.md"),
         ("# some ranks never join and it hangs\nx = 1\n", "snippet.py"),
     ],
 )
@@ -151,3 +176,58 @@ def test_what_a_log_shows_comes_first() -> None:
     found = diagnosed_files({"job.log": log, "issue.md": said}).findings
 
     assert not any(finding.signature == "said-to-skip-a-call" for finding in found)
+
+
+CTRL_C = """\
+Traceback (most recent call last):
+  File "C:\\job\\train.py", line 6, in <module>
+    loss = model(batch)
+  File "C:\\py\\lib\\torch\\nn\\parallel\\distributed.py", line 1034, in forward
+    self._sync_buffers()
+  File "C:\\py\\lib\\torch\\nn\\parallel\\distributed.py", line 1621, in _sync_buffers
+    self._sync_module_buffers(authoritative_rank)
+KeyboardInterrupt
+WARNING:torch.distributed.elastic.agent.server.api:Received 2 death signal, shutting down workers
+"""
+LOST = """\
+Traceback (most recent call last):
+  File "train.py", line 6, in <module>
+    dist.all_reduce(loss)
+  File "/py/torch/distributed/distributed_c10d.py", line 1621, in all_reduce
+    work.wait()
+RuntimeError: [/gloo/transport/tcp/pair.cc:598] Connection closed by peer [10.0.0.2]:28048
+"""
+STACK = """\
+Thread 0x7f... (active): "MainThread"
+    all_reduce (torch/distributed/distributed_c10d.py:2050)
+    step (train.py:214)
+"""
+
+
+@pytest.mark.parametrize("text", [CTRL_C, STACK])
+def test_who_was_seen_waits(text: str) -> None:
+    """One stack in a collective: the others are elsewhere, possibly, and nobody is named."""
+    finding = first(text, "err.log")
+
+    assert finding is not None
+    assert (finding.signature, finding.culprit_ranks) == ("only-waiters-seen", None)
+    assert finding.confidence < 0.5
+
+
+def test_who_lost_a_peer_does_not_wait() -> None:
+    """A rank that lost its peer in a collective shows that the peer is gone."""
+    finding = first(LOST, "err.log")
+
+    assert finding is not None
+    assert finding.signature != "only-waiters-seen"
+
+
+def test_an_effect_leaves_room_for_an_explanation() -> None:
+    """Beside a mere consequence a person's words for the cause stand first."""
+    log = "[rank0]: WorkNCCL(SeqNum=9, OpType=ALLREDUCE) ran for 60001 ms before timing out\n"
+    said = "Epochs hang at their end: the ranks have a different number of batches.\n"
+
+    found = diagnosed_files({"job.log": log, "issue.md": said}).findings
+
+    assert [each.signature for each in found] == ["said-to-be-uneven", "watchdog-timeout"]
+    assert found[1].caused_by == 0

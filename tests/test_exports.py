@@ -13,7 +13,7 @@ import pytest
 from junitparser import Failure, JUnitXml, Skipped
 from small_jobs import ALL_REDUCE, ELSEWHERE, report_of, still
 
-from whyhang.analyzer.exports.stacks import place
+from whyhang.analyzer.exports.stacks import shown_frame
 from whyhang.analyzer.facts import unfold
 from whyhang.analyzer.report import (
     Event,
@@ -186,7 +186,7 @@ def test_folded_lines_are_stacks_and_counts(report: Report) -> None:
 )
 def test_a_frame_is_taken_apart(frame: str, parts: tuple[str, str | None, int | None]) -> None:
     """What is not written as whyhang writes frames stays a name."""
-    assert (place(frame).function, place(frame).file, place(frame).line) == parts
+    assert (shown_frame(frame).function, shown_frame(frame).file, shown_frame(frame).line) == parts
 
 
 def test_sarif_keeps_its_schema(report: Report) -> None:

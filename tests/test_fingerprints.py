@@ -25,7 +25,7 @@ from whyhang.analyzer.facts import (
 from whyhang.analyzer.report import Report
 from whyhang.collectors.live.files import Files
 from whyhang.collectors.live.job.host import Host
-from whyhang.collectors.live.job.members import Member
+from whyhang.collectors.live.job.members import JobProcess
 from whyhang.collectors.live.probes import libraries
 from whyhang.collectors.live.probes.libraries import Fingerprints, build_id
 from whyhang.collectors.live.proc import Proc
@@ -190,7 +190,7 @@ def test_versions_come_from_what_lies_beside_the_library(tmp_path: Path) -> None
         "NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.86.10  Thu Jan\nGCC version: 12\n"
     )
     (proc / "7/maps").write_text(MAPS.replace("/env/site-packages", str(site)))
-    member = Member(pid=7, ppid=1, role=Role.RANK, rank=0)
+    member = JobProcess(pid=7, ppid=1, role=Role.RANK, rank=0)
 
     facts = Fingerprints(Host(Proc(str(proc))), "n").facts([member])
     rows = {f.name: f.value if isinstance(f, Setting) else str(f) for f in facts}

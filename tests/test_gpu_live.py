@@ -36,7 +36,7 @@ from whyhang.collectors.files.meter import Meter
 from whyhang.collectors.gpu import probe
 from whyhang.collectors.live.capture import Capture
 from whyhang.collectors.live.job.host import Host
-from whyhang.collectors.live.job.members import Job, Member
+from whyhang.collectors.live.job.members import HostJob, JobProcess
 from whyhang.collectors.live.probes import gpus
 from whyhang.collectors.live.probes.probe import Collected, Options, Running, Site
 from whyhang.collectors.live.proc import Proc
@@ -70,7 +70,7 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Non
 def watched(*, looks: int = 2) -> Collected:
     """Ask at each look, with a moment in between, and come to an end."""
     host = Host(Proc())
-    site = Site(host, Job(members=()), "h", Options(looks=looks), snapshots=[snapshot(host)])
+    site = Site(host, HostJob(members=()), "h", Options(looks=looks), snapshots=[snapshot(host)])
     running = Running(gpus.PROBE, site)
     for number in range(1, looks):
         time.sleep(0.3)
@@ -183,7 +183,7 @@ def test_without_any_tool_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> No
     """On a machine without GPUs there is no noise; a job that uses some gets one sentence."""
     monkeypatch.setenv("PATH", "/nonexistent")
     monkeypatch.setattr(gpus, "_SIGNS", ())
-    job = Job(members=(Member(pid=1, ppid=0, role=Role.RANK),))
+    job = HostJob(members=(JobProcess(pid=1, ppid=0, role=Role.RANK),))
     site = site_of(Host(Proc()), job, hostname="h")
     site.snapshots[0].processes[1] = rank_with("pipe")
     assert collected(gpus.collect, site) == Collected()
@@ -372,9 +372,7 @@ def test_the_child_asks_for_each_value_by_itself(tmp_path: Path) -> None:
     assert (one.compute_mode, one.mig, one.driver, one.cuda) == (
         *("Exclusive_Process", None, "570.86.10", "12.8"),
     )
-    assert (one.ecc_uncorrected, one.ecc_ever, one.remap_pending, one.remap_failed) == (
-        *(0, 2, True, False),
-    )
+    assert (one.ecc_uncorrected, one.remap_pending, one.remap_failed) == (0, True, False)
     assert one.reasons == ("hw_slowdown", "hw_thermal_slowdown")
     assert [(link.active, link.errors) for link in one.links or ()] == [(True, 6), (False, None)]
     assert [(p.pid, p.memory) for p in one.processes or ()] == [(4711, 10)]

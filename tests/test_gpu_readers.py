@@ -25,8 +25,8 @@ def test_xml_tells_everything_of_each_gpu() -> None:
     assert (gpu.driver, gpu.cuda, gpu.pstate, gpu.compute_mode) == (
         *("570.86.10", "12.8", "P0", "Default"),
     )
-    assert (gpu.sm_clock, gpu.sm_clock_max, gpu.memory_clock) == (1980, 1980, 3201)
-    assert (gpu.ecc_uncorrected, gpu.ecc_corrected, gpu.ecc_ever) == (0, 2, 0)
+    assert gpu.sm_clock == 1980
+    assert gpu.ecc_uncorrected == 0
     assert (gpu.remap_pending, gpu.remap_failed, gpu.retire_pending) == (False, False, None)
     assert (gpu.mig, gpu.reasons, gpu.fabric, gpu.recovery) == (False, (), "Completed", None)
     assert [(p.pid, p.memory, p.name) for p in gpu.processes or ()] == [
@@ -58,7 +58,7 @@ def test_xml_of_old_drivers() -> None:
     (gpu,) = gpus(text)
 
     assert (gpu.power, gpu.power_limit, gpu.busy, gpu.memory_busy) == (41.1, 300, 7, None)
-    assert (gpu.ecc_uncorrected, gpu.ecc_corrected, gpu.ecc_ever) == (1, 3, None)
+    assert gpu.ecc_uncorrected == 1
     assert (gpu.retire_pending, gpu.reasons, gpu.processes) == (True, ("hw_slowdown",), ())
 
 

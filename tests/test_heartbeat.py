@@ -24,7 +24,7 @@ from whyhang.analyzer.reports.rank_rows import rank_table
 from whyhang.collectors.files.folder import read
 from whyhang.collectors.heartbeat import HeartbeatReader, parse
 from whyhang.collectors.live.job.host import Host
-from whyhang.collectors.live.job.members import Job, Member
+from whyhang.collectors.live.job.members import HostJob, JobProcess
 from whyhang.collectors.live.probes import heartbeats
 from whyhang.collectors.live.proc import Proc
 
@@ -201,9 +201,9 @@ def test_a_live_rank_is_read_through_its_descriptor() -> None:
     """Twice, and called by the pid that it has here."""
     whyhang.heartbeat(9)
     proc = Proc()
-    member = Member(pid=os.getpid(), ppid=1, role=Role.RANK, rank=6)
+    member = JobProcess(pid=os.getpid(), ppid=1, role=Role.RANK, rank=6)
     host = Host(proc)
-    evidence = collected(heartbeats.collect, site_of(host, Job(members=(member,))))
+    evidence = collected(heartbeats.collect, site_of(host, HostJob(members=(member,))))
 
     assert [file.entry.path for file in evidence.files] == [
         "heartbeats.look0.txt",

@@ -23,7 +23,7 @@ from whyhang.collectors.hosts.planners import ssh
 from whyhang.collectors.hosts.reach import Host, Reach
 from whyhang.collectors.hosts.remote_host import RemoteHost, how_far, left_to_others
 from whyhang.collectors.hosts.wire import Answer
-from whyhang.collectors.live.job.members import Job, Member
+from whyhang.collectors.live.job.members import HostJob, JobProcess
 
 
 def options(*words: str) -> argparse.Namespace:
@@ -87,8 +87,8 @@ def test_each_process_that_is_named_leads_to_its_own_job(monkeypatch: pytest.Mon
     jobs = {7: {7, 8, 9}, 8: {7, 8, 9}, 71: {71, 72}}
     monkeypatch.setattr(hosts, "_of_process", lambda pid: many if pid in jobs[7] else None)
 
-    def find_job(_: object, pid: int) -> Job:
-        return Job(tuple(Member(pid=each, ppid=1, role=Role.RANK) for each in jobs[pid]))
+    def find_job(_: object, pid: int) -> HostJob:
+        return HostJob(tuple(JobProcess(pid=each, ppid=1, role=Role.RANK) for each in jobs[pid]))
 
     monkeypatch.setattr(hosts, "find_job", find_job)
     assert [*hosts.to_reach([71, 7, 8], options())] == [(71, hosts.HERE), (7, many)]

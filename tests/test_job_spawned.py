@@ -14,7 +14,7 @@ from whyhang.collectors.live.frame_variables import Numbers, read_numbers
 from whyhang.collectors.live.job.by_stacks import number, settle
 from whyhang.collectors.live.job.find import find_job
 from whyhang.collectors.live.job.host import Host
-from whyhang.collectors.live.job.members import Job
+from whyhang.collectors.live.job.members import HostJob
 
 WRAP = """[{"pid": 7, "frames": [
   {"name": "worker", "filename": "/w/t.py", "locals": [
@@ -97,7 +97,7 @@ def test_a_spawned_rank_that_ended_is_the_one_that_nobody_else_is(
     assert ranks(numbered_job) == {101: 0, 103: 2} | ({102: 1} if ended == 1 else {})
 
 
-def spawned_with_zombies(fake: FakeProc, ended: int) -> tuple[Job, Host]:
+def spawned_with_zombies(fake: FakeProc, ended: int) -> tuple[HostJob, Host]:
     """Make a program with two living spawned ranks and children that have ended."""
     fake.add(100, 10, f"{PY} train.py", {})
     for pid in (101, 103):
@@ -117,6 +117,40 @@ def test_workers_of_a_single_program_stay_workers(fake: FakeProc) -> None:
     assert ranks(job) == {100: None}
     assert roles(job)[110] is Role.DATALOADER_WORKER
     assert roles(job)[112] is Role.OTHER
+
+
+def test_the_server_of_a_manager_is_no_rank(fake: FakeProc) -> None:
+    """It is spawned by the same program as the ranks, and would be the first of them."""
+    spawn_family(fake)
+    host = fake.host()
+    manager = b'"serve_forever" "/x/multiprocessing/managers.py"'
+    job = settle(find_job(host, 100), host, {110: manager, 111: SPAWNED, 112: SPAWNED})
+    assert ranks(number(job, host, {})) == {111: 0, 112: 1}
+    assert roles(job)[110] is Role.OTHER
+
+
+@pytest.mark.parametrize(
+    ("functions", "joins", "are_ranks"),
+    [
+        (("actor", "actor", "actor"), "join", True),
+        (("actor", "actor", "writer"), "join", False),
+        (("actor", "actor", "actor"), "start", False),
+    ],
+)
+def test_a_program_that_only_waits_for_processes_alike_has_ranks(
+    fake: FakeProc, functions: tuple[str, ...], joins: str, *, are_ranks: bool
+) -> None:
+    """Without torch, children that all run one function of a program that joins them."""
+    spawn_family(fake)
+    host = fake.host()
+    library = "/usr/lib/python3.11/multiprocessing/process.py"
+    stacks = {100: [frame("wait", library), frame(f"BaseProcess.{joins}", library)]} | {
+        110 + n: [frame(name, "/job/swarm.py"), frame("BaseProcess.run", library)]
+        for n, name in enumerate(functions)
+    }
+    dumps = {p: json.dumps([{"pid": p, "frames": frames}]).encode() for p, frames in stacks.items()}
+    job = settle(find_job(host, 100), host, dumps)
+    assert ranks(job).keys() == ({110, 111, 112} if are_ranks else {100})
 
 
 def test_spawned_ranks_by_their_threads_alone(fake: FakeProc) -> None:

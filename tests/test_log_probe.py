@@ -14,7 +14,7 @@ from live_sites import collected, site_of
 from whyhang.analyzer.facts import Role, Trust
 from whyhang.collectors.live.job.find import find_job
 from whyhang.collectors.live.job.host import Host
-from whyhang.collectors.live.job.members import Job, Member
+from whyhang.collectors.live.job.members import HostJob, JobProcess
 from whyhang.collectors.live.probes import logs
 from whyhang.collectors.live.proc import Proc
 
@@ -33,7 +33,7 @@ def printing(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     running.wait()
 
 
-def _brought(host: Host, job: Job) -> dict[str, tuple[int | None, bytes]]:
+def _brought(host: Host, job: HostJob) -> dict[str, tuple[int | None, bytes]]:
     evidence = collected(logs.collect, site_of(host, job))
     return {file.entry.path: (file.entry.rank, file.data) for file in evidence.files}
 
@@ -49,9 +49,9 @@ def test_the_log_of_a_rank_and_of_those_that_ended(
     (tmp_path / "rank7.log").write_text("done\n")
     os.utime(tmp_path / "rank7.log", (OLD, OLD))
     (tmp_path / "train1.py").write_text("print()\n")
-    rank = Member(pid=printing.pid, ppid=1, role=Role.RANK, rank=0, trust=Trust.ENVIRONMENT)
+    rank = JobProcess(pid=printing.pid, ppid=1, role=Role.RANK, rank=0, trust=Trust.ENVIRONMENT)
 
-    assert _brought(Host(Proc()), Job(members=(rank,))) == {
+    assert _brought(Host(Proc()), HostJob(members=(rank,))) == {
         "logs/rank0.log": (0, b"step 5\n"),
         "logs/rank5.log": (5, b"rank < size. 5 vs 4\n"),
     }

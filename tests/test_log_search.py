@@ -10,6 +10,7 @@ from log_docs import document, lines, read_log
 
 from whyhang import signatures
 from whyhang.analyzer.facts import Gap, LogLine, NcclSetup, replace
+from whyhang.collectors import cache
 from whyhang.collectors.logs import scan
 from whyhang.collectors.logs.engine import hyperscan_search, matching, search
 from whyhang.collectors.logs.engine import needle as log_needle
@@ -133,7 +134,7 @@ def test_compiled_patterns_are_loaded_from_the_cache(monkeypatch: pytest.MonkeyP
 def test_a_damaged_cache_is_not_used(damage: str, tmp_path: Path) -> None:
     """Cut, overwritten, foreign-writable files, folders and links are passed over."""
     searcher(PATTERNS)
-    (path,) = hyperscan_search.folder().iterdir()
+    (path,) = cache.folder(hyperscan_search.KIND).iterdir()
     data = path.read_bytes()
     if damage == "truncated":
         path.write_bytes(data[:100])
@@ -168,7 +169,7 @@ def test_old_databases_are_forgotten() -> None:
     for number in range(hyperscan_search.KEEP + 3):
         searcher([f"word number {number}"])
 
-    assert len(list(hyperscan_search.folder().iterdir())) == hyperscan_search.KEEP
+    assert len(list(cache.folder(hyperscan_search.KIND).iterdir())) == hyperscan_search.KEEP
 
 
 def test_the_end_of_a_short_file_is_searched() -> None:

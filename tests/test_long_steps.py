@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from small_jobs import ALL_REDUCE, case_of, dump, process, report_of
+from small_jobs import ALL_REDUCE, LOADER, WORKER, case_of, dump, process, report_of
 
 from whyhang.analyzer.commands.questions import (
     in_an_endless_step,
@@ -14,6 +14,7 @@ from whyhang.analyzer.facts import (
     Excerpt,
     Fact,
     LoopCounter,
+    Role,
     Source,
     StackDump,
     Trust,
@@ -207,3 +208,18 @@ def _at_one_line() -> list[Fact]:
     dumps = [dump(2, stack, look=look) for look in (0, 1)]
     others = [f for f in facts if not (isinstance(f, StackDump) and f.who.rank == 2)]
     return [*others, *dumps]
+
+
+@pytest.mark.parametrize(("slept", "verdict"), [(17, "slow"), (120, "hung")])
+def test_the_step_of_a_rank_is_as_long_as_its_worker_needs(slept: float, verdict: str) -> None:
+    """A rank waits for its DataLoader, whose worker computes: for 18 s of 20, or for minutes."""
+    facts = [f for f in _job(*TWO, slept=slept, steps=50) if f.who.rank != 2]
+    for look in (0, 1):
+        facts += [replace(process(2, look=look), started_at=STARTED), dump(2, LOADER, look=look)]
+        seen = process(2, pid=4000, look=look, state="R", ticks=95 * look)
+        worker = replace(seen, role=Role.DATALOADER_WORKER, ppid=1002, who=Who(pid=4000))
+        facts += [worker, dump(None, WORKER, pid=4000, look=look)]
+
+    report = report_of(facts)
+
+    assert (report.verdict, report.findings[0].culprit_ranks) == (verdict, (2,))

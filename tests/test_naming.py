@@ -6,7 +6,7 @@ import pytest
 
 from whyhang.analyzer.facts import NOBODY, Trust, Who
 from whyhang.collectors.files import naming
-from whyhang.collectors.files.prefix import is_numbered, skip_clock, split_prefix
+from whyhang.collectors.logs.text.prefix import is_numbered, skip_clock, split_prefix
 
 
 @pytest.mark.parametrize(

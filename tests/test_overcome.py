@@ -67,6 +67,22 @@ def test_steps_that_may_have_been_buffered_prove_nothing() -> None:
     assert cause(timed + steps(1, 9, minute=4)) == "dataloader-worker-killed"
 
 
+CAPTURED = "[rank1]: RuntimeError: expected failure in a test\n"
+
+
+def test_who_keeps_all_processes_says_that_all_is_well() -> None:
+    """What a test run or a controller has seen pass, or restarted, is over without any steps."""
+    assert cause(f"{CAPTURED}=== 11 passed, 1 xfailed in 31.20s ===\n") is None
+    assert cause(f"{CAPTURED}=== 1 failed, 11 passed in 31.20s ===\n") == "uncaught-exception"
+    controller = "(TrainController pid=39) "
+    died = (
+        f"{controller}Decision: RESTART, Error source: worker group, Error:\n{controller}[Rank 1]\n"
+        f"{controller}ray.exceptions.RayActorError: The actor died unexpectedly.\n"
+    )
+    assert cause(died) is not None
+    assert cause(f"{died}{controller}[State Transition] RUNNING -> FINISHED.\n") is None
+
+
 def absent(report: Report) -> set[int]:
     """Return all whom causes name."""
     named = (f.culprit_ranks or () for f in report.findings if f.kind == "cause")

@@ -7,11 +7,11 @@ from pathlib import Path
 from small_jobs import ELSEWHERE, INIT, dump, process, report_of
 
 from whyhang.analyzer.facts import NearLimit, Role, Source, Who, replace
-from whyhang.collectors.live.job.members import Member
+from whyhang.collectors.live.job.members import JobProcess
 from whyhang.collectors.live.probes.pressure import Pressure
 from whyhang.collectors.live.proc import Proc
 
-RANK = (Member(pid=7, ppid=1, role=Role.RANK),)
+RANK = (JobProcess(pid=7, ppid=1, role=Role.RANK),)
 
 
 def write(folder: Path, **files: str) -> None:

@@ -16,7 +16,7 @@ from whyhang.analyzer.facts import StoreView
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.probes.probe import Collected, Options
 from whyhang.collectors.live.probes.store import ask
-from whyhang.collectors.live.probes.store_places import Place
+from whyhang.collectors.live.probes.store_places import MeetingPlace
 from whyhang.collectors.live.proc import Proc
 from whyhang.samples.harness import keeper, nethosts
 
@@ -42,7 +42,7 @@ def test_packets_that_are_too_large_for_the_switch_are_found(
                 time.sleep(0.1)
             time.sleep(0.5)
             first, second = sorted(keeper.descendants(hosts.pid))[:2]
-            place = Place(host="node0", port=29500, pids=(second,))
+            place = MeetingPlace(host="node0", port=29500, pids=(second,))
             options = Options(store=False, probe=True)
             evidence = Collected()
             ask(site_of(Host(Proc()), options=options), [place], evidence, 2.0)

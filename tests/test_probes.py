@@ -13,7 +13,7 @@ from live_sites import site_of, snapshot
 from whyhang.analyzer.facts import Excerpt, Gap
 from whyhang.collectors.live import probes
 from whyhang.collectors.live.job.host import Host
-from whyhang.collectors.live.job.members import Job
+from whyhang.collectors.live.job.members import HostJob
 from whyhang.collectors.live.probes import PROBES
 from whyhang.collectors.live.probes.probe import Collected, Options, Probe, Running, Site
 from whyhang.collectors.live.proc import Proc
@@ -91,7 +91,7 @@ def test_a_mistake_in_a_probe_is_not_hidden() -> None:
 def test_probes_follow_the_snapshots() -> None:
     """They may wait for each to begin, and for the last one to be over."""
     host = Host(Proc())
-    site = Site(host, Job(members=()), "h", Options(looks=3), [snapshot(host)])
+    site = Site(host, HostJob(members=()), "h", Options(looks=3), [snapshot(host)])
     seen: list[object] = []
 
     def follow(site: Site, collected: Collected) -> None:

@@ -26,7 +26,7 @@ from whyhang.analyzer.job.identify import identify
 from whyhang.collectors.live import cgroups
 from whyhang.collectors.live.job.environment import environment, job_key, rank_of, split_zeros
 from whyhang.collectors.live.job.host import Host
-from whyhang.collectors.live.job.members import Member
+from whyhang.collectors.live.job.members import JobProcess
 from whyhang.collectors.live.open_files import fold
 from whyhang.collectors.live.pausing import Obstacle, obstacle
 from whyhang.collectors.live.proc import Proc, parse_stat, parse_status
@@ -192,7 +192,7 @@ def test_process_record_of_a_fake_rank(tmp_path: Path) -> None:
     secret = {"RANK": 1, "AWS_SECRET_ACCESS_KEY": "hunter2", "NCCL_DEBUG": "INFO"}
     fake.add(50, 1, "python3 t.py --token hunter2", secret, threads={51: "pt_nccl_watchdg"})
     host = fake.host()
-    member = Member(pid=50, ppid=1, role=Role.RANK, rank=1)
+    member = JobProcess(pid=50, ppid=1, role=Role.RANK, rank=1)
     sockets = Sockets(host.proc)
     process = observe(host, describe(host, member, "h", sockets), sockets, look=2, now=5.0)
     assert process is not None
@@ -363,7 +363,7 @@ def test_a_file_is_said_to_be_a_fifo(tmp_path: Path, wchan: str, lies_on: str) -
         (where / "wchan").write_text(wchan)
     host = fake.host()
     sockets = Sockets(host.proc)
-    member = describe(host, Member(pid=50, ppid=1, role=Role.RANK, rank=1), "h", sockets)
+    member = describe(host, JobProcess(pid=50, ppid=1, role=Role.RANK, rank=1), "h", sockets)
     process = observe(host, member, sockets, look=0, now=5.0)
 
     assert process is not None
@@ -386,7 +386,7 @@ def test_the_file_of_another_thread_is_known_too(
     (tmp_path / "50" / "mem").write_bytes(b"/data/token\0")
     host = fake.host()
     sockets = Sockets(host.proc)
-    member = describe(host, Member(pid=50, ppid=1, role=Role.RANK, rank=1), "h", sockets)
+    member = describe(host, JobProcess(pid=50, ppid=1, role=Role.RANK, rank=1), "h", sockets)
     process = observe(host, member, sockets, look=0, now=5.0)
 
     assert process is not None

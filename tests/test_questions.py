@@ -109,3 +109,13 @@ def test_nothing_is_asked_twice() -> None:
     """What stays open after it was asked stays open, and the loop ends."""
     job = StandIn(*[(RECEIVES, RECEIVES)] * 9)
     assert asked(job, several_snapshots=True) == ["peers", "counters"]
+
+
+def test_a_job_that_comes_to_its_hang_is_looked_at_until_it_stands() -> None:
+    """It moved at first, and now all wait in different calls: this may be where it stays."""
+    stopped = (RECEIVES, REDUCES)
+    job = StandIn((REDUCES, RECEIVES), *[stopped] * 5, seen=2)
+    assert asked(job, several_snapshots=True)[0] == "3 looks"
+
+    meets = StandIn((REDUCES, RECEIVES), *[(REDUCES, REDUCES)] * 5, seen=2)
+    assert asked(meets, several_snapshots=True) == []

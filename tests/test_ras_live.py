@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 from live_sites import collected, site_of
-from test_ras import BEHIND, answer
+from ras_docs import BEHIND, answer
 
 from whyhang.analyzer.facts import Role
 from whyhang.collectors.live.job.host import Host
-from whyhang.collectors.live.job.members import Job, Member
+from whyhang.collectors.live.job.members import HostJob, JobProcess
 from whyhang.collectors.live.probes.probe import Collected, Options, Site
 from whyhang.collectors.live.probes.ras import Answer, Endpoint, ask, collect, endpoint
 from whyhang.collectors.live.proc import Proc
@@ -61,10 +61,10 @@ def served(
 def site(*pids: int, looks: int = 1) -> Site:
     """Give a job that these processes are."""
     members = tuple(
-        Member(pid=pid, ppid=1, role=Role.RANK, rank=rank) for rank, pid in enumerate(pids)
+        JobProcess(pid=pid, ppid=1, role=Role.RANK, rank=rank) for rank, pid in enumerate(pids)
     )
     options = Options(looks=looks)
-    return site_of(Host(Proc()), Job(members=members, world_size=4), options=options)
+    return site_of(Host(Proc()), HostJob(members=members, world_size=4), options=options)
 
 
 def asked(*pids: int, limit: float = 2.0) -> tuple[Answer | None, str]:

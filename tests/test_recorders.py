@@ -20,7 +20,7 @@ from whyhang.analyzer.cli import main
 from whyhang.analyzer.facts import Gap
 from whyhang.collectors.flight_recorder.places import left_behind, prefixes
 from whyhang.collectors.live.job.host import Host
-from whyhang.collectors.live.job.members import Job, rank_by_environment
+from whyhang.collectors.live.job.members import HostJob, rank_by_environment
 from whyhang.collectors.live.probes.probe import Collected, File
 from whyhang.collectors.live.probes.recorders import (
     asked,
@@ -33,7 +33,7 @@ def dump(ranks: int = 2) -> bytes:
     return pickled(header(("0", "default_pg", range(ranks))), [entry(0)])
 
 
-def job(root: Path, *ranks: int, **environ: str) -> tuple[Host, Job]:
+def job(root: Path, *ranks: int, **environ: str) -> tuple[Host, HostJob]:
     """Make ranks of a job of two that began a minute ago and have a file system of their own."""
     (root / "proc").mkdir()
     fake = FakeProc(root / "proc")
@@ -45,7 +45,7 @@ def job(root: Path, *ranks: int, **environ: str) -> tuple[Host, Job]:
         (root / "proc" / f"{70 + rank}" / "cwd").symlink_to(root / "cwd")
     host = fake.host()
     members = tuple(rank_by_environment(host, pid) for pid in host.stats)
-    return host, Job(members=members, world_size=2)
+    return host, HostJob(members=members, world_size=2)
 
 
 def take(collect: Callable[..., list[File]], *arguments: object, **options: object) -> Collected:

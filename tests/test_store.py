@@ -24,7 +24,7 @@ from whyhang.collectors.live.job.find import find_job
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.probes.probe import Collected
 from whyhang.collectors.live.probes.store import ask
-from whyhang.collectors.live.probes.store_places import Place, meeting_places
+from whyhang.collectors.live.probes.store_places import MeetingPlace, meeting_places
 from whyhang.collectors.live.proc import Proc
 
 KEYS = {
@@ -40,7 +40,7 @@ KEYS = {
 def view_of(
     port: int, *, host: str = "127.0.0.1", limit: float = 5.0
 ) -> tuple[StoreView, list[Gap]]:
-    place = Place(host=host, port=port, pids=(os.getpid(),), world_size=4)
+    place = MeetingPlace(host=host, port=port, pids=(os.getpid(),), world_size=4)
     evidence = Collected()
     ask(site_of(Host(Proc())), [place], evidence, limit)
     (view,) = (fact for fact in evidence.facts if isinstance(fact, StoreView))

@@ -21,7 +21,7 @@ from whyhang.analyzer.job import store_keys
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.probes.probe import Collected
 from whyhang.collectors.live.probes.store import ask
-from whyhang.collectors.live.probes.store_places import Place
+from whyhang.collectors.live.probes.store_places import MeetingPlace
 from whyhang.collectors.live.proc import Proc
 
 pytestmark = [
@@ -48,7 +48,7 @@ print("joined", flush=True)
 
 def read(port: int, limit: float = 3.0) -> tuple[StoreView, float]:
     began = time.monotonic()
-    place = Place(host="127.0.0.1", port=port, pids=(os.getpid(),), world_size=3)
+    place = MeetingPlace(host="127.0.0.1", port=port, pids=(os.getpid(),), world_size=3)
     evidence = Collected()
     ask(site_of(Host(Proc())), [place], evidence, limit)
     (view,) = (fact for fact in evidence.facts if isinstance(fact, StoreView))

@@ -13,9 +13,9 @@ from whyhang.analyzer.queries.moving import stragglers
 from whyhang.analyzer.rank_state.long_steps import needed
 from whyhang.analyzer.rank_state.motion import Moved
 from whyhang.analyzer.rank_state.progress import step_counters
-from whyhang.analyzer.rank_state.state import RankState, Status
+from whyhang.analyzer.rank_state.recent import since_all_at_rest
+from whyhang.analyzer.rank_state.state import RankState, Status, busy_worker
 from whyhang.analyzer.stacks import WaitKind, undecided
-from whyhang.analyzer.wording.describe import busy_worker
 from whyhang.collectors.files.bundle import Bundle
 from whyhang.collectors.live.capture import More, Named
 from whyhang.collectors.stacks.peers import ROOTED
@@ -51,6 +51,7 @@ def questions(*, several_snapshots: bool, native: bool) -> list[Question]:
 
     ``several_snapshots``: the stacks may be taken again; ``native``: native stacks may be.
     """
+    rest = Question(open_for=come_to_rest, take=lambda job, _: job.look_more(MORE_SNAPSHOTS))
     late = Question(open_for=between_steps, take=lambda job, _: job.look_more(MORE_SNAPSHOTS))
     paced = Question(open_for=asleep_by_turns, take=_count_twice)
     beside = Question(open_for=still_beside_others, take=_count_twice)
@@ -63,12 +64,24 @@ def questions(*, several_snapshots: bool, native: bool) -> list[Question]:
     turn = Question(open_for=in_an_endless_step, take=_take("counters"))
     slow = Question(open_for=with_a_slow_rank, take=lambda job, _: job.look_more(SURE_SNAPSHOTS))
     return [
-        *((paced, late, beside, naps, pace) if several_snapshots else ()),
+        *((rest, paced, late, beside, naps, pace) if several_snapshots else ()),
         *((*[long] * WATCHES, turn, turn) if several_snapshots else ()),
         *(peer, step),
         *((wait,) if native else ()),
         *((slow,) if several_snapshots else ()),
     ]
+
+
+def come_to_rest(case: Case) -> Sequence[int]:
+    """List all ranks if the job has moved and all wait now, in different calls or without moving.
+
+    It may have come to its hang between the snapshots, as one does that has just been started.
+    """
+    waits = {Status.WAITING, Status.MAYBE}
+    if not case.graph.progress or any(state.status not in waits for state in case.states):
+        return []
+    differ = len(case.graph.operations) > 1
+    return _all_if(case, differ or since_all_at_rest(case.job, 2) is not None)
 
 
 def between_steps(case: Case) -> Sequence[int]:

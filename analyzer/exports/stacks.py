@@ -17,7 +17,7 @@ from whyhang.analyzer.report import Report, StackGroup
 _PLACE = re.compile(r"(?P<function>.*) \((?P<file>[^()]*?)(?::(?P<line>\d{1,9}))?\)")
 
 
-class Place(Record):
+class ShownFrame(Record):
     """One frame, taken apart where it is written as reports write them."""
 
     function: str
@@ -45,13 +45,13 @@ def stacks(report: Report) -> Iterator[Stack]:
         )
 
 
-def place(frame: str) -> Place:
+def shown_frame(frame: str) -> ShownFrame:
     """Take a frame apart: ``step (train.py:40)``; what is written otherwise is a name."""
     match = _PLACE.fullmatch(frame)
     if match is None:
-        return Place(function=frame)
+        return ShownFrame(function=frame)
     line = int(match["line"]) if match["line"] else None
-    return Place(function=match["function"], file=match["file"] or None, line=line)
+    return ShownFrame(function=match["function"], file=match["file"] or None, line=line)
 
 
 def _label(group: StackGroup) -> str:
@@ -98,7 +98,7 @@ def speedscope(report: Report) -> bytes:
 
 
 def _frame(frame: str) -> dict[str, Any]:
-    at = place(frame)
+    at = shown_frame(frame)
     shown: dict[str, Any] = {"name": frame if at.file is None else at.function}
     if at.file is not None:
         shown["file"] = at.file

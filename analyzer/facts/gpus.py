@@ -20,9 +20,7 @@ class GpuSlice(Record):
     """A MIG device: a part of a GPU that programs see as one of their own."""
 
     device: int | None = None
-    instance: str | None = None  # as in ``GpuProcess.slice``
     uuid: str | None = None
-    memory_used: float | None = None  # MiB
 
 
 class NvLink(Record):
@@ -39,8 +37,8 @@ class Gpu(Record):
     ``who`` names the host. ``look`` counts the samples of one source in time. ``index`` is
     nvidia-smi's, ``bus`` the PCI address as "domain:bus:device" ("0000:1b:00"). ``busy`` and
     ``memory_busy`` are per cent of time, memory is in MiB, power in W, clocks in MHz,
-    temperature in degrees Celsius. ``ecc_uncorrected`` counts since the driver was loaded,
-    ``ecc_ever`` over the life of the board. ``reasons`` are those for which the clocks are held
+    temperature in degrees Celsius. ``ecc_uncorrected`` counts since the driver was loaded.
+    ``reasons`` are those for which the clocks are held
     down ("hw_thermal_slowdown"). ``peers`` is its row of the topology matrix. ``trouble`` is
     what the tool says in the place of a value, or of the whole GPU, verbatim ("ERR!");
     ``lost``: that the driver no longer reaches it.
@@ -64,16 +62,12 @@ class Gpu(Record):
     power: float | None = None
     power_limit: float | None = None
     sm_clock: float | None = None
-    sm_clock_max: float | None = None
-    memory_clock: float | None = None
     temperature: float | None = None
     pstate: str | None = None
     compute_mode: str | None = None
     mig: bool | None = None
     slices: tuple[GpuSlice, ...] = ()
     ecc_uncorrected: float | None = None
-    ecc_corrected: float | None = None
-    ecc_ever: float | None = None
     remap_pending: bool | None = None
     remap_failed: bool | None = None
     retire_pending: bool | None = None

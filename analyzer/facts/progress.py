@@ -1,10 +1,17 @@
 """Facts of how far ranks came: their last lines, the steps they noted, signs of life."""
 
 import enum
+import re
 from collections import Counter
 
 from whyhang.analyzer.facts.base import Record
 from whyhang.analyzer.facts.statements import Statement
+
+ENDED_WELL = re.compile(
+    r" -> FINISHED\W*$|^Job '\S+' succeeded$"
+    r"|^=+ (?=[^=]*\bpassed\b)(?![^=]*\b(?:failed|errors?)\b)[^=]+ in [\d.]+s\b[^=]*=+$"
+)
+"""What who keeps all processes says of the job: Ray Train's controller, Ray's jobs, pytest."""
 
 
 class LastLine(Statement):

@@ -78,6 +78,8 @@ class Deed(enum.Enum):
     CROSSES = "crosses"  # two groups, in another order than the others
     UNPAIRED = "unpaired"  # sends or receives what its peer does not
     RECOMPILES = "recompiles"  # while the others do not
+    FAILS = "fails"  # and leaves the others in a call
+    SAVES = "saves"  # while the others wait
 
 
 class Account(Statement):

@@ -25,9 +25,9 @@ from whyhang.analyzer.findings.verdict import headline_of, still_tried, verdict_
 from whyhang.analyzer.queries.cluster import slurm_job
 from whyhang.analyzer.queries.failures import has_no_ranks_to_blame
 from whyhang.analyzer.report import Finding, Report, cite
-from whyhang.analyzer.reports.stacks import divergence, stack_groups
-from whyhang.analyzer.reports.story import story
-from whyhang.analyzer.reports.summary import (
+from whyhang.analyzer.reports.contents.stacks import divergence, stack_groups
+from whyhang.analyzer.reports.contents.story import story
+from whyhang.analyzer.reports.contents.summary import (
     clocks,
     device_rows,
     gap_lines,
@@ -37,8 +37,8 @@ from whyhang.analyzer.reports.summary import (
     rank_rows,
     time_between_hosts,
 )
-from whyhang.analyzer.reports.timeline import process_groups, timeline
-from whyhang.analyzer.reports.waits import waits
+from whyhang.analyzer.reports.contents.timeline import process_groups, timeline
+from whyhang.analyzer.reports.contents.waits import waits
 from whyhang.analyzer.wording.describe import branch_in_words
 from whyhang.analyzer.wording.sentences import fill, sentence
 from whyhang.analyzer.wording.subjects import (

@@ -34,6 +34,8 @@ PASSES = frozenset(
     }
 )
 """Categories of trouble that a job gets over by a slower way or another try."""
+TELLS_NOTHING = frozenset({"healthy", "unknown"})
+"""Categories of findings beside which an effect stays without a cause."""
 OF_MOVING = frozenset({"healthy", "slow-not-hung"})
 """Categories of a job that goes on: they do not pass by that."""
 ENOUGH = 0.5  # a mere possibility explains nothing away
@@ -140,13 +142,19 @@ def _rests_on_lines(case: Case, candidate: Candidate) -> bool:
 
 
 def without_fallbacks(candidates: list[Candidate]) -> list[Candidate]:
-    """Drop what only counts where nothing else was found, if something was."""
+    """Drop what only counts where nothing else was found, if something was.
+
+    A consequence leaves the cause open: beside it, possible causes stay.
+    """
     telling = [
         candidate
         for candidate in candidates
         if candidate.signature.level != "fallback" and candidate.signature.kind is not Kind.NOISE
     ]
-    return telling or candidates
+    if not telling or any(each.signature.kind is Kind.CAUSE for each in telling):
+        return telling or candidates
+    causes = (c for c in candidates if c.signature.level == "fallback")
+    return [*telling, *(c for c in causes if c.signature.category not in TELLS_NOTHING)]
 
 
 def causes_above(candidates: list[Candidate], restarts: list[Line]) -> list[Candidate | None]:

@@ -64,8 +64,13 @@ def verdict_of(case: Case, findings: tuple[Finding, ...], candidates: list[Candi
             if waits and not case.graph.progress and first.confidence >= 0.5
             else "inconclusive"
         )
-    if first.confidence < ENOUGH and any(
-        c.signature.id == first.signature and c.signature.level == "fallback" for c in candidates
+    if (
+        first.confidence < ENOUGH
+        and not timed_out
+        and any(
+            c.signature.id == first.signature and c.signature.level == "fallback"
+            for c in candidates
+        )
     ):
         return "inconclusive"
     if first.category == "init-missing-rank" and _all_move(case, first):

@@ -54,6 +54,9 @@ from whyhang.analyzer.job.world import absent_ranks, missing_ranks, without_caug
 PRINTED = {EXCEPTION_STACK, "traceback"}
 """Tools of stacks that a log holds: of a process that was looked at these say less."""
 
+_HELPED = {Role.RANK, Role.LAUNCHER}
+"""Who has helpers; those of a launcher, as the server of a manager, serve all of its ranks."""
+
 CHILD_ROLES = {Role.DATALOADER_WORKER, Role.COMPILE_WORKER, Role.RESOURCE_TRACKER}
 
 
@@ -156,7 +159,7 @@ def _job(facts: _Sorted, registry: Entities) -> Job:
         if entity.role in CHILD_ROLES:
             if parent is not None:
                 children[id(parent)].append(entity)
-        elif entity.role is Role.OTHER and parent is not None and parent.role is Role.RANK:
+        elif entity.role is Role.OTHER and parent is not None and parent.role in _HELPED:
             helpers[id(parent)].append(entity)
         elif entity.role is Role.LAUNCHER:
             launchers.append(entity)
@@ -164,8 +167,9 @@ def _job(facts: _Sorted, registry: Entities) -> Job:
             ranks.append(entity)
     ranks.sort(key=_order)
     members = tuple(
-        _member(number, entity, children[id(entity)], helpers[id(entity)])
+        _member(number, entity, children[id(entity)], (*helpers[id(entity)], *helpers[id(above)]))
         for number, entity in enumerate(ranks)
+        for above in [by_pid.get((entity.host, entity.ppid or 0))]
     )
     size, how = world_size(facts.of(WorldSize), facts.of(Process), facts.of(Group))
     lines = tuple(without_caught(facts.of(LogLine), members, size))
@@ -281,7 +285,9 @@ def _begun(entity: Entity) -> float | None:
     return again[-1] if again else None
 
 
-def _member(number: int, entity: Entity, children: list[Entity], helpers: list[Entity]) -> Member:
+def _member(
+    number: int, entity: Entity, children: list[Entity], helpers: Iterable[Entity]
+) -> Member:
     return Member(
         id=number,
         rank=entity.rank,

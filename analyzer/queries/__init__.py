@@ -10,6 +10,7 @@ Queries that answer with hits:
 - ``lagging``: ranks that others wait for, held by something of their own
 - ``absent``: ranks that should run and of which there is no process
 - ``all_in_one_call``: everybody in one operation, and none comes back
+- ``only_waiters``: whoever was seen waits, and others were not seen
 - ``different_operations``, ``groups_crossed``: all wait, and not in the same operation or group
 - ``log_ends``: the log of a rank just ends, while others lost a peer
 - ``resolves_differently``: the master's name leads elsewhere for some ranks
@@ -114,6 +115,7 @@ from whyhang.analyzer.queries.operations import (
     all_in_one_call,
     different_operations,
     groups_crossed,
+    only_waiters,
 )
 from whyhang.analyzer.queries.own_lines import own_lines_show
 from whyhang.analyzer.queries.quiet import ends_at_work, quiet_logs

@@ -10,11 +10,11 @@ from whyhang.analyzer.job.records import Child
 from whyhang.analyzer.queries.hits import merged
 from whyhang.analyzer.queries.lagging import lagging
 from whyhang.analyzer.queries.states import is_shared_lock
-from whyhang.analyzer.rank_state.state import RankState
+from whyhang.analyzer.rank_state.state import RankState, busy_worker
 from whyhang.analyzer.report import cite
 from whyhang.analyzer.stacks import WaitKind
 from whyhang.analyzer.stacks.kinds import FILE_LOCK, PROCESS_POOL
-from whyhang.analyzer.wording.describe import busy_worker, evidence_of, location_of
+from whyhang.analyzer.wording.describe import evidence_of, location_of
 from whyhang.analyzer.wording.title_fields import subject_fields
 
 _ON_A_PROCESS = (

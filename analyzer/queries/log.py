@@ -31,7 +31,7 @@ from whyhang.analyzer.queries.log_ranks import (
 )
 from whyhang.analyzer.rank_state.ends import LOST_PEER
 from whyhang.analyzer.rank_state.gave_up import last_lines
-from whyhang.analyzer.rank_state.log_ends import got_over, have_ended, unanswered
+from whyhang.analyzer.rank_state.log_ends import got_over, have_ended, tails_of_ranks, unanswered
 from whyhang.analyzer.report import Collective, cite
 
 MAX_QUOTES = 6
@@ -239,15 +239,20 @@ def log_ends(case: Case, *, finished: bool) -> Iterator[Hit]:
         if LOST_PEER.search(line.text) and not got_over(case.job, line)
     ]
     survivors = {line.who.rank for line in lines if line.who.rank is not None}
-    ends = last_lines(case.job)
-    spoke = speakers(case)
-    silent = sorted(ends.keys() - spoke)
+    ends = {rank: (line.source, line.text) for rank, line in last_lines(case.job).items()}
+    silent = sorted(ends.keys() - speakers(case) - case.ends.keys())
+    if not ends:  # of the ranks of one output, it is who alone lost nobody
+        tails = tails_of_ranks(case.job)
+        ends = {rank: (tail.source, tail.lines[-1].text) for rank, tail in tails.items()}
+        silent = sorted(ends.keys() - survivors - case.ends.keys())
+        if len(silent) != 1 or len(survivors) + 1 != case.job.world_size:
+            return
     if not silent or not survivors or len(silent) > len(ends) // 2:
         return
-    if all(ORDERLY_END.search(ends[rank].text) for rank in silent) is not finished:
+    if all(ORDERLY_END.search(ends[rank][1]) for rank in silent) is not finished:
         return
     members, unseen = members_of(case, silent)
-    last = [cite(ends[rank].source, ends[rank].text, rank) for rank in silent[:MAX_QUOTES]]
+    last = [cite(*ends[rank], rank) for rank in silent[:MAX_QUOTES]]
     yield Hit(
         members=members,
         ranks=unseen,

@@ -7,14 +7,12 @@ from typing import Literal
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Frame, replace
 from whyhang.analyzer.findings.signature import INCOMPLETE, Hit
-from whyhang.analyzer.job.roles import main_thread
 from whyhang.analyzer.queries.states import await_messages
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.stacks import LineText, WaitKind
-from whyhang.analyzer.stacks.blocks import heads, indent, rank_branch
+from whyhang.analyzer.stacks.blocks import fork, heads, indent, rank_branch
 from whyhang.analyzer.stacks.threads import source_lines
-from whyhang.analyzer.stacks.usercode import user_path
-from whyhang.analyzer.wording.describe import call_of, evidence_of, location_of
+from whyhang.analyzer.wording.describe import call_of, evidence_of, location_of, path_of
 from whyhang.analyzer.wording.title_fields import subject_fields
 
 _LOOP = re.compile(r"\s*(?:async\s+)?(?:for|while)\b")
@@ -37,11 +35,11 @@ def _still_inside(case: Case) -> Iterator[Hit]:
     if create or await_messages(inside):
         return  # who should have come along, or whose partner has gone on
     text = source_lines(case.job.excerpts)
-    path = _user_path(case, inside[0])
-    fork = _fork(_user_path(case, outside[0]), path)
-    if fork is None or rank_branch(path, text) is not None:
+    path = path_of(case, inside[0])
+    parted = fork(path_of(case, outside[0]), path)
+    if parted is None or rank_branch(path, text) is not None:
         return  # a branch for some ranks only holds more than data
-    if not any(_is_over_data(text, head) for head in _left(text, *fork)):
+    if not any(_is_over_data(text, head) for head in _left(text, *parted)):
         return
     members = tuple(s.member for s in inside)
     others = tuple(s.member for s in outside)
@@ -134,10 +132,10 @@ def _in_step(states: list[RankState], *, smallest: bool) -> list[RankState]:
 
 def _past(case: Case, state: RankState, other: RankState) -> float:
     """Return how sure it is that ``state`` has left the loop of ``other``; 0 is: not at all."""
-    fork = _fork(_user_path(case, state), _user_path(case, other))
-    if fork is None:
+    parted = fork(path_of(case, state), path_of(case, other))
+    if parted is None:
         return 0.0
-    mine, its = fork
+    mine, its = parted
     if mine.line is None or its.line is None or mine.line <= its.line:
         return 0.0
     text = source_lines(case.job.excerpts)
@@ -145,27 +143,10 @@ def _past(case: Case, state: RankState, other: RankState) -> float:
     if here is not None and there is not None:
         left = _leaves_loop(text, its, indent(there), indent(here))
         waits = state.status in {Status.WAITING, Status.MAYBE}
-        below = waits and _in_loop_below(text, its, _user_path(case, other))
+        below = waits and _in_loop_below(text, its, path_of(case, other))
         return 1.0 if left or below else 0.0
     # A barrier further down may as well be the bug itself; shutting down is past any loop.
     return INCOMPLETE if state.place is not None and state.place.kind is WaitKind.TEARDOWN else 0.0
-
-
-def _user_path(case: Case, state: RankState) -> list[Frame]:
-    """Return the user's own frames, outermost first."""
-    dumps = case.member(state.member).dumps
-    thread = main_thread(dumps[-1]) if dumps else None
-    return user_path(thread.frames) if thread is not None else []
-
-
-def _fork(mine: list[Frame], its: list[Frame]) -> tuple[Frame, Frame] | None:
-    """Return the function that both are in at different lines."""
-    for a, b in zip(mine, its, strict=False):
-        if (a.function, a.file) != (b.function, b.file):
-            return None
-        if a.line != b.line:
-            return (a, b)
-    return None
 
 
 def _leaves_loop(text: LineText, inside: Frame, depth: int, to: int) -> bool:

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import Verdict
-from whyhang.analyzer.facts import Frame, ranks_in_words
+from whyhang.analyzer.facts import Frame, RootArgument, ranks_in_words
+from whyhang.analyzer.facts.exceptions import EXCEPTION_STACK
 from whyhang.analyzer.findings.signature import (
     CLEAR,
     CONTRADICTED,
@@ -15,10 +16,10 @@ from whyhang.analyzer.findings.signature import (
     Hit,
 )
 from whyhang.analyzer.queries.states import all_recorded, all_seen, count
-from whyhang.analyzer.rank_state.state import RankState
+from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.report import Collective, Evidence
 from whyhang.analyzer.stacks import WaitKind
-from whyhang.analyzer.stacks.blocks import may_be_in_branch, rank_branch
+from whyhang.analyzer.stacks.blocks import comes_first, may_be_in_branch, rank_branch
 from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.stacks.usercode import short
 from whyhang.analyzer.wait_graph import PendingOperation
@@ -58,6 +59,34 @@ def all_in_one_call(case: Case, *kinds: WaitKind) -> Iterator[Hit]:
             **subject_fields(case, states, ()),
             "call": meeting.op,
             **_in_one_call_words(case, meeting),
+        },
+    )
+
+
+def only_waiters(case: Case, *kinds: WaitKind) -> Iterator[Hit]:
+    """Yield one hit if whoever was seen waits in operations of these kinds, and not all were.
+
+    Where a rank stood as it lost a peer is no wait.
+    """
+    graph = case.graph
+    dumps = [dump for number in graph.waiting for dump in case.member(number).dumps]
+    if not dumps or any(dump.tool == EXCEPTION_STACK for dump in dumps):
+        return
+    seen = {s.member for s in case.states if s.status is not Status.UNSEEN}
+    if graph.progress or not graph.waiting or seen != set(graph.waiting):
+        return
+    if any(operation.kind not in kinds for operation in graph.operations):
+        return
+    states = [case.states[number] for number in graph.waiting]
+    yield Hit(
+        affected=graph.waiting,
+        evidence=tuple(evidence_of(case, states[0])),
+        names_culprit=False,
+        collective=call_of(case, graph.waiting),
+        location=location_of(case, states[0]),
+        fields={
+            **subject_fields(case, states, ()),
+            "call": " and ".join(operation.op for operation in graph.operations[:2]),
         },
     )
 
@@ -164,6 +193,7 @@ def _different_hit(case: Case, meetings: list[PendingOperation]) -> Hit:
     if min(counts) > 1 and not _never_came(case, fewest):
         tie = tie or any(m.op in ONE_SIDED for m in meetings if m is not fewest)
     others = [meeting for meeting in meetings if meeting is not fewest]
+    tie = tie or _others_may_have_left(case, fewest, others)
     shown = [case.states[m.members[0]] for m in (fewest, *others)]
     waiting = tuple(sorted(n for meeting in others for n in meeting.members))
     same = len({m.op for m in meetings}) < len(meetings)
@@ -188,6 +218,25 @@ def _different_hit(case: Case, meetings: list[PendingOperation]) -> Hit:
             **subject_fields(case, [shown[0]], waiting),
         },
     )
+
+
+def _others_may_have_left(
+    case: Case, meeting: PendingOperation, others: Sequence[PendingOperation]
+) -> bool:
+    """Return whether the one rank in a call may be its root, and the others have come past it.
+
+    Those that have done their part have gone on; it waits for the one that left the call out.
+    """
+    if len(meeting.members) != 1 or meeting.op not in ONE_SIDED:
+        return False
+    (rank,) = case.ranks(meeting.members) or (None,)
+    roots = {call.root for call in case.job.of(RootArgument) if call.who.rank == rank}
+    if roots and rank not in roots:
+        return False
+    text = source_lines(case.job.excerpts)
+    path = path_of(case, case.states[meeting.members[0]])
+    paths = [path_of(case, case.states[n]) for other in others for n in other.members]
+    return all(comes_first(path, its, text) for its in paths)
 
 
 def _never_came(case: Case, meeting: PendingOperation) -> bool:

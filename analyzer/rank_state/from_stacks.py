@@ -1,6 +1,6 @@
 """The state of each rank as its stacks and its process show it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from whyhang.analyzer.facts import program, replace
 from whyhang.analyzer.job.records import Child, Job, Member, lock_holder
@@ -14,9 +14,12 @@ from whyhang.analyzer.rank_state.motion import (
     python_frames,
 )
 from whyhang.analyzer.rank_state.progress import ANSWERED, IN_STEP, status_by_place
-from whyhang.analyzer.rank_state.state import NOT_WAITING, RankState, Status
+from whyhang.analyzer.rank_state.state import NOT_WAITING, RankState, Status, waits_for_pool
 from whyhang.analyzer.stacks import LineText, Place, WaitKind, WaitRule, place_of
 from whyhang.analyzer.stacks.usercode import is_library, short
+
+RESULTS = 2
+"""Results of its pool that a rank must have taken between the snapshots to be seen to go on."""
 
 
 def without_bystanders(job: Job, states: list[RankState]) -> tuple[RankState, ...]:
@@ -94,8 +97,11 @@ def state_from_stacks(
     if place is not None and place.through and place.tid and place.kind is WaitKind.WORK:
         moves = motion_of_thread(place.tid, member.dumps, member.processes)
     status = _status(member, place, moves)
+    children = tuple(child_place(child, rules, line_text) for child in member.children)
     if status is Status.BLOCKED and lock_holder(job, member) is not None:
         status = Status.WAITING  # on the rank that holds the lock
+    if status is Status.BLOCKED and place is not None and _has_results(place, children, moves):
+        status = Status.MOVING
     if status is Status.IDLE and member.rank is not None and place and place.user is not None:
         # A rank in an event loop of its own is in no collective, unless it serves requests.
         place, status = replace(place, certain=False), Status.BLOCKED
@@ -106,7 +112,7 @@ def state_from_stacks(
         status=status,
         stopped_by=_stopped_by(member),
         earlier=earlier,
-        children=tuple(child_place(child, rules, line_text) for child in member.children),
+        children=children,
     )
 
 
@@ -191,6 +197,15 @@ def _status(member: Member, place: Place | None, moves: Motion) -> Status:
     if place.kind is WaitKind.BACKWARD and place.native and state == "R" and _burns(moves):
         return Status.RUNNING  # in no call that waits, by its native stack: it computes
     return status_by_place(place)
+
+
+def _has_results(place: Place, workers: Iterable[Place | None], moves: Motion) -> bool:
+    """Return whether a rank takes results of its pool, which is at work, one after the other.
+
+    It wakes up for each; without a result such a wait does not end.
+    """
+    works = any(worker is not None and worker.kind is WaitKind.WORK for worker in workers)
+    return works and waits_for_pool(place) and (moves.sleeps or 0) >= RESULTS
 
 
 def _stopped_by(member: Member) -> str:

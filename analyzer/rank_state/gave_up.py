@@ -141,12 +141,14 @@ def spoke_meanwhile(job: Job) -> dict[int, LastLine]:
 def at_work_until_ended(job: EndSources, ends: Mapping[int, End]) -> frozenset[int]:
     """Return the ranks that a launcher ended while almost all others had given up waiting.
 
-    A watchdog that gives up aborts its process; the launcher then ends the others (SIGTERM). One
-    watchdog is enough for that, so where several were ended at once, they may not have come to
-    their limit.
+    A watchdog that gives up aborts its process; the launcher then ends the others (SIGTERM, and
+    SIGKILL where that does not help). One watchdog is enough for that, so where several were ended
+    at once, they may not have come to their limit.
     """
     waited = gave_up(job)
-    ended = {rank for rank, end in ends.items() if end.signal == signal.SIGTERM} - waited
+    by_launcher = {signal.SIGTERM, signal.SIGKILL}
+    ended = {rank for rank, end in ends.items() if end.signal in by_launcher and not end.own}
+    ended -= waited
     ended -= lost_peer(job)
     late = len(ended) <= len(waited) and _ended_late(job, (ends[rank] for rank in ended))
     return frozenset(ended) if late or few_beside(ended, waited) else frozenset()

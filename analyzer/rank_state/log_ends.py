@@ -4,10 +4,10 @@ That nothing in a log looks bad makes no job healthy: one that hangs without a w
 logs as well.
 """
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 
 from whyhang.analyzer.facts import LastLine, LogLine, LogTail, Outlook, SignOfLife
+from whyhang.analyzer.facts.progress import ENDED_WELL
 from whyhang.analyzer.facts.times import before
 from whyhang.analyzer.job.inference.attempts import STEPS
 from whyhang.analyzer.job.records import Job, with_lines
@@ -15,9 +15,6 @@ from whyhang.analyzer.rank_state.ends import WAITED
 
 NO_LOGS = (".py", ".sh", ".toml", ".json", ".yaml", ".yml", ".md", ".cfg", ".ini")
 """Text files beside logs: how they end says nothing."""
-
-_OF_THE_JOB = re.compile(r" -> FINISHED\W*$|^Job '\S+' succeeded$")
-"""What who keeps all processes says of the job: Ray Train's controller, Ray's jobs."""
 
 _MOST = {Outlook.ENDED: 3, Outlook.STEPS: 2, Outlook.IDLE: 1, Outlook.UNKNOWN: 0}
 
@@ -60,7 +57,7 @@ def have_ended(job: Job) -> bool:
     others = [tail for tail in tails if tail.outlook is not Outlook.ENDED]
     if any(tail.trouble for tail in others):
         return False
-    if any(_OF_THE_JOB.search(tail.lines[tail.decisive].text) for tail in ended):
+    if any(ENDED_WELL.search(tail.lines[tail.decisive].text) for tail in ended):
         return True
     if not ended or (len(ended) > 1 and len(others) <= len(ended)):
         return bool(ended) and not any(tail.who.rank is not None for tail in others)
@@ -118,19 +115,23 @@ def trained_on(job: Job) -> Callable[[str, int, int | None], bool]:
 
     On to the planned end; or, by times, to the end of a log in which nothing else went wrong.
     What a program prints as it ends it may have buffered, so without times steps alone are no
-    proof.
+    proof. Where who keeps all processes says that the job has ended well, no steps are needed.
     """
     tails = all_tails(job)
     failed = any(row.signal or row.exitcode for row in job.exits)
     ended = have_ended(job) and not failed
     quiet = not (failed or any(tail.trouble or tail.troubled for tail in tails))
     times = {(line.source.file, line.source.line): line.time for line in job.lines}
+    decisive = [(tail.source.file, tail.lines[tail.decisive]) for tail in tails if ended]
+    well = {file: line.number for file, line in decisive if ENDED_WELL.search(line.text)}
 
     def is_over(file: str, number: int, rank: int | None) -> bool:
         here = [tail for tail in tails if tail.source.file == file]
-        own = [tail for tail in here if tail.who.rank == rank] or here
+        if not ended and rank is not None:
+            here = [tail for tail in here if tail.who.rank == rank] or here
         time = times.get((file, number))
-        return any(_steps_on(tail, number, time, ended=ended) for tail in own)
+        on = (_steps_on(tail, number, time, ended=ended) for tail in here)
+        return number < well.get(file, 0) or any(on)
 
     return is_over if ended or quiet else lambda *_: False
 

@@ -19,9 +19,9 @@ from itertools import takewhile
 from whyhang.analyzer.facts import Frame, LoopCounter, Process, StackDump, replace
 from whyhang.analyzer.job.records import Job, Member
 from whyhang.analyzer.rank_state.beats import usual_step
-from whyhang.analyzer.rank_state.motion import Moved, python_frames
+from whyhang.analyzer.rank_state.motion import Motion, Moved, motion, python_frames
 from whyhang.analyzer.rank_state.progress import IN_STEP, PLAIN, counted_on, progress
-from whyhang.analyzer.rank_state.state import LongStep, RankState, Status
+from whyhang.analyzer.rank_state.state import LongStep, RankState, Status, busy_worker
 from whyhang.analyzer.stacks import LineText, WaitKind, source_lines
 from whyhang.analyzer.stacks.blocks import ends, heads
 from whyhang.analyzer.stacks.usercode import is_library, user_path
@@ -41,13 +41,14 @@ GIVES_UP = 1800.0
 SQUEEZED = 0.05
 """Share of one CPU that a rank at work gets at least where many processes share the CPUs."""
 
+_AT_WORK = (Moved.ON, Moved.IN_PLACE)
 _STARTING = frozenset({WaitKind.INIT, WaitKind.STORE, WaitKind.IMPORT})
 
 
 def with_long_steps(job: Job, states: tuple[RankState, ...]) -> tuple[RankState, ...]:
     """Say of ranks at work how long their step lasts, and which of them run without end."""
     waiting = [s for s in states if s.status in IN_STEP and s.place is not None]
-    working = [s for s in states if _works(s)]
+    working = {s.member: dumps for s in states if (dumps := _at_work(job, s))}
     starting = any(s.place is not None and s.place.kind in _STARTING for s in waiting)
     if not (waiting and working) or starting or progress(job, states) is not False:
         return states
@@ -59,11 +60,13 @@ def with_long_steps(job: Job, states: tuple[RankState, ...]) -> tuple[RankState,
     shared = {head for path in others for frame in path for head in heads(frame, text)}
     changing = counted_on(job)
     judged = {}
-    for state in working:
-        member = job.members[state.member]
-        loops = _loops(member, text, changing=state.member in changing) - shared
+    for state in states:
+        if state.member not in working:
+            continue
+        loops = _loops(working[state.member], text, changing=state.member in changing) - shared
         ending = [ends(head, text) for head in loops]
         bounded = True in ending and False not in ending
+        member = job.members[state.member]
         judged[state.member] = _judged(member, state, replace(step, bounded=bounded))
     return tuple(judged.get(state.member, state) for state in states)
 
@@ -75,13 +78,13 @@ def needed(step: LongStep) -> float:
     return LONG if step.usual is None else max(LEAST, FACTOR * step.usual)
 
 
-def _loops(member: Member, text: LineText, *, changing: bool) -> set[Frame]:
+def _loops(dumps: Sequence[StackDump], text: LineText, *, changing: bool) -> set[Frame]:
     """Return the lines that open the blocks in which a rank was seen to go round.
 
     They are those around the outermost frame that has moved: what is deeper was left meanwhile.
     At one line it goes round if its variables are ``changing``.
     """
-    paths = [_path(dump) for dump in member.dumps]
+    paths = [_path(dump) for dump in dumps]
     levels = list(zip(*paths, strict=False))
     moved = next((n for n, level in enumerate(levels) if len(set(level)) > 1), None)
     if moved is None and (changing or len({len(path) for path in paths}) > 1):
@@ -103,6 +106,19 @@ def _path(dump: StackDump) -> list[Frame]:
     return user_path(python_frames(dump))
 
 
+def _at_work(job: Job, state: RankState) -> tuple[StackDump, ...]:
+    """Return the stacks that show a rank at work: its own, or those of the worker it waits for."""
+    member, worker = job.members[state.member], busy_worker(state)
+    if worker is None or IN_STEP & {state.status, *state.earlier}:
+        return member.dumps if _works(state) else ()
+    if state.status is Status.MOVING:
+        return ()  # its worker is done now and then
+    child = member.children[worker[0]]
+    moves = motion(child.dumps, child.processes)
+    runs = worker[1].kind in {WaitKind.WORK, WaitKind.DATASET, WaitKind.SLEEP}
+    return child.dumps if runs and (moves.moved in _AT_WORK or _is_squeezed(moves)) else ()
+
+
 def _works(state: RankState) -> bool:
     """Return whether a rank is at work on lines of its own, and was at every look."""
     if IN_STEP & {state.status, *state.earlier} or state.place is None or state.motion.file:
@@ -110,10 +126,13 @@ def _works(state: RankState) -> bool:
     if state.status is Status.MOVING:
         return state.motion.moved is Moved.ON
     sleeps = state.place.kind is WaitKind.SLEEP
-    squeezed = state.motion.moved is Moved.STIRRED and (state.motion.cpu or 0.0) > SQUEEZED
     return (state.motion.moved is Moved.IN_PLACE and (sleeps or _ran(state))) or (
-        squeezed and _ran(state)
+        _is_squeezed(state.motion) and _ran(state)
     )
+
+
+def _is_squeezed(moves: Motion) -> bool:
+    return moves.moved is Moved.STIRRED and (moves.cpu or 0.0) > SQUEEZED
 
 
 def _ran(state: RankState) -> bool:

@@ -8,6 +8,7 @@ records of collectives what stacks and ends prove of ranks that left no record t
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from whyhang.analyzer.collectives.groups import COUNTERS, SPACES, STATE
 from whyhang.analyzer.collectives.mismatch import family
@@ -54,10 +55,10 @@ def completed(
     ``positions`` are where records show the ranks, ``ends`` how ranks ended, both by rank.
     """
     at_work = at_work_until_ended(job, ends)
-    waited = gave_up(job) if at_work else frozenset()
     ras = ras_states(job)
     last = {line.who.rank: line.text for line in job.of(LastLine)}
-    phases = last_phases(tails_of_ranks(job))
+    tails = tails_of_ranks(job)
+    phases = last_phases(tails)
     listed = odd_processes(job)
     beats = pulses(job)
     if any(position.inside for position in positions.values()):
@@ -67,11 +68,17 @@ def completed(
             for rank, position in positions.items()
             if rank not in phases or position.inside or position.call.op != COMM_INIT
         }
+    known = _Accounts(
+        positions=positions,
+        ends=ends,
+        at_work=at_work,
+        waited=gave_up(job) if at_work else frozenset(),
+        phases=phases,
+        last={rank: tail.lines[-1].text.strip() for rank, tail in tails.items()},
+    )
     return tuple(
         replace(
-            _listed(
-                job, _completed(job, state, positions, ends, (at_work, waited), phases), listed
-            ),
+            _listed(job, _completed(job, state, known), listed),
             ras=ras.get(state.member, ""),
             last_line=last.get(job.members[state.member].rank, ""),
             phase=_of(phases, job.members[state.member].rank),
@@ -91,18 +98,25 @@ def _listed(job: Job, state: RankState, listed: Mapping[int, ProcessState]) -> R
     return replace(state, status=STATUSES[row.state]) if row and state.place is None else state
 
 
-def _completed(
-    job: Job,
-    state: RankState,
-    positions: Mapping[int, Position],
-    ends: Mapping[int, End],
-    known: tuple[frozenset[int], frozenset[int]],
-    phases: Mapping[int, LastPhase],
-) -> RankState:
-    at_work, waited = known  # of which a launcher's table and its like tell
+class _Accounts(NamedTuple):
+    """What records and logs tell of ranks, by rank.
+
+    Where records show them, how they ended, whom a launcher ended at work and who gave up before,
+    where their own lines part, and the last of these.
+    """
+
+    positions: Mapping[int, Position]
+    ends: Mapping[int, End]
+    at_work: frozenset[int]
+    waited: frozenset[int]
+    phases: Mapping[int, LastPhase]
+    last: Mapping[int, str]
+
+
+def _completed(job: Job, state: RankState, known: _Accounts) -> RankState:
     member = job.members[state.member]
-    end = ends.get(member.rank) if member.rank is not None else None
-    position = positions.get(member.rank) if member.rank is not None else None
+    end = known.ends.get(member.rank) if member.rank is not None else None
+    position = known.positions.get(member.rank) if member.rank is not None else None
     if end is not None:
         state = replace(state, end=end)
     if state.status is not Status.UNSEEN:
@@ -111,11 +125,13 @@ def _completed(
         return replace(state, status=Status.GONE)
     if position is not None and position.inside:
         return replace(state, status=Status.WAITING, place=_place_of(position), position=position)
-    if end is not None and member.rank in at_work and position is None:
-        says = "at work until the launcher ended it"
+    if end is not None and member.rank in known.at_work and position is None:
+        last = known.last.get(member.rank, "")[:MAX_LINE].strip()
+        after = f"after '{last}', " if last else ""
+        says = f"at work {after}until the launcher ended it"
         place = Place(kind=WaitKind.WORK, scope=Scope.WORK, says=phrase(says), certain=False)
         return replace(state, status=Status.RUNNING, place=place)
-    if end is not None and member.rank in waited and position is None:
+    if end is not None and member.rank in known.waited and position is None:
         place = Place(
             kind=WaitKind.COLLECTIVE,
             scope=Scope.RANKS,
@@ -128,7 +144,7 @@ def _completed(
             kind=WaitKind.WORK, scope=Scope.WORK, says=phrase(str(position)), certain=False
         )
         return replace(state, status=Status.RUNNING, place=place, position=position)
-    phase = _of(phases, member.rank)
+    phase = _of(known.phases, member.rank)
     if phase is not None:
         says = f"at '{phase.line.text[:MAX_LINE]}', its last line"
         place = Place(kind=WaitKind.WORK, scope=Scope.WORK, says=phrase(says), certain=False)

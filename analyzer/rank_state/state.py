@@ -8,7 +8,7 @@ from whyhang.analyzer.rank_state.beats import Pulse
 from whyhang.analyzer.rank_state.ends import End
 from whyhang.analyzer.rank_state.last_phase import LastPhase
 from whyhang.analyzer.rank_state.motion import Motion
-from whyhang.analyzer.stacks import Place
+from whyhang.analyzer.stacks import PROCESS_POOL, Place, WaitKind
 
 
 class Status(enum.Enum):
@@ -78,3 +78,27 @@ class RankState(Record):
     pulse: Pulse | None = None
     step: LongStep | None = None
     stopped_by: str = "stopped by a signal"
+
+
+def busy_worker(state: RankState) -> tuple[int, Place] | None:
+    """Find the first worker that is inside the dataset, or a task, while its rank waits for it.
+
+    Gives its index among the member's children, and its place.
+    """
+    if state.place is None:
+        return None
+    loads = state.place.kind is WaitKind.DATALOADER
+    if not loads and not waits_for_pool(state.place):
+        return None
+    for index, place in enumerate(state.children):
+        if place is None:
+            continue
+        works = place.user is not None and place.kind not in {WaitKind.IDLE, WaitKind.QUEUE}
+        if WaitKind.DATASET in {place.kind, place.context} if loads else works:
+            return index, place
+    return None
+
+
+def waits_for_pool(place: Place) -> bool:
+    """Return whether a place is the wait for a result of a pool of processes."""
+    return place.kind is WaitKind.FUTURE and PROCESS_POOL in {place.op, place.api}

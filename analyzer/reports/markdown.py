@@ -24,7 +24,7 @@ from whyhang.analyzer.reports.blocks import (
     Table,
 )
 from whyhang.analyzer.reports.finding import MAX_RANKS, cut, is_command, known, place_line
-from whyhang.analyzer.reports.page import job_facts, page
+from whyhang.analyzer.reports.page import job_line, page
 from whyhang.analyzer.reports.rank_rows import who
 
 SUMMARY_LINES = 15
@@ -66,7 +66,7 @@ def _points(report: Report) -> Iterator[tuple[str, str]]:
         yield f"Also ({number + 1})", _text(cut(finding.title, MAX_TEXT))
     if len(causes) > MAX_CAUSES:
         yield "Also", f"{len(causes) - MAX_CAUSES} more below"
-    if facts := job_facts(report):
+    if facts := job_line(report):
         yield "Job", _text(cut(facts, MAX_TEXT))
     if report.gaps:
         yield (

@@ -39,7 +39,7 @@ def page(report: Report, *, full: bool = False) -> list[Block]:
         blocks += [Section(title="Notes", name="notes"), Items(items=report.notes)]
     # How a report ends: ``collectors/files/own_output.py`` knows it by this.
     wrote = f"by whyhang {report.tool_version}" if report.tool_version else ""
-    facts = " · ".join(filter(None, [job_facts(report), wrote]))
+    facts = " · ".join(filter(None, [job_line(report), wrote]))
     if facts:
         blocks += [Section(title="Job", name="job"), Para(text=facts)]
     return blocks
@@ -132,7 +132,7 @@ def _groups(groups: tuple[StackGroup, ...]) -> list[Block]:
     return blocks
 
 
-def job_facts(report: Report) -> str:
+def job_line(report: Report) -> str:
     """Name in one line what is known of the job as a whole."""
     job = report.job
     parts = []

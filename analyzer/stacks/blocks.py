@@ -5,6 +5,7 @@ Read off the indentation of the lines that a collector kept; what it did not kee
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from whyhang.analyzer.facts import Frame, replace
 from whyhang.analyzer.stacks.kinds import last_name
@@ -50,6 +51,35 @@ def heads(frame: Frame, text: LineText) -> Iterator[Frame]:
             return
         depth = indent(line)
         yield at
+
+
+def fork(mine: Sequence[Frame], its: Sequence[Frame]) -> tuple[Frame, Frame] | None:
+    """Return the function in which two paths part, at the line of each."""
+    for a, b in zip(mine, its, strict=False):
+        if (a.function, a.file) != (b.function, b.file):
+            return None
+        if a.line != b.line:
+            return (a, b)
+    return None
+
+
+_STRAIGHT = re.compile(r"\s*(?:async\s+)?(?:with|try)\b")
+
+
+def comes_first(path: Sequence[Frame], other: Sequence[Frame], text: LineText) -> bool:
+    """Return whether who stands at the end of ``other`` has come through ``path``.
+
+    Its function goes on there further down, and each line names the next function, with no loop or
+    condition around it: who was not in the call has turned off before.
+    """
+    parted = fork(path, other)
+    if parted is None or (parted[0].line or 0) >= (parted[1].line or 0):
+        return False
+    shared = {*heads(parted[1], text)}
+    inside = path[path.index(parted[0]) :]
+    around = [head for frame in inside for head in heads(frame, text) if head not in shared]
+    named = all(last_name(b) in (text(a) or "") for a, b in pairwise(inside))
+    return named and bool(text(inside[-1])) and all(_STRAIGHT.match(text(h) or "") for h in around)
 
 
 _SIGNAL = re.compile(

@@ -8,10 +8,10 @@ from whyhang.analyzer.job.roles import main_thread
 from whyhang.analyzer.rank_state.ends import End
 from whyhang.analyzer.rank_state.motion import Moved
 from whyhang.analyzer.rank_state.ras import WORDS
-from whyhang.analyzer.rank_state.state import RankState, Status
+from whyhang.analyzer.rank_state.state import RankState, Status, busy_worker
 from whyhang.analyzer.redact import redact
 from whyhang.analyzer.report import Collective, Evidence, Location, RankStateName, cite
-from whyhang.analyzer.stacks import PROCESS_POOL, Place, WaitKind
+from whyhang.analyzer.stacks import Place, WaitKind
 from whyhang.analyzer.stacks.blocks import rank_branch, unasked
 from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.stacks.usercode import in_words, short, user_path
@@ -94,30 +94,6 @@ def location_of(case: Case, state: RankState) -> Location | None:
         function=frame.function.rpartition(".")[2] if not frame.native else frame.function,
         excerpt=_excerpt(case, frame),
     )
-
-
-def busy_worker(state: RankState) -> tuple[int, Place] | None:
-    """Find the first worker that is inside the dataset, or a task, while its rank waits for it.
-
-    Gives its index among the member's children, and its place.
-    """
-    if state.place is None:
-        return None
-    loads = state.place.kind is WaitKind.DATALOADER
-    if not loads and not waits_for_pool(state.place):
-        return None
-    for index, place in enumerate(state.children):
-        if place is None:
-            continue
-        works = place.user is not None and place.kind not in {WaitKind.IDLE, WaitKind.QUEUE}
-        if WaitKind.DATASET in {place.kind, place.context} if loads else works:
-            return index, place
-    return None
-
-
-def waits_for_pool(place: Place) -> bool:
-    """Return whether a place is the wait for a result of a pool of processes."""
-    return place.kind is WaitKind.FUTURE and PROCESS_POOL in {place.op, place.api}
 
 
 def _excerpt(case: Case, frame: Frame) -> tuple[str, ...]:

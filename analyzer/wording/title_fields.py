@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Process, program
-from whyhang.analyzer.rank_state.state import RankState
+from whyhang.analyzer.rank_state.state import RankState, busy_worker, waits_for_pool
 from whyhang.analyzer.report import Location
 from whyhang.analyzer.stacks import UNNAMED, Phrase, Place, WaitKind
 from whyhang.analyzer.stacks.blocks import heads
@@ -15,11 +15,9 @@ from whyhang.analyzer.stacks.usercode import in_words, is_library, user_frame
 from whyhang.analyzer.wording.describe import (
     POOL,
     activity,
-    busy_worker,
     duration,
     location_of,
     pid_in_words,
-    waits_for_pool,
 )
 
 _TAKES_LOCK = re.compile(r"\s*(?:async\s+)?with\b.*(?:lock|mutex|sem)", re.IGNORECASE)

@@ -23,7 +23,7 @@ from whyhang.collectors.flight_recorder.entries import read_rows
 from whyhang.collectors.flight_recorder.excerpt import Dump
 from whyhang.collectors.flight_recorder.groups import default_group_size
 from whyhang.collectors.flight_recorder.pickles import MAX_BYTES, BadPickleError, UnsafePickleError
-from whyhang.collectors.flight_recorder.tracks import Place, facts
+from whyhang.collectors.flight_recorder.tracks import DumpFile, facts
 
 _NAMED = re.compile(
     r"(?:(?:nccl|comm_lib|hccl|xccl|rccl|mccl|fr)_trace_rank_|(?:^|[/_.-])(?:fr|flight_recorder)_?"
@@ -69,7 +69,7 @@ class FlightRecorder:
 
     def read(self, document: Document) -> Iterator[Fact]:
         """Yield the rank's groups and how far it came on each, or why that cannot be read."""
-        place = Place(
+        file = DumpFile(
             who=_who(document),
             source=document.source(),
             look=document.look or 0,
@@ -80,20 +80,20 @@ class FlightRecorder:
             dump = _load(_content(document))
         except UnsafePickleError as error:
             if _is_of_recorder(document):
-                yield UnsafeDump(code=str(error), who=place.who, source=place.source)
-            yield place.gap(
+                yield UnsafeDump(code=str(error), who=file.who, source=file.source)
+            yield file.gap(
                 f"it asks to run code when it is unpickled ({error}), which no recorder writes; "
                 "it was not run",
                 _COST,
                 "Find out who wrote this file, and do not open it with pickle or torchfrtrace",
             )
         except (BadPickleError, OSError) as error:
-            yield place.gap(str(error), _COST, _COPY)
+            yield file.gap(str(error), _COST, _COPY)
         else:
             if dump.cut:
                 cost = "the newest calls of this rank are not known"
-                yield place.gap("it is cut off in the middle", cost, _COPY)
-            yield from facts(dump, place)
+                yield file.gap("it is cut off in the middle", cost, _COPY)
+            yield from facts(dump, file)
 
 
 def world_size_of(data: bytes) -> int | None:

@@ -43,7 +43,7 @@ from whyhang.collectors.flight_recorder.groups import Status
 KIND = "flight-recorder"
 
 
-class Place(Record):
+class DumpFile(Record):
     """What stays the same for all facts of one dump.
 
     ``again`` reads all its calls of a group. ``written_at`` is when the file was written, or
@@ -62,33 +62,33 @@ class Place(Record):
         return Gap(what=what, why=why, cost=cost, remedy=remedy, who=self.who, source=self.source)
 
 
-def facts(dump: Dump, place: Place) -> Iterator[Fact]:
+def facts(dump: Dump, file: DumpFile) -> Iterator[Fact]:
     """Yield all that a dump says."""
     contents = Contents(dump)
-    who, doubt = _whose(contents, place)
-    place = replace(place, who=who)
+    who, doubt = _whose(contents, file)
+    file = replace(file, who=who)
     if doubt is not None:
         yield doubt
     yield from contents.groups.values()
-    yield from _settings(contents, place)
+    yield from _settings(contents, file)
     if contents.overwritten():
-        yield place.gap(
+        yield file.gap(
             "its ring was too small for what was under way: calls that are not finished "
             "were overwritten by later ones",
             "the call that holds this rank up is not known from it",
             "Set a larger TORCH_FR_BUFFER_SIZE for the next run",
         )
         return
-    tracks = list(_tracks(contents, place))
+    tracks = list(_tracks(contents, file))
     yield from tracks
     if any(track.unrecorded for track in tracks):
-        yield place.gap(
+        yield file.gap(
             "its rank also makes calls that gloo does not record: sends and receives",
             "it may stand in one of those, unseen",
             "Take the stacks of the ranks while they hang, with whyhang PID",
         )
     if not tracks:
-        yield place.gap(
+        yield file.gap(
             "it holds no calls (the recorder may have been off: TORCH_FR_BUFFER_SIZE=0, "
             "the default before torch 2.11)",
             "where this rank stands is not known from it",
@@ -96,11 +96,11 @@ def facts(dump: Dump, place: Place) -> Iterator[Fact]:
         )
 
 
-def _tracks(contents: Contents, place: Place) -> Iterator[Track]:
+def _tracks(contents: Contents, file: DumpFile) -> Iterator[Track]:
     dump, statuses = contents.dump, contents.statuses
     by_group = grouped(contents.rows, lambda row: row.group[0])
     lost, unrecorded = contents.lost(), contents.unrecorded()
-    in_motion = moves(contents.rows, place.written_at)
+    in_motion = moves(contents.rows, file.written_at)
     of_active_calls = contents.of_active_calls()
     for name, group in contents.groups.items():
         own = by_group.get(name, [])
@@ -109,16 +109,16 @@ def _tracks(contents: Contents, place: Place) -> Iterator[Track]:
         status = statuses.get(name, Status(enqueued=None, started=None, completed=None))
         partial = not dump.whole or len(own) > KEPT_AT_MOST
         track = Track(
-            who=place.who,
+            who=file.who,
             group=group,
             kind=KIND,
-            source=place.source,
+            source=file.source,
             enqueued=status.enqueued,
             started=status.started,
             completed=status.completed,
             lost=lost,
-            look=place.look,
-            detail=functools.partial(place.again, name) if partial else None,
+            look=file.look,
+            detail=functools.partial(file.again, name) if partial else None,
             library=own[-1].name.library if own else "",
             unrecorded=unrecorded,
             in_motion=in_motion,
@@ -146,9 +146,9 @@ def _with_calls(track: Track, own: Sequence[Row], group: Group) -> Track:
     )
 
 
-def _whose(contents: Contents, place: Place) -> tuple[Who, Gap | None]:
+def _whose(contents: Contents, file: DumpFile) -> tuple[Who, Gap | None]:
     """Decide whose dump it is: by its content where that is clear, else by its name."""
-    who = place.who
+    who = file.who
     possible = _rank_by_content(contents)
     if len(possible) == 1:
         (rank,) = possible
@@ -161,12 +161,12 @@ def _whose(contents: Contents, place: Place) -> tuple[Who, Gap | None]:
     else:
         decided = replace(who, rank=None, trust=Trust.NONE)
     return decided, Gap(
-        what=f"the rank of {place.source.file}",
+        what=f"the rank of {file.source.file}",
         why=f"it is named as rank {who.rank}, but its groups are those of rank {fold(possible)}",
         cost="it was left out" if decided.rank is None else f"it was taken as rank {decided.rank}",
         remedy="Name each dump after the rank that wrote it",
         who=decided,
-        source=place.source,
+        source=file.source,
     )
 
 
@@ -188,7 +188,7 @@ def _rank_by_content(contents: Contents) -> set[int]:
     return possible
 
 
-def _settings(contents: Contents, place: Place) -> Iterator[Setting]:
+def _settings(contents: Contents, file: DumpFile) -> Iterator[Setting]:
     top = contents.dump.top
     libraries = {row.name.library for row in contents.rows} - {""}
     backend = libraries.pop() if len(libraries) == 1 else ""
@@ -196,9 +196,9 @@ def _settings(contents: Contents, place: Place) -> Iterator[Setting]:
     if backend.startswith("nccl"):
         nccl = nccl or text(top.get("comm_lib_version"))
     if nccl:
-        yield Setting(name="nccl", value=nccl, who=place.who, source=place.source)
+        yield Setting(name="nccl", value=nccl, who=file.who, source=file.source)
     if backend:
-        yield Setting(name="backend", value=backend, who=place.who, source=place.source)
+        yield Setting(name="backend", value=backend, who=file.who, source=file.source)
 
 
 RECENT = 64

@@ -1,70 +1,28 @@
-"""What each tool calls a value, and how it is read: the one table from names to ``Gpu`` fields.
-
-Three families of names mean the same: the tags of ``nvidia-smi -q -x``, the labels of
-``nvidia-smi -q`` (lower case, blanks as underscores) and the columns of ``--query-gpu``. The
-names are those of drivers 384 to 610; drivers rename without notice, so each name is tried
-(clocks_throttle_reasons became clocks_event_reasons in 535, power_readings gpu_power_readings
-in 535, sram_uncorrectable was split in 555).
-"""
+"""The values of one GPU while a print is read; ``fields.toml`` says what each tool calls them."""
 
 from collections.abc import Callable
+from importlib.resources import files
 from typing import Any
 
-from whyhang.analyzer.facts import Gpu, GpuProcess, GpuSlice, NvLink, Source, Who, replace
+import msgspec
+
+from whyhang.analyzer.facts import Gpu, GpuProcess, GpuSlice, NvLink, Record, Source, Who, replace
+from whyhang.analyzer.toml import tomllib
 from whyhang.collectors.gpu import values
 
-_UNCORRECTED = (
-    *("double_bit/total", "sram_uncorrectable", "sram_uncorrectable_parity"),
-    *("sram_uncorrectable_secded", "sram_uncorrectable_sec-ded", "dram_uncorrectable"),
-)
-_CORRECTED = ("single_bit/total", "sram_correctable", "dram_correctable")
 
-# field: what it is called; a slash goes one level into the XML and the query text.
-_NAMES_OF = {
-    "index": "index gpu_index",
-    "uuid": "uuid gpu_uuid",
-    "bus": "pci/pci_bus_id pci/bus_id pci.bus_id gpu_bus_id",
-    "name": "product_name name gpu_name",
-    "driver": "driver_version",
-    "busy": "utilization/gpu_util utilization/gpu utilization.gpu",
-    "memory_busy": "utilization/memory_util utilization/memory utilization.memory",
-    "memory_used": "fb_memory_usage/used memory_usage/used memory.used",
-    "memory_total": "fb_memory_usage/total memory_usage/total memory.total",
-    "power": "gpu_power_readings/power_draw power_readings/power_draw"
-    " gpu_power_readings/average_power_draw gpu_power_readings/instant_power_draw"
-    " gpu_power_readings/instantaneous_power_draw"
-    " power.draw power.draw.average power.draw.instant",
-    "power_limit": "gpu_power_readings/current_power_limit power_readings/enforced_power_limit"
-    " power_readings/current_power_limit power_readings/power_limit"
-    " enforced.power.limit power.limit",
-    "sm_clock": "clocks/sm_clock clocks/sm clocks.current.sm clocks.sm",
-    "sm_clock_max": "max_clocks/sm_clock max_clocks/sm clocks.max.sm",
-    "memory_clock": "clocks/mem_clock clocks/memory clocks.current.memory clocks.mem",
-    "temperature": "temperature/gpu_temp temperature/gpu_current_temp temperature/gpu"
-    " temperature.gpu",
-    "pstate": "performance_state pstate",
-    "compute_mode": "compute_mode",
-    "mig": "mig_mode/current_mig mig_mode/current mig.mode.current",
-    "ecc_uncorrected": " ".join(f"ecc_errors/volatile/{kind}" for kind in _UNCORRECTED)
-    + " ecc.errors.uncorrected.volatile.total",
-    "ecc_corrected": " ".join(f"ecc_errors/volatile/{kind}" for kind in _CORRECTED)
-    + " ecc.errors.corrected.volatile.total",
-    "ecc_ever": " ".join(f"ecc_errors/aggregate/{kind}" for kind in _UNCORRECTED)
-    + " ecc.errors.uncorrected.aggregate.total",
-    "remap_pending": "remapped_rows/remapped_row_pending remapped_rows/pending"
-    " remapped_rows.pending",
-    "remap_failed": "remapped_rows/remapped_row_failure remapped_rows/remapping_failure_occurred"
-    " remapped_rows.failure",
-    "retire_pending": "retired_pages/pending_retirement retired_pages/pending_blacklist"
-    " retired_pages/pending_page_blacklist retired_pages/pending retired_pages.pending",
-    "recovery": "gpu_recovery_action",
-    "reasons": "clocks_event_reasons.active clocks_throttle_reasons.active",
-    "reset_required": "gpu_reset_status/reset_required reset_status.reset_required",
-    "drain_recommended": "gpu_reset_status/drain_and_reset_recommended",
-    "fabric": "fabric/state fabric.state",
-    "fabric_status": "fabric/status fabric.status",
-}
-FIELDS = {name: field for field, names in _NAMES_OF.items() for name in names.split()}
+class _Field(Record):
+    """How the values of a field are read, and what tools call it."""
+
+    kind: str
+    names: tuple[str, ...]
+
+
+_TABLE = msgspec.convert(
+    tomllib.loads(files(__package__).joinpath("fields.toml").read_text(encoding="utf-8")),
+    dict[str, _Field],
+)
+FIELDS = {name: field for field, each in _TABLE.items() for name in each.names}
 """The field of each name: a path of the XML or the query text, or a column."""
 
 SECTIONS = frozenset(
@@ -79,18 +37,17 @@ REASON_SECTIONS = ("clocks_event_reasons", "clocks_throttle_reasons")
 _REASON_TAGS = ("clocks_event_reason_", "clocks_throttle_reason_")
 _REASON_NAMES = {"idle": "gpu_idle"}
 
-_SUMS = ("ecc_uncorrected", "ecc_corrected", "ecc_ever")
 _READ: dict[str, Callable[[str], Any]] = {
-    **dict.fromkeys(_SUMS, values.number),
-    **dict.fromkeys(("busy", "memory_busy", "power", "power_limit"), values.number),
-    **dict.fromkeys(("sm_clock", "sm_clock_max", "memory_clock"), values.number),
-    **dict.fromkeys(("mig", "remap_pending", "remap_failed", "retire_pending"), values.yes),
-    "temperature": values.number,
+    "number": values.number,
+    "sum": values.number,
+    "whole": values.integer,
+    "yes": values.yes,
     "bus": values.bus_id,
-    "index": values.integer,
     "reasons": values.reasons_of,
+    "text": str,
 }
-_MEMORY = frozenset({"memory_used", "memory_total"})
+"""How a text is read, by the kind of its field; memory has a unit besides."""
+
 _FINE = frozenset({"completed", "success"})
 
 
@@ -121,13 +78,11 @@ class Draft:
         if not text[0].isdigit() and values.is_trouble(text):
             self.trouble(f"{name}: {text}" if name else text, lost=values.is_lost(text))
             return
-        if field in _MEMORY:
-            value: Any = values.mebibytes(text, unit)
-        else:
-            value = _READ.get(field, str)(text)
+        kind = _TABLE[field].kind
+        value: Any = values.mebibytes(text, unit) if kind == "memory" else _READ[kind](text)
         if value is None:
             return
-        if field in _SUMS:
+        if kind == "sum":
             value += self.fields.get(field) or 0
         elif self.fields.get(field) is not None:
             return  # the first name that has a value counts

@@ -16,11 +16,9 @@ _DMON = {
     "temp": "temperature",
     "sm": "busy",
     "mem": "memory_busy",
-    "mclk": "memory_clock",
     "pclk": "sm_clock",
     "fb": "memory_used",
     "dbecc": "ecc_uncorrected",
-    "sbecc": "ecc_corrected",
 }
 _ROCM_VALUE = limits.compile(r"GPU\[(?P<index>\d{1,9}+)\] ?: (?P<what>[^:]++): (?P<value>.+)$")
 _ROCM_FIELDS = {

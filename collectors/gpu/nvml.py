@@ -60,7 +60,6 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "recovery": _RECOVERY.get,
     "reasons": values.reasons_of,
     "fabric": _FABRIC.get,
-    "slices": lambda slices: [{**one, "memory_used": _mib_of(one)} for one in slices],
     "processes": lambda processes: [{**one, "memory": _mib_of(one)} for one in processes],
 }
 

@@ -1,9 +1,12 @@
-"""The child that asks NVML, and nothing else: prints one JSON document and ends.
+"""The child that asks NVML, and nothing else (standard library and ``pynvml`` only).
 
-Run as ``python -m whyhang.collectors.gpu.probe``. A driver with a sick GPU may never answer, so
-nobody waits for this process longer than the look takes. It ends with ``NO_NVML`` where there
-is no library or no driver, so that nvidia-smi may be asked instead. Every value is asked for by
-itself: what a board or an older driver does not have is left out.
+Run as ``python probe.py``, it prints the state of all GPUs as one JSON document and ends. Run as
+``python probe.py counters [FOLDER]`` (FOLDER is where ``pynvml`` lies), it opens NVML once, and
+answers each line that it is sent with one on what the GPUs have done so far; before these comes an
+empty one: it is there. A driver with a sick GPU may never answer, so nobody waits for this process
+longer than a look takes. It ends with ``NO_NVML`` where there is no library or no driver, so that
+nvidia-smi may be asked instead. Every value is asked for by itself: what a board or an older driver
+does not have is left out.
 """
 
 import ctypes
@@ -23,8 +26,9 @@ _FABRIC_DONE = 3  # NVML_GPU_FABRIC_STATE_COMPLETED; before, the status says not
 _NVLINK_COUNTERS = 4  # replay, recovery, CRC flit, CRC data
 
 
-def main() -> int:
-    """Print the state of all GPUs."""
+def main(do: str = "state", *folders: str) -> int:
+    """Print the state of all GPUs, or answer with their counters until nobody asks any more."""
+    sys.path[:0] = folders
     try:
         import pynvml  # noqa: PLC0415 - its lack is an answer
 
@@ -32,6 +36,8 @@ def main() -> int:
     except Exception as error:  # noqa: BLE001 - whatever it is, nvidia-smi is asked next
         sys.stderr.write(f"{type(error).__name__}: {error}\n")
         return NO_NVML
+    if do == "counters":
+        return _count(pynvml)
     cuda = _answer(pynvml.nvmlSystemGetCudaDriverVersion_v2)
     count = _answer(pynvml.nvmlDeviceGetCount) or 0
     log = {
@@ -40,9 +46,32 @@ def main() -> int:
         "cuda": None if cuda is None else f"{cuda // 1000}.{cuda % 1000 // 10}",
         "gpus": [_gpu(pynvml, index) for index in range(count)],
     }
-    sys.stdout.write(json.dumps(log, separators=(",", ":")) + "\n")
-    sys.stdout.flush()
+    _print(log)
     return 0
+
+
+def _count(nvml: Any) -> int:
+    """Answer line by line: energy in mJ, its limit in mW, memory traffic in per cent, pids."""
+    count, answer = _answer(nvml.nvmlDeviceGetCount) or 0, dict[str, Any]()
+    while True:
+        _print(answer)
+        if not sys.stdin.readline():
+            return 0
+        answers = [
+            {name: _answer(_counter, nvml, ask, index) for name, ask in _COUNTERS.items()}
+            for index in range(count)
+        ]
+        known = ({name: each for name, each in own.items() if each is not None} for own in answers)
+        answer = {"gpus": list(known)}
+
+
+def _counter(nvml: Any, ask: Callable[[Any, Any], Any], index: int) -> Any:
+    return ask(nvml, nvml.nvmlDeviceGetHandleByIndex(index))
+
+
+def _print(answer: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(answer, separators=(",", ":")) + "\n")
+    sys.stdout.flush()
 
 
 def _answer(ask: Callable[..., Any], *arguments: Any) -> Any:
@@ -165,12 +194,7 @@ def _instance(nvml: Any, device: Any) -> str:
 
 def _slices(nvml: Any, gpu: Any) -> dict[str, Any]:
     slices = [
-        {
-            "device": number,
-            "uuid": _answer(nvml.nvmlDeviceGetUUID, device),
-            "instance": _answer(_instance, nvml, device),
-            "memory": nvml.nvmlDeviceGetMemoryInfo(device).used,
-        }
+        {"device": number, "uuid": _answer(nvml.nvmlDeviceGetUUID, device)}
         for number, device in _mig_devices(nvml, gpu)
     ]
     return {"slices": slices}
@@ -192,15 +216,11 @@ _QUESTIONS: dict[str, Callable[[Any, Any], Any]] = {
     "power": lambda nvml, gpu: nvml.nvmlDeviceGetPowerUsage(gpu),
     "power_limit": lambda nvml, gpu: nvml.nvmlDeviceGetEnforcedPowerLimit(gpu),
     "sm_clock": lambda nvml, gpu: nvml.nvmlDeviceGetClockInfo(gpu, 1),
-    "sm_clock_max": lambda nvml, gpu: nvml.nvmlDeviceGetMaxClockInfo(gpu, 1),
-    "memory_clock": lambda nvml, gpu: nvml.nvmlDeviceGetClockInfo(gpu, 2),
     "temperature": lambda nvml, gpu: nvml.nvmlDeviceGetTemperature(gpu, 0),
     "pstate": lambda nvml, gpu: nvml.nvmlDeviceGetPerformanceState(gpu),
     "compute_mode": lambda nvml, gpu: nvml.nvmlDeviceGetComputeMode(gpu),
     "mig": lambda nvml, gpu: nvml.nvmlDeviceGetMigMode(gpu)[0],
     "ecc_uncorrected": lambda nvml, gpu: nvml.nvmlDeviceGetTotalEccErrors(gpu, 1, 0),
-    "ecc_corrected": lambda nvml, gpu: nvml.nvmlDeviceGetTotalEccErrors(gpu, 0, 0),
-    "ecc_ever": lambda nvml, gpu: nvml.nvmlDeviceGetTotalEccErrors(gpu, 1, 1),
     "retire_pending": lambda nvml, gpu: nvml.nvmlDeviceGetRetiredPagesPendingStatus(gpu),
     "reasons": lambda nvml, gpu: nvml.nvmlDeviceGetCurrentClocksEventReasons(gpu),
     "recovery": _recovery,
@@ -213,6 +233,13 @@ _QUESTIONS: dict[str, Callable[[Any, Any], Any]] = {
     "MIG devices": _slices,
 }
 
+_COUNTERS: dict[str, Callable[[Any, Any], Any]] = {
+    "pids": lambda nvml, gpu: [p.pid for p in nvml.nvmlDeviceGetComputeRunningProcesses(gpu)],
+    "energy": lambda nvml, gpu: nvml.nvmlDeviceGetTotalEnergyConsumption(gpu),
+    "limit": lambda nvml, gpu: nvml.nvmlDeviceGetEnforcedPowerLimit(gpu),
+    "traffic": lambda nvml, gpu: nvml.nvmlDeviceGetUtilizationRates(gpu).memory,
+}
+
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*sys.argv[1:]))

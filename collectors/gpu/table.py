@@ -32,8 +32,7 @@ _SECOND = limits.compile(
 )
 _THIRD = limits.compile(r"\|[^|]*+\|[^|]*+\| ?(?P<mig>Enabled|Disabled|N/A)\*? ?\|")
 _SLICE = limits.compile(
-    r"\| ?(?P<gpu>\d{1,9}+) (?P<gi>\d++) (?P<ci>\d++) (?P<device>\d{1,9}+) ?"
-    r"\| ?(?P<used>[\d.]++[KMG]iB) ?/"
+    r"\| ?(?P<gpu>\d{1,9}+) \d++ \d++ (?P<device>\d{1,9}+) ?\| ?[\d.]++[KMG]iB ?/"
 )
 _PROCESS = limits.compile(
     r"\| ?(?P<gpu>\d{1,9}+) (?:(?P<gi>\d++|N/A) (?P<ci>\d++|N/A) )?(?P<pid>\d++) "
@@ -127,13 +126,7 @@ class _Table:
         elif part := _SLICE.match(row):
             gpu = self._gpus.get(int(part["gpu"]))
             if gpu is not None:
-                gpu.slices.append(
-                    GpuSlice(
-                        device=int(part["device"]),
-                        instance=f"{part['gi']}/{part['ci']}",
-                        memory_used=values.mebibytes(part["used"]),
-                    )
-                )
+                gpu.slices.append(GpuSlice(device=int(part["device"])))
 
     def finished(self) -> list[Draft]:
         """Return the GPUs; one that is not among the processes listed has none."""

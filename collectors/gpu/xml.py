@@ -14,7 +14,7 @@ from whyhang.analyzer.facts import Fact, Gap, GpuSlice, Who
 from whyhang.analyzer.reading import Document
 from whyhang.collectors import limits
 from whyhang.collectors.gpu import values
-from whyhang.collectors.gpu.fields import FIELDS, REASON_SECTIONS, SECTIONS, Draft, slice_name
+from whyhang.collectors.gpu.fields import FIELDS, REASON_SECTIONS, SECTIONS, Draft
 
 TOOL = "nvidia-smi -q -x"
 MAX_BYTES = 256 << 20
@@ -107,9 +107,7 @@ def _read_gpu(gpu: Draft, block: bytes, head: dict[str, str]) -> bool:
     gpu.slices += [
         GpuSlice(
             device=values.integer(device.findtext("index")),
-            instance=slice_name(*_instance(device)),
             uuid=values.present(device.findtext("uuid")),
-            memory_used=values.mebibytes(device.findtext("fb_memory_usage/used")),
         )
         for device in root.iterfind("mig_devices/mig_device")
     ]

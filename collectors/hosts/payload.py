@@ -23,6 +23,7 @@ from pathlib import Path
 import whyhang
 from whyhang import __version__
 from whyhang.analyzer.facts import Record
+from whyhang.collectors import cache
 from whyhang.collectors.hosts import boot
 from whyhang.collectors.stacks import pyspy
 
@@ -32,6 +33,8 @@ PACKAGES = ("msgspec", "regex", "zstandard", "hyperscan", "pynvml")
 WHEELS = ("msgspec", "regex", "zstandard", "nvidia-ml-py", "py-spy")
 ROOMS = ("analyzer", "collectors", "signatures")
 PIP_LIMIT = 20.0
+KIND = "hosts"
+KEEP = 4  # files; older ones are deleted
 
 _LEFT_OUT = ("/tests/", "/__pycache__/", "/_cffi.", "/backend_cffi", "/extension.c")
 _MOMENT = (2020, 1, 1, 0, 0, 0)  # so that equal content is an equal file
@@ -146,21 +149,10 @@ def _state(paths: Iterable[Path]) -> str:
 
 
 def _kept(name: str, make: Callable[[], bytes | None]) -> bytes | None:
-    """Return a file of the cache, made where it is not there yet; older ones are removed."""
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111
-    folder = Path(home) / "whyhang"
-    with contextlib.suppress(OSError):
-        return (folder / name).read_bytes()
-    data = make()
-    if data is None:
-        return None
-    with contextlib.suppress(OSError):
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for old in folder.glob(f"{name.rpartition('-')[0]}-*.zip"):
-            old.unlink()
-        part = folder / f"{name}.{os.getpid()}"
-        part.write_bytes(data)
-        part.replace(folder / name)
+    """Return a file of the cache, made where it is not there yet."""
+    data = cache.kept(KIND, name)
+    if data is None and (data := make()) is not None:
+        cache.keep(KIND, name, data, most=KEEP)
     return data
 
 

@@ -29,7 +29,7 @@ from whyhang.analyzer.redact import redact, redact_bytes
 from whyhang.collectors.files import claims
 from whyhang.collectors.files.bundle import Bundle, Entry, Manifest, time_text
 from whyhang.collectors.files.own_files import facts_file
-from whyhang.collectors.live.job.members import Job
+from whyhang.collectors.live.job.members import HostJob
 from whyhang.collectors.live.probes.probe import File
 from whyhang.collectors.live.snapshot import Dump
 
@@ -45,7 +45,7 @@ class Taken(Record):
     ``dumps``.
     """
 
-    job: Job
+    job: HostJob
     target: int
     hostname: str
     created_at: float

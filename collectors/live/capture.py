@@ -36,7 +36,7 @@ from whyhang.collectors.live.job.by_stacks import number, settle, whom_to_ask
 from whyhang.collectors.live.job.exits import ended
 from whyhang.collectors.live.job.find import find_job
 from whyhang.collectors.live.job.host import Host
-from whyhang.collectors.live.job.members import Job, Member, worth_reading
+from whyhang.collectors.live.job.members import HostJob, JobProcess, worth_reading
 from whyhang.collectors.live.probes import PROBES
 from whyhang.collectors.live.probes.probe import Collected, Options, Running, Site
 from whyhang.collectors.live.probes.source_lines import excerpts, stands
@@ -79,7 +79,7 @@ class Capture:
         self.created_at = time.time()
         self.hostname = hostname or os.uname().nodename
         self.host = Host(Proc())
-        self.job: Job = find_job(self.host, pid)
+        self.job: HostJob = find_job(self.host, pid)
         self._tell = tell
         self._known: dict[int, Process] = {}
         self._snapshots: list[Snapshot] = []
@@ -212,7 +212,7 @@ class Capture:
             )
         )
 
-    def _pauses(self, members: Mapping[int, Member]) -> Iterator[Paused]:
+    def _pauses(self, members: Mapping[int, JobProcess]) -> Iterator[Paused]:
         """Yield how long the stack dumps of each process took."""
         seconds: dict[int, list[float]] = {}
         for snapshot in (*self._snapshots, *self._native):
@@ -287,7 +287,7 @@ class Capture:
         return answered
 
 
-def _count(job: Job) -> str:
+def _count(job: HostJob) -> str:
     """Say what there is: "8 ranks, 16 DataLoader workers, torchrun"."""
     ranks = sum(member.role is Role.RANK for member in job.members)
     workers = sum(member.role is Role.DATALOADER_WORKER for member in job.members)

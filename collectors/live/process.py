@@ -4,7 +4,7 @@ from whyhang.analyzer.facts import Process, Source, ThreadState, replace
 from whyhang.analyzer.redact import redact, redact_command, redact_environment
 from whyhang.collectors.live.cgroups import frozen
 from whyhang.collectors.live.job.host import Host
-from whyhang.collectors.live.job.members import Member
+from whyhang.collectors.live.job.members import JobProcess
 from whyhang.collectors.live.open_files import descriptors, name_of
 from whyhang.collectors.live.sockets import Sockets
 from whyhang.collectors.live.syscalls import parse_syscall
@@ -22,7 +22,7 @@ _BY_PATH = {"openat", "newfstatat", "statx"}
 """Calls whose second argument is a path."""
 
 
-def describe(host: Host, member: Member, hostname: str, sockets: Sockets) -> Process:
+def describe(host: Host, member: JobProcess, hostname: str, sockets: Sockets) -> Process:
     """Read what stays the same from look to look: command line, environment, open files."""
     proc, pid = host.proc, member.pid
     stat = host.stats[pid]

@@ -20,7 +20,7 @@ from whyhang.analyzer.facts import (
 from whyhang.analyzer.redact import redact
 from whyhang.collectors.live import gdb, pausing
 from whyhang.collectors.live.job.host import Host
-from whyhang.collectors.live.job.members import Member
+from whyhang.collectors.live.job.members import JobProcess
 from whyhang.collectors.live.open_files import with_files
 from whyhang.collectors.live.pausing import Obstacle
 from whyhang.collectors.live.proc import Wakes
@@ -85,11 +85,11 @@ class Snapshot:
         self._hostname = hostname
         self._known = known
         self._limit = limit
-        self._members: dict[int, Member] = {}
+        self._members: dict[int, JobProcess] = {}
         self._unpaused: set[int] = set()
         self._others_until = 0.0
 
-    def take(self, members: Iterable[Member], pids: set[int]) -> None:
+    def take(self, members: Iterable[JobProcess], pids: set[int]) -> None:
         """Look at ``members``; those in ``pids`` have Python stacks worth reading."""
         self._members = {member.pid: member for member in members}
         self._others_until = time.monotonic() + pausing.PATIENCE
@@ -268,7 +268,7 @@ class Snapshot:
                 about = member.who(self._hostname)
                 self.facts.append(NoInterpreter(who=about, source=Source(file="claims.json")))
 
-    def _gap(self, member: Member, why: str, remedy: str, cost: str = _COST) -> None:
+    def _gap(self, member: JobProcess, why: str, remedy: str, cost: str = _COST) -> None:
         rank = f"rank {member.rank}, " if member.rank is not None else ""
         what = f"stacks of {rank}process {member.pid}"
         about = member.who(self._hostname)

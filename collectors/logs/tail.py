@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from whyhang.analyzer.facts import NOBODY, LogTail, OwnLine, Trust, Who, replace
+from whyhang.analyzer.facts.progress import ENDED_WELL
 from whyhang.collectors.logs.lines.line_reader import LogFile
 from whyhang.collectors.logs.lines.signs_of_life import outlook, sign
 from whyhang.collectors.logs.text.line import Line, clean, take_apart
@@ -56,7 +57,7 @@ def tails(data: bytes, file: LogFile, last: int, size: int) -> Iterator[LogTail]
             over.setdefault(who, len(own))
             nameless = number if who == NOBODY else nameless
             continue
-        if who in over and sign(line.text) is not None:
+        if who in over and (sign(line.text) is not None or ENDED_WELL.search(line.text)):
             del over[who]  # it got over it
         template, values = reduce(line.text)
         if any(letter.isalpha() for letter in template):

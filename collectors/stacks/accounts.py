@@ -71,7 +71,7 @@ _LEFT = (
     r"(?:(?:has |had |is |already |just |simply ){0,2})"
     r"(?:exit(?:s|ed)?\b(?! (?:normally|cleanly|with (?:exit )?(?:code|status) 0\b))|gone"
     r"|missing|absent|(?:finish(?:es|ed)?|end(?:s|ed)?) (?:early|first|before)"
-    r"|left|leaves?|quits?|skip(?:s|ped)?"
+    r"|left|leaves?|quits?|skip(?:s|ped)?|br(?:eaks?|oke) (?:out of|from|off)"
     r"|(?:went|goes|falls|fell) (?:silent|quiet|missing|away|behind)"
     r"|return(?:s|ed) early|stop(?:s|ped) (?:at|print|log|respond|send|answer|writ))"
 )

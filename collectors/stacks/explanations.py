@@ -26,7 +26,7 @@ _SOME = (
 )
 _FIRST = (
     r"(?:(?:the |on )?(?:global |local |world )?rank[- ]?(?:0|zero)\b|(?:the )?(?:main|master|first"
-    rf"|chief|lead)[- ]{_UNIT}|(?:one|a single|some|a subset|part)(?: of)?(?: the)? {_UNIT})"
+    rf"|chief|lead)[- ]{_UNIT}|(?:one|single|some|a subset|part)(?: of)?(?: the)? {_UNIT})"
 )
 _ON_FIRST = (
     r"(?:\b\w*is_(?:global_)?(?:main|master|zero|rank_?0|chief)\w*|\bmain_process\b|\brank_zero_only"
@@ -69,7 +69,8 @@ _UNEVEN = (
     rf"|\b(?:numbers?|amounts?|lengths?) of(?: [\w-]+){{0,2}}? {_DATA}[^.;]{{0,40}}? "
     r"(?:differs?|different|is not the same|uneven|unequal)\b"
     r"|(?:batch|step|数据|样本)\w*\s*(?:的)?(?:数量|个数|数目|量|数|长度)?\s*"
-    r"(?:不一致|不同|不均|不相等|不等|不一样)"
+    r"(?:不一致|不同|不均|不相等|不等|不一样)|\w*drop_last\b"
+    r"|\b(?:last|final) (?:batch|step|iteration) of (?:the |each |every |an )?epoch"
 )
 _UNPAIRED = (
     rf"\b(?:both|each|all)(?: \w+)? {_UNIT}[^.;]{{0,60}}\b{_SENDS}"
@@ -81,19 +82,40 @@ _UNPAIRED = (
     r"|\bbatch_isend_irecv\b[^.;]{0,60}\b(?:hang|deadlock)\w*"
 )
 _DIFFERS = (
-    rf"\b(?:{_UNLIKE}|mismatch\w*|desync\w*|wrong|out[- ]of[- ]order)(?: [\w-]+){{0,2}}? "
+    rf"\b(?:{_UNLIKE}|mismatch\w*|desync(?:ed|hroni[sz]ed)|wrong|out[- ]of[- ]order)"
+    r"(?: [\w-]+){0,2}? "
     rf"(?:orders?\b|sequences?\b|{_CALL}|graphs?\b|branch\w*|code)"
     rf"|\b(?:collectives?|{_CALL}) (?:\w+ ){{0,2}}?(?:mismatch|order\w*|diverg\w*)\b"
     rf"|\b{_UNIT} (?:\w+ ){{0,2}}?(?:diverge|disagree|are out of sync|go out of sync)"
     rf"|\b(?:one|ran|in) (?:a |one )?{_CALL} while\b"
+    rf"|\basymmetric\w*[^.;]{{0,60}}\b(?:{_UNIT}|{_CALL})|\b{_UNIT}[^.;]{{0,60}}\basymmetric"
+    r"|\b(?:tensors?|shapes?|sizes?|dtypes?) (?:\w+ ){0,2}?(?:empty|differs?|different|mismatch\w*"
+    rf"|unequal)(?: \w+)? (?:on|in|across|between|for|from) (?:\w+ ){{0,2}}?{_UNIT}"
+    rf"|\b(?:{_UNIT}|rank[- ]?zero)[^.;]{{0,160}} while (?:every|all|both|its|the)(?: other)? "
+    rf"(?:peers?|{_UNIT}|others?)[^.;]{{0,30}}\b(?:waits?|blocks?|hangs?|in)\b"
+)
+_FAILS = (
+    rf"{_SOME}(?: \w+){{0,2}}? (?:rais(?:es|ed)|throws?|threw|fail(?:s|ed)(?! to)|crash(?:es|ed)"
+    r"|dies|died|errors? out|(?:gets?|got|hits?|meets?|met) (?:\S+ ){0,3}?(?:error|exception))\b"
+    rf"|\b(?:failing|crashed|dead) {_UNIT}"
+)
+_SAVES_MEANWHILE = (
+    rf"\b(?:{_FIRST}|{_SOME})[^.;]{{0,40}}\b(?:writ|sav|serializ|upload)\w+[^.;]{{0,100}}? "
+    r"(?:while|and) (?:the )?(?:others?|all|every|remaining|rest)\b[^.;]{0,30}\bwait"
+)
+_SAVES = (
+    r"\b(?:tim(?:ed?|es|ing)[- ]?outs?|hang\w*|hung|stuck|freez\w*|froze|stall\w*"
+    r"|deadlock\w*)(?: \S+){0,6}? (?:while|when|during|at|on|in|after|before) (?:\S+ ){0,4}?"
+    r"(?:sav(?:e|es|ing)\b|checkpoint|\w*save_\w+|\w*state_dict)"
+    r"|\b(?:sav(?:e|es|ing)|checkpoint\w*)(?: \S+){0,8}? (?:takes? (?:\w+ )?longer|exceeds?"
+    r"|tim(?:es|ed) out|hangs?|hung|stalls?|stuck|freezes)\b"
 )
 _NEVER = (
     r"\b(?:skip(?:s|ped|ping)?|bypass\w*|early return"
     r"|(?:return|exit|leave|quit)(?:s|ed|ing)? (?:early|before)"
     r"|(?:never|(?:do(?:es)?|did)(?:n.t| ?not)(?: even)?|fail(?:s|ed)? to) "
     r"(?:get|call|enter|arriv|reach|join|mak|particip|invok|issu|hit|execut|have|see|receiv"
-    r"|post)\w*"
-    r"|exit(?:s|ed)? (?:cleanly|normally))"
+    r"|post)\w*|(?:doesn|didn).t(?=[,.]| and\b)|exit(?:s|ed)? (?:cleanly|normally))"
 )
 _SKIPS = (
     rf"\bonly (?:(?!needs?)[\w-]+ ){{0,4}}?{_FIRST}(?! (?:print|log)s)"
@@ -114,13 +136,17 @@ _WHY: tuple[tuple[Deed, limits.Pattern[str]], ...] = tuple(
         (Deed.RECOMPILES, _RECOMPILES),
         (Deed.UNEVEN, _UNEVEN),
         (Deed.UNPAIRED, _UNPAIRED),
+        (Deed.SAVES, _SAVES_MEANWHILE),
         (Deed.DIFFERS, _DIFFERS),
         (Deed.SKIPS, _SKIPS),
+        (Deed.FAILS, _FAILS),
+        (Deed.SAVES, _SAVES),
     )
 )
 _HANGS = limits.compile(
     r"\b(?:(?:dead-?|live-?|leads? to a )lock\w*|hang(?:s|ing)?|hung|stuck|froze\w*|freez\w*"
-    r"|stall\w*|wait(?:s|ed|ing)?\b|block(?:s|ed|ing)\b|tim(?:ed?|es|ing)[- ]?outs?|abort(?:s|ed)"
+    r"|stall\w*|wait(?:s|ed|ing)?\b|block(?:s|ed|ing|(?= (?:in|on)))\b"
+    r"|tim(?:ed?|es|ing)[- ]?outs?|abort(?:s|ed)"
     r"|never (?:returns?|completes?|finish\w*)|lose(?:s)? (?:its|their) peer|wedged?)\b"
     r"|卡住|卡死|死锁|挂起|阻塞",
     re.IGNORECASE,
@@ -128,8 +154,9 @@ _HANGS = limits.compile(
 _MANUAL = re.compile(r"(?i)(?:^|/)(?:readme|changes|changelog|contributing|faq)\b|(?:^|/)docs?/")
 """What explains how a program works, not why a job hung."""
 _DOUBTED = re.compile(
-    r"(?i)\b(?:may|might|could|should|must|recommend\w*|e\.g|make sure|ensures?|whether|please"
-    r"|avoids?|prevents?|no longer|never hang\w*|(?:not|n't) (?:hang|deadlock|block))\b"
+    r"(?i)\b(?:may|might|could|should|must|recommend\w*|e\.g|make sure|ensure|whether|please"
+    r"|avoids?|prevents?|no longer|old(?:er)? versions?"
+    r"|never hang\w*|(?:not|n't) (?:hang|deadlock|block))\b"
 )
 
 

@@ -20,9 +20,13 @@ _INTERPRETER = re.compile(r"(?:python|pypy)[\d.]*$")
 
 @functools.lru_cache(maxsize=1 << 17)
 def frame(function: str, file: str, line: int | None = None, *, native: bool = False) -> Frame:
-    """Make a frame, once for each place: a thousand ranks stand in the same few hundred."""
+    """Make a frame, once for each place: a thousand ranks stand in the same few hundred.
+
+    Paths of Windows are written as all others.
+    """
     name = symbol(function) if native else function
-    return Frame(function=name[:NAME_LENGTH], file=file, line=line, native=native)
+    path = file.replace("\\", "/")
+    return Frame(function=name[:NAME_LENGTH], file=path, line=line, native=native)
 
 
 @functools.lru_cache(maxsize=1 << 16)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from whyhang.analyzer.facts import NOBODY, Frame, Trust, Who, replace
 from whyhang.collectors.files.naming import join
-from whyhang.collectors.files.prefix import mesh_label
+from whyhang.collectors.logs.text.prefix import mesh_label
 from whyhang.collectors.stacks.sections import ProcessStacks
 
 _FLAG_RANK = re.compile(r"--(?P<local>local[-_])?rank[= ](?P<rank>\d{1,6})(?!\d)")

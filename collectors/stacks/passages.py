@@ -15,8 +15,8 @@ from whyhang.analyzer.facts import NOBODY, Who
 from whyhang.analyzer.reading import Document
 from whyhang.collectors import limits
 from whyhang.collectors.files.marks import Marks
-from whyhang.collectors.files.prefix import is_numbered, skip_clock, split_prefix
 from whyhang.collectors.logs.text.line import unwrap
+from whyhang.collectors.logs.text.prefix import is_numbered, skip_clock, split_prefix
 
 PYSPY = (b"(idle)", b"(active)", b"(active+gil)", b"(idle+gil)")
 FIRST = (b"(most recent call first)",)

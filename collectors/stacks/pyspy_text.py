@@ -32,7 +32,8 @@ from whyhang.collectors.stacks.sections import Head, ProcessStacks, Sections
 # Needs no time limit: each of its parts ends where the next begins. Most files are read by it.
 _HEAD = re.compile(
     r"^[ \t>|*#]*(?:"
-    r"Thread (?:(?P<tid>0x[0-9A-Fa-f]{1,16}|\d{1,20}) )?\((?P<state>idle|active)(?P<gil>\+gil)?\)"
+    r"Thread (?:(?P<tid>0x[0-9A-Fa-f]{1,16}|\d{1,20})(?:\.{3}|…)? )?"
+    r"\((?P<state>idle|active)(?P<gil>\+gil)?\)"
     r"(?(tid)|(?=: \"))"
     r'(?:: "(?P<name>[^"\n]*)"?)?'
     r"|(?P<parent>Parent )?Process (?P<pid>\d{1,10}): (?P<command>[^\n]*)"

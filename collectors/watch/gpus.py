@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from whyhang.collectors.gpu import probe
 from whyhang.collectors.live.children import Child
 from whyhang.collectors.watch.look import JOB
 
@@ -29,7 +30,6 @@ TRAFFIC = 5
 PER_SECOND = 100
 """How much a second of work of one GPU counts among what else stirs: as much as a busy process."""
 
-_CHILD = Path(__file__).parents[1] / "gpu" / "counters.py"
 _DRIVER = Path("/proc/driver/nvidia/version")
 
 
@@ -85,7 +85,7 @@ class Gpus:
 def _command() -> list[str]:
     spec = importlib.util.find_spec("pynvml")
     folders = [str(Path(spec.origin).parent)] if spec is not None and spec.origin else []
-    return [sys.executable, "-I", str(_CHILD), *folders]
+    return [sys.executable, "-I", probe.__file__, "counters", *folders]
 
 
 def _computes(before: Mapping[str, Any], now: Mapping[str, Any], passed: float) -> bool:

@@ -17,7 +17,7 @@ from whyhang.collectors.flight_recorder.reader import time_limits_of
 from whyhang.collectors.heartbeat import parse
 from whyhang.collectors.live.job.find import find_job
 from whyhang.collectors.live.job.host import Host
-from whyhang.collectors.live.job.members import Job, Member
+from whyhang.collectors.live.job.members import HostJob, JobProcess
 from whyhang.collectors.live.probes import heartbeats, logs
 from whyhang.collectors.live.probes.probe import Options, Site
 from whyhang.collectors.live.proc import Proc
@@ -113,7 +113,7 @@ class Processes:
 
     def _find(self, pid: int) -> None:
         self.host = Host(self.proc)
-        self.job: Job = find_job(self.host, pid)
+        self.job: HostJob = find_job(self.host, pid)
         members = [m for m in self.job.members if m.role is not Role.LAUNCHER]
         self._watched = self.job.ranks or [m for m in members if m.python] or list(members)
         self._starts = {
@@ -180,7 +180,7 @@ class Processes:
             return f"process {self._top} is gone; how it ended its parent knows{rank}"
         return f"process {self._top} has ended with {how}{rank}"
 
-    def _count(self, member: Member, stirs: dict[tuple[str, str], int]) -> None:
+    def _count(self, member: JobProcess, stirs: dict[tuple[str, str], int]) -> None:
         """Count how often the main thread slept, and what the process read and wrote."""
         who = _name(member)
         status = self.proc.status(member.pid, member.pid)
@@ -233,7 +233,7 @@ class Processes:
                     yield f"{prefix}{member.rank or 0} was written: the recorder's dump of a hang"
 
 
-def _name(member: Member) -> str:
+def _name(member: JobProcess) -> str:
     return f"rank {member.rank}" if member.rank is not None else f"pid {member.pid}"
 
 

@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from whyhang.analyzer.exports.stacks import place
+from whyhang.analyzer.exports.stacks import shown_frame
 from whyhang.analyzer.facts import fold
 from whyhang.analyzer.report import RankRow, Report
 from whyhang.analyzer.reports.finding import cut, place_line
@@ -127,7 +127,7 @@ def _stacks(report: Report) -> dict[str, Any]:
 
 def _of_user(frames: dict[str, int]) -> list[int]:
     """Return the numbers of the frames in the user's own code."""
-    files = {number: place(frame).file for frame, number in frames.items()}
+    files = {number: shown_frame(frame).file for frame, number in frames.items()}
     return [n for n, file in files.items() if file and origin_of_file(file) is Origin.USER]
 
 

@@ -23,7 +23,7 @@ from whyhang.analyzer.report import LinesAround, Report
 from whyhang.analyzer.reports.blocks import Block, Headline, Section, Table
 from whyhang.analyzer.reports.finding import is_command
 from whyhang.analyzer.reports.html.data import drawn
-from whyhang.analyzer.reports.page import job_facts, page
+from whyhang.analyzer.reports.page import job_line, page
 
 MAX_QUOTES = 40
 """Quotes of one finding; the others are in the JSON report."""
@@ -64,7 +64,7 @@ def render(report: Report) -> bytes:
     text = _template().render(
         headline=headline,
         report=report,
-        facts=job_facts(report),
+        facts=job_line(report),
         parts={part.name: part for part in _parts(report, blocks)},
         around=around,
         numbered=_numbered,

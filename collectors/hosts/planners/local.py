@@ -12,7 +12,7 @@ from whyhang.collectors.hosts import select, troubles
 from whyhang.collectors.hosts.planners import mpi, ssh, torchrun
 from whyhang.collectors.hosts.reach import Host, Known, Reach, Selector
 from whyhang.collectors.live.job.host import Host as LiveHost
-from whyhang.collectors.live.job.members import Job
+from whyhang.collectors.live.job.members import HostJob
 from whyhang.collectors.live.sockets import own_addresses
 
 CONNECT = 3
@@ -23,12 +23,12 @@ NAMING = 1.0
 """Seconds for the names of all addresses together."""
 
 
-def known(host: LiveHost, job: Job) -> Known | None:
+def known(host: LiveHost, job: HostJob) -> Known | None:
     """Return what is known here of the other hosts of a job; None where it has no others."""
     return mpi.known(host, job) or torchrun.known(host, job)
 
 
-def reach(host: LiveHost, job: Job) -> Reach | None:
+def reach(host: LiveHost, job: HostJob) -> Reach | None:
     """Return how to reach all hosts of a job of this one; None where it runs here alone."""
     there = known(host, job)
     if there is None:

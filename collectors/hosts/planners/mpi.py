@@ -14,7 +14,7 @@ from whyhang.collectors.hosts.planners.ssh import hostfile
 from whyhang.collectors.hosts.reach import Known
 from whyhang.collectors.live.job.environment import options
 from whyhang.collectors.live.job.host import Host
-from whyhang.collectors.live.job.members import Job
+from whyhang.collectors.live.job.members import HostJob
 
 _HEADS = {"mpirun", "mpiexec", "orterun", "prterun", "mpiexec.hydra", "mpirun.openmpi"}
 _HEADS |= {"mpiexec.openmpi", "mpiexec.mpich"}
@@ -26,7 +26,7 @@ _HEAD_URI = re.compile(r"tcp6?://([\d.,]+|\[[^\]]+\]):\d+")
 _CONTROL_PORT = re.compile(r"--control-port[= ](\S+):\d+")
 
 
-def known(host: Host, job: Job) -> Known | None:
+def known(host: Host, job: HostJob) -> Known | None:
     """Return the hosts that can be known here; None where that is this one alone, or no MPI."""
     members = [member.pid for member in job.members]
     above = dict.fromkeys([*members, *(pid for one in members for pid in host.ancestors(one))])

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from whyhang.collectors.hosts.reach import Known
 from whyhang.collectors.live.job.environment import options
 from whyhang.collectors.live.job.host import Host
-from whyhang.collectors.live.job.members import Job
+from whyhang.collectors.live.job.members import HostJob
 from whyhang.collectors.live.sockets import connected
 
 _ENDPOINTS = ("--rdzv-endpoint", "--master-addr")
@@ -19,7 +19,7 @@ _DEFAULT_PORT = 29400  # of torchrun's c10d store, and of its --master-port 2950
 _DEFAULT_MASTER_PORT = 29500
 
 
-def known(host: Host, job: Job) -> Known | None:
+def known(host: Host, job: HostJob) -> Known | None:
     """Return the hosts that can be known here; None where all of the job's ranks are here."""
     size, here = job.world_size, len(job.ranks)
     agents = [m.pid for m in job.members if host.launcher(m.pid) == "torchrun"]
@@ -46,7 +46,7 @@ def known(host: Host, job: Job) -> Known | None:
     )
 
 
-def _places(host: Host, job: Job, agents: list[int]) -> Iterator[tuple[str, int]]:
+def _places(host: Host, job: HostJob, agents: list[int]) -> Iterator[tuple[str, int]]:
     """Yield where the job meets: host and port."""
     for member in job.ranks[:1]:
         environ = host.environ(member.pid)

@@ -9,15 +9,17 @@ part in torch.distributed. Their numbers come from variables of their frames
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from itertools import pairwise
 
 from whyhang.analyzer.facts import Role, Trust, replace
+from whyhang.analyzer.stacks.usercode import Origin, origin_of_file
 from whyhang.collectors.live.frame_variables import Numbers
 from whyhang.collectors.live.job.environment import options
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import (
     Alike,
-    Job,
-    Member,
+    HostJob,
+    JobProcess,
     ambiguous,
     by_rank,
     helpers,
@@ -25,8 +27,10 @@ from whyhang.collectors.live.job.members import (
     rank_by_environment,
 )
 from whyhang.collectors.live.job.unnamed import job_of_family
+from whyhang.collectors.stacks.pyspy_json import read_traces
 
 _SPAWN = "torch/multiprocessing/spawn.py"
+_MANAGER = ("serve_forever", "multiprocessing/managers.py")
 _THREADS_OF_RANKS = ("gloo_tcp_loop", "pt_gloo", "pt_nccl", "pt_tcpstore", "pt_autograd")
 _RANK, _SIZES = ("--rank", "-rank"), ("--world-size", "--nprocs", "--num-procs")
 _WORKER = Role.DATALOADER_WORKER
@@ -58,15 +62,15 @@ def _same(host: Host, one: int, other: int) -> bool:
     )
 
 
-def job_of_alike(host: Host, pids: Sequence[int], target: int) -> Job:
+def job_of_alike(host: Host, pids: Sequence[int], target: int) -> HostJob:
     """Describe programs that are alike as ranks, until their stacks say what they are."""
     members = [rank_by_environment(host, pid) for pid in pids]
-    return Job(
+    return HostJob(
         members=(*members, *helpers(host, pids)), alike=Alike(pids=tuple(pids), target=target)
     )
 
 
-def settle(job: Job, host: Host, dumps: Mapping[int, bytes]) -> Job:
+def settle(job: HostJob, host: Host, dumps: Mapping[int, bytes]) -> HostJob:
     """Tell ranks from other processes by their first stacks. Ranks get no number yet.
 
     Raises ``TargetError`` where a shell was asked about and the programs below it have nothing
@@ -78,7 +82,7 @@ def settle(job: Job, host: Host, dumps: Mapping[int, bytes]) -> Job:
     return job if job.family is None else _settle_family(job, job.family, host, stacks)
 
 
-def whom_to_ask(job: Job) -> list[int]:
+def whom_to_ask(job: HostJob) -> list[int]:
     """List the processes whose variables tell the numbers of ranks that have none."""
     ranks = [member.pid for member in job.ranks]
     if job.alike is not None or job.launcher == "ray":
@@ -86,7 +90,7 @@ def whom_to_ask(job: Job) -> list[int]:
     return [] if job.family is None or job.family in ranks else [*ranks, job.family]
 
 
-def number(job: Job, host: Host, numbers: Mapping[int, Numbers]) -> Job:
+def number(job: HostJob, host: Host, numbers: Mapping[int, Numbers]) -> HostJob:
     """Return the ranks their numbers, by what their variables say."""
     sizes = [each.size for each in numbers.values() if each.size]
     if job.alike is not None:
@@ -102,12 +106,14 @@ def _kind(host: Host, pid: int, stack: str) -> Role | None:
         return _WORKER
     if host.own_role(pid) is not None:
         return host.own_role(pid)
+    if all(mark in stack for mark in _MANAGER):
+        return Role.OTHER  # a server of multiprocessing.Manager
     threads = (thread.name for thread in host.proc.threads(pid))
     is_rank = _SPAWN in stack or "torch/distributed/" in stack
     return Role.RANK if is_rank or any(n.startswith(_THREADS_OF_RANKS) for n in threads) else None
 
 
-def _settle_alike(job: Job, programs: Alike, host: Host, stacks: Mapping[int, str]) -> Job:
+def _settle_alike(job: HostJob, programs: Alike, host: Host, stacks: Mapping[int, str]) -> HostJob:
     """Keep together what takes part in torch.distributed, or was given a rank beside such."""
     pids, target = programs.pids, programs.target
     own = next((one for one in (target, *host.ancestors(target)) if one in pids), None)
@@ -122,23 +128,48 @@ def _settle_alike(job: Job, programs: Alike, host: Host, stacks: Mapping[int, st
     raise ambiguous(target, pids, "Python programs")
 
 
-def _settle_family(job: Job, root: int, host: Host, stacks: Mapping[int, str]) -> Job:
+def _settle_family(job: HostJob, root: int, host: Host, stacks: Mapping[int, str]) -> HostJob:
     """Tell spawned ranks from helpers."""
     children = [m for m in job.members if m.owner == root and m.role is _WORKER]
     kinds = {m.pid: _kind(host, m.pid, stacks.get(m.pid, "")) for m in children}
     direct = [m.pid for m in children if host.mp_parent(m.pid) == root]
-    ranks = {pid for pid in direct if kinds[pid] is not _WORKER}
+    ranks = {pid for pid in direct if kinds[pid] not in {_WORKER, Role.OTHER}}
     orphans = all(m.pid != root for m in job.members)
     proven = orphans or any(kinds[pid] is Role.RANK for pid in ranks)
     waits = "multiprocessing/" in stacks.get(root, "") and len(ranks) > 1
-    if not proven and not (waits and all(host.uses_torch(pid) for pid in ranks)):
+    torch = all(host.uses_torch(pid) for pid in ranks)
+    if not proven and not (waits and (torch or _are_alike(stacks, root, ranks))):
         return replace(job, members=tuple(_as_helper(m, kinds) for m in job.members))
     members = tuple(_recast(m, root, ranks, kinds, host) for m in job.members)
     spawned = any(_SPAWN in stacks.get(pid, "") for pid in (*ranks, root))
     return replace(job, members=members, launcher="mp.spawn" if spawned else "multiprocessing")
 
 
-def _as_helper(member: Member, kinds: Mapping[int, Role | None]) -> Member:
+def _are_alike(stacks: Mapping[int, str], root: int, children: Collection[int]) -> bool:
+    """Return whether a program waits for these children to end, and all run one function of its.
+
+    Then they share its work, whatever they meet by. The workers of a pool run a library's.
+    """
+    called = {_called_by_process(stacks.get(pid, ""), "run") for pid in children}
+    joins = _called_by_process(stacks.get(root, ""), "join") is not None
+    return (
+        joins
+        and len(called) == 1
+        and all(f and origin_of_file(f[1]) is Origin.USER for f in called)
+    )
+
+
+def _called_by_process(stack: str, method: str) -> tuple[str, str] | None:
+    """Return the function, with its file, that a method of ``Process`` has called."""
+    for thread in read_traces(stack.encode()):
+        for inner, frame in pairwise(thread.frames):
+            name = frame.name.rpartition(".")[2]
+            if name == method and frame.filename.endswith("multiprocessing/process.py"):
+                return inner.name, inner.filename
+    return None
+
+
+def _as_helper(member: JobProcess, kinds: Mapping[int, Role | None]) -> JobProcess:
     """Make a child of the family a worker only where its stack says so."""
     if member.pid in kinds:
         return replace(member, role=kinds[member.pid] or Role.OTHER)
@@ -146,8 +177,8 @@ def _as_helper(member: Member, kinds: Mapping[int, Role | None]) -> Member:
 
 
 def _recast(
-    member: Member, root: int, ranks: set[int], kinds: Mapping[int, Role | None], host: Host
-) -> Member:
+    member: JobProcess, root: int, ranks: set[int], kinds: Mapping[int, Role | None], host: Host
+) -> JobProcess:
     if member.pid == root:
         return replace(member, role=Role.LAUNCHER)
     if member.pid in ranks:
@@ -156,13 +187,15 @@ def _recast(
     return _as_helper(replace(member, owner=above), kinds)
 
 
-def _number_family(job: Job, host: Host, numbers: Mapping[int, Numbers], size: int | None) -> Job:
+def _number_family(
+    job: HostJob, host: Host, numbers: Mapping[int, Numbers], size: int | None
+) -> HostJob:
     """Return spawned ranks their numbers: by their variables, else in the order of their start."""
     ranks = sorted(job.ranks, key=lambda m: (host.stats[m.pid].started, m.pid))
     known = {m.pid: numbers.get(m.pid, Numbers()).local_rank for m in ranks}
     local_ranks = [value for value in known.values() if value is not None]
     complete = len(set(local_ranks)) == len(ranks)
-    fixed: dict[int, Member] = {}
+    fixed: dict[int, JobProcess] = {}
     for position, member in enumerate(ranks):
         local = known[member.pid] if complete else position
         rank = numbers.get(member.pid, Numbers()).rank
@@ -179,7 +212,7 @@ def _is_first_node(host: Host, pid: int) -> bool:
     return host.environ(pid).get("NODE_RANK", "0") == "0"
 
 
-def _ended(host: Host, root: int, numbers: Sequence[int], size: int | None) -> list[Member]:
+def _ended(host: Host, root: int, numbers: Sequence[int], size: int | None) -> list[JobProcess]:
     """Count children of the program that have ended as the ranks that nobody else is.
 
     Said only where there are as many of the one as of the other: a helper that is done and was
@@ -197,8 +230,8 @@ def _ended(host: Host, root: int, numbers: Sequence[int], size: int | None) -> l
 
 
 def _number_alike(
-    job: Job, host: Host, numbers: Mapping[int, Numbers], sizes: Sequence[int]
-) -> Job:
+    job: HostJob, host: Host, numbers: Mapping[int, Numbers], sizes: Sequence[int]
+) -> HostJob:
     """Return programs the number they join as, else of an argument, else of a variable."""
     ranks = [member.pid for member in job.ranks]
     options = (_option(host, pid, _SIZES) for pid in ranks)
@@ -213,7 +246,7 @@ def _number_alike(
     return replace(job, members=tuple(members), launcher="a shell", world_size=size)
 
 
-def _number_ray(job: Job, host: Host, numbers: Mapping[int, Numbers]) -> Job:
+def _number_ray(job: HostJob, host: Host, numbers: Mapping[int, Numbers]) -> HostJob:
     """Return workers of Ray the number that a variable holds; others of them are on other hosts."""
     given = [each.rank for each in numbers.values() if each.rank is not None]
     distinct = len(set(given)) == len(given)
@@ -225,7 +258,7 @@ def _number_ray(job: Job, host: Host, numbers: Mapping[int, Numbers]) -> Job:
     return replace(job, members=tuple(members))
 
 
-def _numbered(member: Member, host: Host, numbers: Numbers, *, distinct: bool) -> Member:
+def _numbered(member: JobProcess, host: Host, numbers: Numbers, *, distinct: bool) -> JobProcess:
     if member.role is not Role.RANK:
         return member
     option = _option(host, member.pid, _RANK)

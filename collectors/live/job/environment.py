@@ -38,7 +38,7 @@ def environment(data: bytes | None) -> dict[str, str]:
     return {name: value for name, equals, value in pairs if equals and name}
 
 
-class Place(Record):
+class StatedRank(Record):
     """Where a process stands in its job, as its environment says. ``by`` names who set it."""
 
     by: str
@@ -74,7 +74,7 @@ RANK_NAMES = (b"RANK=", b"RANKID=", b"SLURM_PROCID=")
 """One of these is in every environment that names a rank."""
 
 
-def rank_of(environ: Mapping[str, str]) -> Place | None:
+def rank_of(environ: Mapping[str, str]) -> StatedRank | None:
     """Return which rank an environment belongs to, or None if it names none.
 
     RANK, by which torch.distributed goes (torchrun, DeepSpeed, Accelerate, Kubernetes
@@ -86,12 +86,12 @@ def rank_of(environ: Mapping[str, str]) -> Place | None:
     return place or next((other for each in _OTHERS if (other := _named(environ, each))), None)
 
 
-def _named(environ: Mapping[str, str], names: _Names) -> Place | None:
+def _named(environ: Mapping[str, str], names: _Names) -> StatedRank | None:
     rank = _number(environ, names.rank)
     if rank is None:
         return None
     elastic = names is _TORCH and "TORCHELASTIC_RUN_ID" in environ
-    return Place(
+    return StatedRank(
         by="torchrun" if elastic else names.by,
         rank=rank,
         local_rank=_number(environ, names.local_rank),
@@ -99,7 +99,7 @@ def _named(environ: Mapping[str, str], names: _Names) -> Place | None:
     )
 
 
-def _lightning(environ: Mapping[str, str]) -> Place | None:
+def _lightning(environ: Mapping[str, str]) -> StatedRank | None:
     """Read what Lightning gives to the local ranks 1, 2, … that it starts: no RANK.
 
     It sets NODE_RANK, LOCAL_RANK and WORLD_SIZE (lightning.fabric, subprocess_script.py). On
@@ -109,7 +109,7 @@ def _lightning(environ: Mapping[str, str]) -> Place | None:
     if local is None or node is None:
         return None
     rank, size = local if node == 0 else None, _number(environ, "WORLD_SIZE")
-    return Place(by="lightning", rank=rank, local_rank=local, world_size=size)
+    return StatedRank(by="lightning", rank=rank, local_rank=local, world_size=size)
 
 
 def _number(environ: Mapping[str, str], names: str) -> int | None:
@@ -118,7 +118,7 @@ def _number(environ: Mapping[str, str], names: str) -> int | None:
     return next((int(text) for text in texts if text.strip().isdecimal()), None)
 
 
-def job_key(environ: Mapping[str, str], place: Place) -> tuple[str, ...] | None:
+def job_key(environ: Mapping[str, str], place: StatedRank) -> tuple[str, ...] | None:
     """Return what all ranks of one job have in common and no rank of another, or None.
 
     The run id of torchrun alone tells nothing: without ``--rdzv-id`` it is "none" everywhere.

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from whyhang.analyzer.facts import Exit, Source, Who
 from whyhang.collectors.live.job.host import Host
-from whyhang.collectors.live.job.members import Job
+from whyhang.collectors.live.job.members import HostJob
 
 
-def ended(host: Host, job: Job, hostname: str) -> Iterator[Exit]:
+def ended(host: Host, job: HostJob, hostname: str) -> Iterator[Exit]:
     """Yield the exits of the job's processes that are zombies (proc(5), field 52 of stat)."""
     members = {member.pid: member for member in job.members}
     pids = [one for pid in members for one in (pid, *host.children.get(pid, ()))]

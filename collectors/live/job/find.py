@@ -16,8 +16,8 @@ from whyhang.analyzer.errors import TargetError
 from whyhang.collectors.live.job.by_stacks import alike, job_of_alike
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import (
-    Job,
-    Member,
+    HostJob,
+    JobProcess,
     ambiguous,
     by_rank,
     helper,
@@ -46,7 +46,7 @@ from whyhang.collectors.live.job.unnamed import (
 )
 
 
-def find_job(host: Host, pid: int) -> Job:
+def find_job(host: Host, pid: int) -> HostJob:
     """Find the job of ``pid``. Raises ``TargetError`` where there is none to look at."""
     pid = _checked(host, pid)
     owner = host.proc.owner(pid)
@@ -111,7 +111,7 @@ def _named_by_a_child(host: Host, one: int, top: int) -> bool:
     )
 
 
-def _job_of_ranks(host: Host, seed: int) -> Job:
+def _job_of_ranks(host: Host, seed: int) -> HostJob:
     peers = peers_of(host, seed)
     ranks, left_out = one_per_rank(host, rank_processes(host, peers), seed)
     places = [place for pid in ranks if (place := host.place(pid))]
@@ -127,7 +127,7 @@ def _job_of_ranks(host: Host, seed: int) -> Job:
     sizes = Counter(place.world_size for place in places if place.world_size)
     kinds = [kind for agent in agents if (kind := host.launcher(agent))]
     started_by = [*kinds[:1], *(["python"] if agents else []), *(place.by for place in places)]
-    return Job(
+    return HostJob(
         members=(
             *sorted(members.values(), key=by_rank),
             *below,
@@ -139,7 +139,7 @@ def _job_of_ranks(host: Host, seed: int) -> Job:
     )
 
 
-def _lightning_main(host: Host, agents: list[int], members: dict[int, Member]) -> list[int]:
+def _lightning_main(host: Host, agents: list[int], members: dict[int, JobProcess]) -> list[int]:
     """Count the script that Lightning began with as local rank 0; it starts the others."""
     taken = {member.local_rank for member in members.values()}
     main = next((agent for agent in agents if host.launcher(agent) is None), None)

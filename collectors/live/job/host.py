@@ -11,7 +11,7 @@ from whyhang.analyzer.facts import Role
 from whyhang.collectors.live.files import Files
 from whyhang.collectors.live.job.environment import (
     RANK_NAMES,
-    Place,
+    StatedRank,
     environment,
     job_key,
     rank_of,
@@ -64,7 +64,7 @@ class Host:
         self.files = Files(proc)
         self._memory: dict[str, bytes | None] = {}
         self._environs: dict[int, dict[str, str]] = {}
-        self._places: dict[int, Place | None] = {}
+        self._places: dict[int, StatedRank | None] = {}
 
     def prefetch(self, pids: Iterable[int]) -> None:
         """Read command lines and environments of many processes in one go."""
@@ -111,7 +111,7 @@ class Host:
         data = self.memory(pid, "environ")
         return bool(data) and b"=" not in (data or b"").lstrip(b"\0")[:4096]
 
-    def place(self, pid: int) -> Place | None:
+    def place(self, pid: int) -> StatedRank | None:
         """Say which rank the environment names; a launcher is no rank whatever it inherited."""
         if pid not in self._places:
             named = any(name in (self.memory(pid, "environ") or b"") for name in RANK_NAMES)

@@ -8,7 +8,7 @@ from whyhang.analyzer.facts import Gap, Process, Record, Role, Trust, Who, repla
 from whyhang.collectors.live.job.host import Host
 
 
-class Member(Record):
+class JobProcess(Record):
     """One process of the job. ``owner`` is the pid of the rank that a helper works for."""
 
     pid: int
@@ -44,7 +44,7 @@ class Alike(Record):
     target: int
 
 
-class Job(Record):
+class HostJob(Record):
     """The processes of one job on this host: ranks by number, then their helpers, launchers.
 
     ``launcher`` is what started the ranks ("torchrun", "mpirun", "mp.spawn"). ``family`` is the
@@ -54,7 +54,7 @@ class Job(Record):
     in.
     """
 
-    members: tuple[Member, ...]
+    members: tuple[JobProcess, ...]
     launcher: str | None = None
     world_size: int | None = None
     family: int | None = None
@@ -62,7 +62,7 @@ class Job(Record):
     left_out: tuple[Gap, ...] = ()
 
     @property
-    def ranks(self) -> list[Member]:
+    def ranks(self) -> list[JobProcess]:
         """The rank processes."""
         return [member for member in self.members if member.role is Role.RANK]
 
@@ -71,16 +71,18 @@ class Job(Record):
         return len(str(max((member.rank or 0 for member in self.members), default=0)))
 
 
-def by_rank(member: Member) -> tuple[bool, int, int]:
+def by_rank(member: JobProcess) -> tuple[bool, int, int]:
     """Order members by rank, those without one after them by pid."""
     return (member.rank is None, member.rank or 0, member.pid)
 
 
-def _member(host: Host, pid: int, role: Role, **more: Any) -> Member:
-    return Member(pid=pid, ppid=host.stats[pid].ppid, role=role, python=host.is_python(pid), **more)
+def _member(host: Host, pid: int, role: Role, **more: Any) -> JobProcess:
+    return JobProcess(
+        pid=pid, ppid=host.stats[pid].ppid, role=role, python=host.is_python(pid), **more
+    )
 
 
-def rank_by_environment(host: Host, pid: int) -> Member:
+def rank_by_environment(host: Host, pid: int) -> JobProcess:
     """Describe a rank process by what its environment says."""
     place = host.place(pid)
     rank, local = (place.rank, place.local_rank) if place else (None, None)
@@ -88,18 +90,18 @@ def rank_by_environment(host: Host, pid: int) -> Member:
     return _member(host, pid, Role.RANK, rank=rank, trust=trust, local_rank=local)
 
 
-def inferred_rank(host: Host, pid: int, rank: int | None, local_rank: int | None) -> Member:
+def inferred_rank(host: Host, pid: int, rank: int | None, local_rank: int | None) -> JobProcess:
     """Describe a rank process whose number was concluded."""
     trust = Trust.NONE if rank is None else Trust.INFERRED
     return _member(host, pid, Role.RANK, rank=rank, trust=trust, local_rank=local_rank)
 
 
-def helper(host: Host, pid: int, role: Role | None, owner: int | None = None) -> Member:
+def helper(host: Host, pid: int, role: Role | None, owner: int | None = None) -> JobProcess:
     """Describe a process that is no rank."""
     return _member(host, pid, role or Role.OTHER, owner=owner)
 
 
-def helpers(host: Host, ranks: Iterable[int]) -> list[Member]:
+def helpers(host: Host, ranks: Iterable[int]) -> list[JobProcess]:
     """Describe everything that runs below these ranks and for them."""
     every = set(ranks)
     return [
@@ -118,7 +120,7 @@ def _works_for(host: Host, pid: int, rank: int, ranks: set[int]) -> bool:
     return None in {its, own} or its == own
 
 
-def worth_reading(members: Iterable[Member], most_others: int = 8) -> set[int]:
+def worth_reading(members: Iterable[JobProcess], most_others: int = 8) -> set[int]:
     """Choose the processes whose Python stacks are read: ranks, their workers, launchers.
 
     Of other Python programs below a rank, the first few are read as well: a checkpoint may be

@@ -11,8 +11,8 @@ from whyhang.analyzer.facts import Gap, Role, replace
 from whyhang.collectors.live.job.environment import options
 from whyhang.collectors.live.job.host import SCHEDULERS, Host
 from whyhang.collectors.live.job.members import (
-    Job,
-    Member,
+    HostJob,
+    JobProcess,
     ambiguous,
     helper,
     helpers,
@@ -35,7 +35,7 @@ def is_agent(host: Host, pid: int) -> bool:
     return kind is not None and (kind not in SCHEDULERS or kind == "ray")
 
 
-def launchers(host: Host, agents: Sequence[int]) -> list[Member]:
+def launchers(host: Host, agents: Sequence[int]) -> list[JobProcess]:
     """Describe launchers, and those above them (deepspeed starts its own on each host).
 
     A launcher above a rank that started this launcher belongs to another job.
@@ -47,7 +47,7 @@ def launchers(host: Host, agents: Sequence[int]) -> list[Member]:
     return [helper(host, pid, Role.LAUNCHER) for pid in dict.fromkeys(pids)]
 
 
-def unnamed(host: Host, agent: int, known: Iterable[Member]) -> dict[int, Member]:
+def unnamed(host: Host, agent: int, known: Iterable[JobProcess]) -> dict[int, JobProcess]:
     """Return numbers by elimination to children of a launcher whose environment is gone.
 
     A program that rewrote its title has no environment left, a dead one neither. Launchers
@@ -64,7 +64,7 @@ def unnamed(host: Host, agent: int, known: Iterable[Member]) -> dict[int, Member
     alone = not mine and not any("nnodes" in part for part in host.arguments(agent))
     base = bases.pop() if len(bases) == 1 else 0 if alone else None
     by_rank_only = bool(mine) and all(m.local_rank is None and m.rank is not None for m in mine)
-    ranks: dict[int, Member] = {}
+    ranks: dict[int, JobProcess] = {}
     for number, pid in enumerate(below):
         local = free[number] if len(free) == len(below) else None
         rank = None if local is None or base is None else base + local
@@ -74,13 +74,13 @@ def unnamed(host: Host, agent: int, known: Iterable[Member]) -> dict[int, Member
     return ranks
 
 
-def _local_size(host: Host, ranks: Iterable[Member]) -> int | None:
+def _local_size(host: Host, ranks: Iterable[JobProcess]) -> int | None:
     """Return how many ranks there should be on this host, by the environment of one of them."""
     texts = (host.environ(rank.pid).get(name, "") for rank in ranks for name in _LOCAL_SIZES)
     return next((int(text) for text in texts if text.isdecimal()), None)
 
 
-def job_of_agent(host: Host, agent: int, pid: int) -> Job:
+def job_of_agent(host: Host, agent: int, pid: int) -> HostJob:
     """Describe a job whose launcher is known and of whose ranks none names its number."""
     kind = host.launcher(agent)
     if kind == "ray":
@@ -91,7 +91,7 @@ def job_of_agent(host: Host, agent: int, pid: int) -> Job:
     if not members and (root := _program_below(host, agent, pid)) is not None:
         alone = job_of_family(host, root)
         return replace(alone, members=(*alone.members, *above), launcher=kind)
-    return Job(members=(*members.values(), *helpers(host, members), *above), launcher=kind)
+    return HostJob(members=(*members.values(), *helpers(host, members), *above), launcher=kind)
 
 
 def _fellows(host: Host, agent: int) -> list[int]:
@@ -136,7 +136,7 @@ def _program_below(host: Host, agent: int, pid: int) -> int | None:
     return next(iter(on_the_way or host.topmost(below)), None)
 
 
-def _job_of_ray(host: Host, raylet: int, pid: int) -> Job:
+def _job_of_ray(host: Host, raylet: int, pid: int) -> HostJob:
     """Take the workers of one Ray actor class as ranks; their numbers are set at run time."""
     workers: dict[str, list[int]] = {}
     for child in host.children.get(raylet, ()):
@@ -148,10 +148,10 @@ def _job_of_ray(host: Host, raylet: int, pid: int) -> Job:
     if not same and len(workers) > 1:
         raise ambiguous(pid, (group[0] for group in workers.values()), "kinds of Ray workers")
     chosen = same[0] if same else next(iter(workers.values()), [pid])
-    return Job(members=_with_helpers(host, chosen), launcher="ray")
+    return HostJob(members=_with_helpers(host, chosen), launcher="ray")
 
 
-def _with_helpers(host: Host, ranks: Iterable[int]) -> tuple[Member, ...]:
+def _with_helpers(host: Host, ranks: Iterable[int]) -> tuple[JobProcess, ...]:
     ranks = list(ranks)
     return (*(rank_by_environment(host, pid) for pid in ranks), *helpers(host, ranks))
 
@@ -173,7 +173,7 @@ def is_over(host: Host, pid: int) -> bool:
     return not any(host.is_python(one) and not host.has_ended(one) for one in host.tree(pid))
 
 
-def job_of_remains(host: Host, pid: int) -> Job:
+def job_of_remains(host: Host, pid: int) -> HostJob:
     """Describe a job whose ranks have all ended: what started them, and those not collected."""
     left = [one for one in host.tree(pid) if not host.has_ended(one)]
     gap = Gap(
@@ -183,14 +183,14 @@ def job_of_remains(host: Host, pid: int) -> Job:
         remedy="give its log or the folder of its logs, too: whyhang LOGS; "
         "or the pid of a rank that runs: pgrep -af python",
     )
-    return Job(
+    return HostJob(
         members=tuple(helper(host, one, Role.LAUNCHER) for one in left),
         launcher=next((kind for one in left if (kind := host.launcher(one))), None),
         left_out=(gap,),
     )
 
 
-def job_of_family(host: Host, root: int) -> Job:
+def job_of_family(host: Host, root: int) -> HostJob:
     """Describe a program without a rank; its children may still turn out to be ranks."""
     if host.is_spawned(root):
         return _job_of_orphans(host, root)
@@ -202,10 +202,10 @@ def job_of_family(host: Host, root: int) -> Job:
         member.role is Role.DATALOADER_WORKER and host.own_role(member.pid) is None
         for member in members
     )
-    return Job(members=members, family=root if unclear else None)
+    return HostJob(members=members, family=root if unclear else None)
 
 
-def _job_of_orphans(host: Host, pid: int) -> Job:
+def _job_of_orphans(host: Host, pid: int) -> HostJob:
     """Take together what one ``mp.spawn`` program left behind when it was killed."""
     stat = host.stats[pid]
     left = [
@@ -214,4 +214,4 @@ def _job_of_orphans(host: Host, pid: int) -> Job:
         if host.is_spawned(one) and host.stats[one].session == stat.session
     ]
     members = [helper(host, one, Role.DATALOADER_WORKER, stat.ppid) for one in left]
-    return Job(members=(*members, *helpers(host, left)), family=stat.ppid)
+    return HostJob(members=(*members, *helpers(host, left)), family=stat.ppid)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from whyhang.analyzer.facts import Library, Setting, SettingName, Source, Who, replace
 from whyhang.collectors.live.files import Files
 from whyhang.collectors.live.job.host import Host
-from whyhang.collectors.live.job.members import Member
+from whyhang.collectors.live.job.members import JobProcess
 from whyhang.collectors.live.probes.probe import Collected, Probe, Site
 
 DRIVER = "driver/nvidia/version"
@@ -117,7 +117,7 @@ class Fingerprints:
                     yield Setting(name="nccl", value=version, who=who, source=source)
                 return
 
-    def facts(self, ranks: Iterable[Member]) -> Iterator[Setting | Library]:
+    def facts(self, ranks: Iterable[JobProcess]) -> Iterator[Setting | Library]:
         """Say of each rank what it has loaded, and of the host which driver it runs."""
         driver = _DRIVER.search(self._host.proc.bytes_of(DRIVER) or b"")
         for member in ranks:

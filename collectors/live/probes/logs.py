@@ -16,7 +16,7 @@ from whyhang.analyzer.facts import Gap, Trust, Who, replace
 from whyhang.analyzer.redact import redact
 from whyhang.collectors.files.naming import from_path
 from whyhang.collectors.live.files import Content
-from whyhang.collectors.live.job.members import Member
+from whyhang.collectors.live.job.members import JobProcess
 from whyhang.collectors.live.probes.probe import Collected, File, Probe, Site
 
 MAX_FILES = 64
@@ -174,7 +174,7 @@ def _writes(site: Site, pid: int, number: int) -> bool:
     return int(flags, 8) & os.O_ACCMODE in {os.O_WRONLY, os.O_RDWR}
 
 
-def _whose(site: Site, link: str, writers: Iterable[Member]) -> Who | None:
+def _whose(site: Site, link: str, writers: Iterable[JobProcess]) -> Who | None:
     """Return the rank that alone writes to a file, with its helpers, and no shell above it."""
     ranks = {member.pid if member.owner is None else member.owner for member in writers}
     one = next((rank for rank in site.job.ranks if ranks == {rank.pid}), None)

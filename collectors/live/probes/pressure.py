@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from whyhang.analyzer.facts import NearLimit, Source, Who, replace
-from whyhang.collectors.live.job.members import Member
+from whyhang.collectors.live.job.members import JobProcess
 from whyhang.collectors.live.probes.probe import Collected, Probe, Site
 from whyhang.collectors.live.proc import Proc
 
@@ -29,7 +29,9 @@ def collect(site: Site, collected: Collected) -> None:
 class Pressure:
     """Reads the limits of a job's ranks when made, and again when asked which are near."""
 
-    def __init__(self, proc: Proc, ranks: Iterable[Member], root: str = "/sys/fs/cgroup") -> None:
+    def __init__(
+        self, proc: Proc, ranks: Iterable[JobProcess], root: str = "/sys/fs/cgroup"
+    ) -> None:
         self._proc = proc
         self._root = Path(root)
         self._groups: dict[int, tuple[Path, ...]] = {}

@@ -13,7 +13,7 @@ from typing import Any
 from whyhang.analyzer.facts import Fact, Gap, InitArguments, Process, Record, Who
 from whyhang.collectors.files.bundle import Entry
 from whyhang.collectors.live.job.host import Host
-from whyhang.collectors.live.job.members import Job
+from whyhang.collectors.live.job.members import HostJob
 from whyhang.collectors.live.snapshot import Snapshot
 
 
@@ -63,7 +63,7 @@ class Site:
     def __init__(
         self,
         host: Host,
-        job: Job,
+        job: HostJob,
         hostname: str,
         options: Options,
         snapshots: list[Snapshot],

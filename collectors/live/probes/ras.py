@@ -12,7 +12,7 @@ from pathlib import Path
 
 from whyhang.analyzer.facts import Gap, Record
 from whyhang.collectors.live.job.host import Host
-from whyhang.collectors.live.job.members import Member
+from whyhang.collectors.live.job.members import JobProcess
 from whyhang.collectors.live.probes.probe import Collected, Probe, Site
 from whyhang.collectors.live.programs import run
 from whyhang.collectors.live.sockets import Sockets
@@ -97,7 +97,7 @@ def endpoint(environ: Mapping[str, str]) -> tuple[str, int]:
     return host.strip("[]") or "localhost", int(port)
 
 
-def _listening(host: Host, ranks: Iterable[Member], sockets: Sockets) -> Endpoint | None:
+def _listening(host: Host, ranks: Iterable[JobProcess], sockets: Sockets) -> Endpoint | None:
     """Find where a process of the job listens, by the sockets of its network namespace."""
     for pid in (member.pid for member in ranks):
         environ = host.environ(pid)

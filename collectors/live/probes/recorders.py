@@ -22,7 +22,7 @@ from whyhang.collectors.flight_recorder.places import prefixes
 from whyhang.collectors.flight_recorder.reader import world_size_of
 from whyhang.collectors.live.files import MAX_BYTES
 from whyhang.collectors.live.job.host import Host
-from whyhang.collectors.live.job.members import Job, Member
+from whyhang.collectors.live.job.members import HostJob, JobProcess
 from whyhang.collectors.live.probes.probe import Collected, File, Probe, Site
 
 PATIENCE = 5.0
@@ -55,11 +55,11 @@ def _named(rank: int, file: File, width: int, hostname: str) -> File:
     return replace(file, entry=entry)
 
 
-def _numbered(host: Host, job: Job) -> list[Member]:
+def _numbered(host: Host, job: HostJob) -> list[JobProcess]:
     return [each for each in job.ranks if each.rank is not None and each.pid in host.stats]
 
 
-def written(host: Host, job: Job, collected: Collected) -> list[File]:
+def written(host: Host, job: HostJob, collected: Collected) -> list[File]:
     """Take the newest dump of each rank that its present process has written."""
     dumps = []
     for rank in _numbered(host, job):
@@ -76,10 +76,10 @@ def written(host: Host, job: Job, collected: Collected) -> list[File]:
     return dumps
 
 
-def asked(host: Host, job: Job, collected: Collected, patience: float = PATIENCE) -> list[File]:
+def asked(host: Host, job: HostJob, collected: Collected, patience: float = PATIENCE) -> list[File]:
     """Ask the ranks that have a pipe for a dump, and take what they then write."""
     since = time.time()
-    waiting: list[Member] = []
+    waiting: list[JobProcess] = []
     for rank in _numbered(host, job):
         stem = host.environ(rank.pid).get("TORCH_NCCL_DEBUG_INFO_PIPE_FILE")
         if not stem:
@@ -154,7 +154,7 @@ def _without_secrets(data: bytes) -> bytes:
     return bytes(clean[:end])
 
 
-def _newest(host: Host, rank: Member, world_size: int | None) -> tuple[File | None, str]:
+def _newest(host: Host, rank: JobProcess, world_size: int | None) -> tuple[File | None, str]:
     """Find the newest dump that fits; where there is none but others, say why they do not."""
     best: File | None = None
     unfit = ""
@@ -179,7 +179,7 @@ def _newest(host: Host, rank: Member, world_size: int | None) -> tuple[File | No
 
 
 def _arrivals(
-    host: Host, waiting: list[Member], world_size: int | None, since: float, patience: float
+    host: Host, waiting: list[JobProcess], world_size: int | None, since: float, patience: float
 ) -> Iterator[File]:
     """Wait for dumps newer than the moment of asking, each until it grows no more."""
     deadline = time.monotonic() + patience
@@ -198,7 +198,7 @@ def _arrivals(
 
 
 def _gap(
-    rank: Member,
+    rank: JobProcess,
     why: str,
     remedy: str = "",
     *,

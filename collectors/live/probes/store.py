@@ -17,7 +17,7 @@ from whyhang.analyzer.facts import Gap, Record, Source, StoreView, Who, replace
 from whyhang.analyzer.redact import redact
 from whyhang.collectors.live.probes import store_rendezvous
 from whyhang.collectors.live.probes.probe import Collected, Probe, Site
-from whyhang.collectors.live.probes.store_places import Place, meeting_places
+from whyhang.collectors.live.probes.store_places import MeetingPlace, meeting_places
 from whyhang.collectors.live.programs import Command, Outcome, run_all
 from whyhang.collectors.live.sockets import Sockets, is_own, listeners, own_addresses
 
@@ -64,7 +64,7 @@ def collect(site: Site, collected: Collected) -> None:
         ask(site, meeting_places(site.host, site.job, site.processes, site.spots), collected)
 
 
-def ask(site: Site, places: list[Place], collected: Collected, limit: float = LIMIT) -> None:
+def ask(site: Site, places: list[MeetingPlace], collected: Collected, limit: float = LIMIT) -> None:
     """Ask at these places, all at once."""
     grace = GRACE + (PROBING if site.options.probe else 0.0)
     commands = {_command(site, place, limit, grace): place for place in places}
@@ -76,7 +76,7 @@ def ask(site: Site, places: list[Place], collected: Collected, limit: float = LI
         collected.touched += _touched(view, reply, asked=site.options.store)
 
 
-def _command(site: Site, place: Place, limit: float, grace: float) -> Command:
+def _command(site: Site, place: MeetingPlace, limit: float, grace: float) -> Command:
     task: dict[str, object] = {
         "host": place.host,
         "port": place.port,
@@ -118,7 +118,7 @@ def _read_reply(output: bytes) -> _Reply:
     return msgspec.convert({**fields, "values": values}, type=_Reply)
 
 
-def _view(place: Place, outcome: Outcome, reply: _Reply, hostname: str) -> StoreView:
+def _view(place: MeetingPlace, outcome: Outcome, reply: _Reply, hostname: str) -> StoreView:
     not_started = outcome.code is None and not outcome.timed_out
     ended = "failed" if not_started else reply.outcome
     if ended in {"", "timeout"}:

@@ -10,7 +10,7 @@ from whyhang.analyzer.facts import InitArguments, Process, Record, Role
 from whyhang.analyzer.job.sockets import tcp_sockets
 from whyhang.collectors.live.job.environment import options
 from whyhang.collectors.live.job.host import Host
-from whyhang.collectors.live.job.members import Job
+from whyhang.collectors.live.job.members import HostJob
 
 MAX_PLACES = 8
 DEFAULT_PORT = 29400  # of a rendezvous endpoint without one (torch.distributed.elastic)
@@ -28,7 +28,7 @@ _Key: TypeAlias = tuple[str, int, str, str]
 """Name and port of a place, and the namespaces of network and files in which they are meant."""
 
 
-class Place(Record):
+class MeetingPlace(Record):
     """An address where processes are to meet; ``pids`` are those that were told so."""
 
     host: str
@@ -38,8 +38,8 @@ class Place(Record):
 
 
 def meeting_places(
-    host: Host, job: Job, processes: Mapping[int, Process], spots: Iterable[InitArguments] = ()
-) -> list[Place]:
+    host: Host, job: HostJob, processes: Mapping[int, Process], spots: Iterable[InitArguments] = ()
+) -> list[MeetingPlace]:
     """List where the job's processes meet: by arguments, environment, options, open ports.
 
     ``processes`` are the records of a snapshot; ``spots`` what ranks in ``init_process_group`` were
@@ -67,7 +67,7 @@ def meeting_places(
         if own is not None and own not in known:
             places.setdefault(_key(host, pid, "localhost", own), []).append(pid)
     return [
-        Place(host=name, port=port, pids=tuple(pids), world_size=_size(host, job, pids))
+        MeetingPlace(host=name, port=port, pids=tuple(pids), world_size=_size(host, job, pids))
         for (name, port, _, _), pids in list(places.items())[:MAX_PLACES]
     ]
 
@@ -78,7 +78,7 @@ def _key(host: Host, pid: int, name: str, port: int) -> _Key:
     return name, port, proc.namespace(pid, "net") or "", proc.namespace(pid, "mnt") or ""
 
 
-def _size(host: Host, job: Job, pids: Iterable[int]) -> int:
+def _size(host: Host, job: HostJob, pids: Iterable[int]) -> int:
     sizes = [place.world_size for pid in pids if (place := host.place(pid)) and place.world_size]
     return max([*sizes, job.world_size or 0])
 

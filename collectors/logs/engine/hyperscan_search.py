@@ -1,24 +1,19 @@
 """The search for many patterns in one pass, with Hyperscan.
 
 Compiling some hundred patterns takes a third of a second, loading them a few milliseconds, so the
-compiled database is kept from one run to the next in the user's cache folder. Whatever goes wrong
-with that only costs time. A database is native data that Hyperscan trusts, so one is only read
-from a file that belongs to this user and that nobody else may write.
+compiled database is kept from one run to the next.
 """
 
 import contextlib
 import hashlib
-import os
 import platform
-import stat
 import sys
-import tempfile
 import threading
 from collections.abc import Collection, Sequence
-from pathlib import Path
 
 import hyperscan
 
+from whyhang.collectors import cache
 from whyhang.collectors.logs.engine.blocks import Block, Hit
 from whyhang.collectors.logs.engine.needle import Needle, literal, needle_of
 from whyhang.collectors.logs.engine.pattern import UnsearchableError
@@ -152,6 +147,7 @@ def _flags(needle: Needle) -> int:
 
 
 FORMAT = 6  # to be raised when what is looked for instead of a pattern changes
+KIND = "patterns"
 KEEP = 8  # databases; older ones are deleted
 
 
@@ -161,61 +157,22 @@ def _name(version: str, patterns: Sequence[str]) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
 
-def folder() -> Path:
-    """Return the folder for compiled patterns (``$XDG_CACHE_HOME`` or ``~/.cache``)."""
-    root = os.environ.get("XDG_CACHE_HOME") or ""
-    base = Path(root) if Path(root).is_absolute() else Path("~/.cache").expanduser()
-    return base / "whyhang" / "patterns"
-
-
 def load(key: str) -> hyperscan.Database | None:
     """Load a database compiled before; None if there is none or it does not serve here."""
+    data = cache.kept(KIND, key)
+    if data is None:
+        return None
     try:
-        data = _read_own(folder() / key)
-        if data is None:
-            return None
         database = hyperscan.loadb(data, mode=hyperscan.HS_MODE_BLOCK)
         database.scratch = hyperscan.Scratch(database)
         # One compiled on another kind of CPU says so on its first use.
         database.scan(b"", match_event_handler=lambda *_: None)
-    except (OSError, RuntimeError, ValueError, hyperscan.HyperscanError):
+    except (RuntimeError, ValueError, hyperscan.HyperscanError):
         return None
     return database
 
 
 def save(key: str, database: hyperscan.Database) -> None:
     """Keep a database for the next run, if that is possible."""
-    with contextlib.suppress(OSError, RuntimeError, ValueError, hyperscan.HyperscanError):
-        data = hyperscan.dumpb(database)
-        home = folder()
-        home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=home)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-            Path(temporary).replace(home / key)
-        except OSError:
-            Path(temporary).unlink(missing_ok=True)
-            raise
-        _forget_old(home)
-
-
-def _read_own(path: Path) -> bytes | None:
-    """Read a file if it is a plain one of this user that no one else may write."""
-    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0)
-    try:
-        handle = os.open(path, flags)
-    except OSError:
-        return None
-    with os.fdopen(handle, "rb") as file:
-        about = os.fstat(handle)
-        others = stat.S_IWGRP | stat.S_IWOTH
-        if not stat.S_ISREG(about.st_mode) or about.st_uid != os.geteuid():
-            return None
-        return None if about.st_mode & others else file.read()
-
-
-def _forget_old(home: Path) -> None:
-    files = sorted(home.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
-    for path in files[KEEP:]:
-        path.unlink(missing_ok=True)
+    with contextlib.suppress(RuntimeError, ValueError, hyperscan.HyperscanError):
+        cache.keep(KIND, key, hyperscan.dumpb(database), most=KEEP)

@@ -60,6 +60,7 @@ class ExitReader(LineReader):
         self._roots: list[Exit] = []
         self._tasks: set[Source] = set()  # where srun numbers tasks, which need not be ranks
         self._killed: set[Source] = set()  # where MPICH and Intel MPI say so of a process
+        self._forced: set[int] = set()  # pids that torchrun killed, for they did not heed SIGTERM
 
     def _add(self, line: FoundLine, who: Who, code: int, **more: object) -> Exit | None:
         """Note a process that ended; ``code`` is minus its signal's number, if one killed it."""
@@ -233,6 +234,11 @@ class ExitReader(LineReader):
         if ending is _KILLED_BY and code == -signal.SIGKILL:
             self._killed.add(line.source)  # Intel MPI kills all others, with a box for each
 
+    @wants(r"Unable to shutdown process (?P<pid>\d+) via .{1,30}, forcefully exit")
+    def on_force(self, line: FoundLine, match: Match) -> None:
+        """Note a process that torchrun killed because of another one."""
+        self._forced.add(int(match["pid"]))
+
     @wants(r"\bKill(?:ed)? process (?P<pid>\d+) \(")
     def on_kernel(self, line: FoundLine, match: Match) -> None:
         """Note a process that the kernel's out-of-memory killer ended."""
@@ -264,6 +270,7 @@ class ExitReader(LineReader):
         for row in self._distinct():
             who = self._rank_of(row)
             others = len(self._killed) > 1 and row.source in self._killed
+            others = others or row.who.pid in self._forced
             yield replace(row, who=who, killed_with_others=others)
             if who.pid is not None and who.rank is not None and who.trust > Trust.INFERRED:
                 process = Who(pid=who.pid, host=who.host)

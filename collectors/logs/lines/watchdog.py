@@ -73,7 +73,8 @@ class WatchdogReader(LineReader):
         r"WorkNCCL\((?:SeqNum=(?P<seq>\d+), )?OpType=(?P<op>\w+)"
         r"(?:, TensorShape=(?P<shape>\[[\d, ]*\]))?"
         r"(?:, NumelIn=(?P<numel_in>\d+), NumelOut=(?P<numel_out>\d+))?"
-        r"(?:, Timeout\(ms\)=(?P<limit>\d+)\)(?: ran for (?P<ran>\d+) milliseconds)?|[,)])"
+        r"(?:(?:, Timeout\(ms\)=(?P<limit>\d+))?\)"
+        r"(?: ran for (?P<ran>\d+) ?(?:milliseconds|ms)\b)?|[,)])"
     )
     def on_work(self, line: FoundLine, match: Match) -> None:
         """Note a call; the same one is told several times."""

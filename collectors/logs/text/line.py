@@ -1,8 +1,8 @@
 """The anatomy of a log line: who says it, when, and what is left without the wrapping.
 
 From the outside in: what a container runtime or journal puts in front, the prefixes of launchers
-(``collectors/files/prefix.py``), then the header of the program that logs (torch's C++ and Python
-loggers, NCCL's ``host:pid:tid``), which stays part of the text and only tells time and process.
+(``prefix.py``), then the header of the program that logs (torch's C++ and Python loggers, NCCL's
+``host:pid:tid``), which stays part of the text and only tells time and process.
 """
 
 import itertools
@@ -12,10 +12,10 @@ import msgspec
 
 from whyhang.analyzer.facts import NOBODY, Record, Trust, Who, replace
 from whyhang.collectors.files.naming import join
-from whyhang.collectors.files.prefix import split_prefix
 from whyhang.collectors.logs.text.clock import time_of
 from whyhang.collectors.logs.text.margin import NO_MARGIN, Margin
 from whyhang.collectors.logs.text.own_rank import C10D_RANK, rank_in_content, rank_in_statement
+from whyhang.collectors.logs.text.prefix import split_prefix
 
 MOST_PARTS = 64
 """Lines that are looked for in one: more ranks do not write into one line at one time."""

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 
 from whyhang.analyzer.facts import Record
-from whyhang.collectors.files.prefix import split_prefix
+from whyhang.collectors.logs.text.prefix import split_prefix
 
 SAMPLE = 200  # lines
 LEAST = 3  # lines, fewer prove nothing

@@ -5,7 +5,6 @@ import re
 from collections.abc import Iterable
 
 from whyhang.analyzer.facts import NOBODY, Trust, Who, replace
-from whyhang.collectors.files.prefix import is_numbered, split_prefix
 from whyhang.collectors.logs.text.clock import year_of
 from whyhang.collectors.logs.text.line import (
     ENGINE_LABEL,
@@ -25,6 +24,7 @@ from whyhang.collectors.logs.text.own_rank import (
     rank_in_content,
     rank_in_statement,
 )
+from whyhang.collectors.logs.text.prefix import is_numbered, split_prefix
 from whyhang.collectors.logs.text.templates import reduce
 
 # What each process of Hugging Face's example scripts prints of itself; rank 0's are in all logs.

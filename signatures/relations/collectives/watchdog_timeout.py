@@ -25,6 +25,7 @@ PATTERNS = (
         r"WorkNCCL\((?:SeqNum=(?P<seq>\d+), )?OpType=(?P<op>\w+)[^)]*(?:\(ms\)=\d+)?\) timed "
         r"out in (?:blocking wait|call to wait)"
     ),
+    r"(?:^|[^:\s]\s+)WorkNCCL\([^)]*(?:\(ms\)=\d+)?\) ran for \d+ ?(?:ms|milliseconds) before",
     r"Timeout at collective: (?P<op>\w+), #(?P<seq>\d+)",
     r"NCCL timeout in: \S+:\d+|NCCL timeout when waiting for nonblocking call",
 )
@@ -107,6 +108,7 @@ SIGNATURE = Signature(
             "NumelOut=10, Timeout(ms)=60000) timed out in blocking wait "
             "(TORCH_NCCL_BLOCKING_WAIT=1)."
         ),
+        "[Rank 3]  WorkNCCL(SeqNum=9, OpType=ALLREDUCE) ran for 60001 ms before timing out",
         "\t - [3] Timeout at collective: ALLREDUCE, #133",
         (
             "[Rank 0] Caught collective operation timeout: WorkNCCL(OpType=ALLREDUCE, "

@@ -55,6 +55,8 @@ _NUMBERED = re.compile(
 )
 _SLURM = ("srun: ", "slurmstepd: ")  # speak for themselves between the lines of the tasks
 _STARTS = frozenset("[(rRwnhm\x1bcigtpslabDTPECSFMW")
+_OVERSEES = re.compile(r"(?:Controller|Driver|Coordinator|Supervisor)$")
+"""Actors that are no rank: one in brackets behind their name is spoken of."""
 _FACT = re.compile(r"(pid|ip|rank)[= ]([\w.:]+)")
 _ROLES_THAT_ARE_NOT = frozenset(("gpu", "cuda", "node", "host", "epoch", "step", "iter", "e", "w"))
 
@@ -76,7 +78,7 @@ def split_prefix(line: str, *, numbered: bool = False) -> tuple[Who, str]:
         return NOBODY, line
     while True:
         inner, further = _one_prefix(line, end, numbered=False)
-        if further == end:
+        if further == end or (who.label is not None and _OVERSEES.search(who.label)):
             return who, line[end:]
         who, end = _nested(who, inner), further
 

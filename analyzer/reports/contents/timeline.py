@@ -9,7 +9,7 @@ from whyhang.analyzer.collectives.groups import GroupCalls
 from whyhang.analyzer.collectives.pending import call_ref
 from whyhang.analyzer.facts import Call, CallState, LastLine, fold, grouped
 from whyhang.analyzer.report import Event, Lane, LaneCall, ProcessGroup, RankRow, Timeline
-from whyhang.analyzer.reports.story import OTHER_CLOCK
+from whyhang.analyzer.reports.contents.story import OTHER_CLOCK
 
 MAX_LANES = 24
 MAX_CALLS = 60

@@ -1,0 +1,56 @@
+"""Lines of source around the places of a stack."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from whyhang.collectors.live.job.host import Host
+from whyhang.collectors.live.probes.source_lines import excerpts, places
+from whyhang.collectors.live.proc import Proc
+
+pytestmark = pytest.mark.skipif(
+    not Path("/proc/self/stat").exists(), reason="there are no live processes without /proc"
+)
+
+
+def test_excerpts_show_user_code_only(tmp_path: Path) -> None:
+    """Lines around each place are read, joined where they overlap, and cleaned of secrets."""
+    source = tmp_path / "train.py"
+    lines = [f"line {number}" for number in range(1, 41)]
+    lines[9] = "api_key = 'hunter2'"
+    source.write_text("\n".join(lines))
+    library = ["/x/site-packages/torch/a.py", "/usr/lib/python3.11/threading.py", "<string>"]
+    stand = [(str(source), 10), (str(source), 12), (str(source), 40), *((f, 3) for f in library)]
+    dump = json.dumps(
+        [{"pid": 7, "frames": [{"filename": file, "line": line} for file, line in stand]}]
+    )
+    answer = dict.fromkeys(places(dump.encode()), os.getpid())
+    assert set(answer) == {(str(source), 10), (str(source), 12), (str(source), 40)}
+    shown = list(excerpts(Host(Proc()), answer))
+    assert [(e.first_line, len(e.lines)) for e in shown] == [(6, 11), (36, 5)]
+    assert shown[0].lines[4] == "api_key = '[redacted]'"
+
+
+def test_excerpts_show_the_heads_of_the_blocks_around_a_place(tmp_path: Path) -> None:
+    """The loop, and the function, that a place far down is in are kept; the rest is not."""
+    source = tmp_path / "train.py"
+    body = ["def train():", "    for batch in data:", *["        more()"] * 20, "        reduce()"]
+    source.write_text("\n".join(["import os", *body]))
+
+    shown = list(excerpts(Host(Proc()), {(str(source), 24): os.getpid()}))
+
+    assert [(e.first_line, len(e.lines)) for e in shown] == [(2, 2), (20, 5)]
+
+
+@pytest.mark.parametrize("content", [b"\0binary", None])
+def test_excerpt_of_an_unreadable_file_is_left_out(tmp_path: Path, content: bytes | None) -> None:
+    """A source that is gone or no text is no error."""
+    source = tmp_path / "t.py"
+    if content is not None:
+        source.write_bytes(content)
+    assert not list(excerpts(Host(Proc()), {(str(source), 1): os.getpid()}))
+    assert places(b"not json") == set()

@@ -3,30 +3,25 @@
 A report may be pasted into an incident and a bundle sent to a vendor, so nothing is kept by
 default. Of the environment, only the variables listed here go on: where a rank stands in
 its job, and the settings of torch, NCCL, Gloo, CUDA and the launcher. In command lines,
-source excerpts and the output of tools, values are blanked that look like
-
-* the value of an option, variable or field with a telling name: ``--token=…``,
-  ``--api-key …``, ``AWS_SECRET_ACCESS_KEY=…``, ``"password": "…"``, ``password=… host=db``;
-* a password inside a URL: ``https://user:…@host``;
-* an ``Authorization`` header, a bearer token, ``-u user:…``, the key of a storage account, the
-  signature of a signed URL, the last literal of ``login("…", "…")``;
-* a token by its form: Hugging Face ``hf_…``, AWS ``AKIA…``, GitHub ``ghp_…``, GitLab
-  ``glpat-…``, OpenAI and Anthropic ``sk-…``, Slack ``xox…`` and its webhooks, Google ``AIza…``,
-  Stripe ``sk_live_…``, npm ``npm_…``, ``pypi-…``, SendGrid ``SG.…``, bots of Telegram, JSON
-  web tokens, private keys in PEM, and the 40 hexadecimal digits of a Weights & Biases key where
-  the text around it speaks of wandb or a key. A test holds these against the plugins of
-  detect-secrets, which is kept by others and knows further services.
+source excerpts and the output of tools, what looks like a secret is blanked: values with a telling
+name, passwords inside URLs, tokens by their form (``secrets.toml``). A test holds these against the
+plugins of detect-secrets, which is kept by others and knows further services.
 
 What has no recognisable form is not found: a secret that is a bare word in a positional
 argument stays. Nothing else is altered, so that quotes from evidence stay verbatim.
 """
 
+import functools
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from importlib.resources import files
 from typing import Any
 
+import msgspec
+
 from whyhang.analyzer.facts import Record
+from whyhang.analyzer.toml import tomllib
 
 BLANK = "[redacted]"
 
@@ -84,172 +79,54 @@ def redact_environment(environ: Mapping[str, str]) -> dict[str, str]:
     return {name: redact(environ[name]) for name in sorted(environ) if allowed(name)}
 
 
-class _Pattern(Record):
-    """One form of secret: the group ``secret`` is blanked, the rest stays.
+class _Secret(Record):
+    """One form of secret, as ``secrets.toml`` has it."""
 
-    ``marks`` are lower-case texts of which one must be there; they are looked for first,
-    because a plain search is many times faster than the expression.
-    """
+    marks: tuple[str, ...] = ()
+    form: str = ""
+    regex: str = ""
+    exact: bool = False
+    multiline: bool = False
+    dotall: bool = False
 
-    marks: tuple[str, ...]
-    regex: re.Pattern[str]
-
-
-# Words that make the name of an option or field telling. "token" alone is one, the tokens of
-# a language model ("--pad-token", "max_tokens", "tokenizer") are none.
-_WORD = (
-    r"(?:api[-_]?key|access[-_]?key|private[-_]?key|secret[-_]?key|wandb[-_]?key|secret"
-    r"|passw(?:or)?d|passphrase|credentials?"
-    r"|(?<!pad[-_])(?<!eos[-_])(?<!bos[-_])(?<!unk[-_])(?<!sep[-_])(?<!cls[-_])(?<!mask[-_])"
-    r"(?<!image[-_])(?<!special[-_])token)"
-)
-_PARTS = r"(?:[a-z0-9]{1,40}[-_.]){0,8}"  # bounded, so that no text makes the search slow
-_NAME = rf"_?{_PARTS}{_WORD}"
-_NAME_MARKS = ("key", "secret", "passw", "passphrase", "credential", "token")
-_BARE = r"[^\s\"',;&()\[\]{}]+"
+    def compiled(self, parts: Mapping[str, str]) -> re.Pattern[str]:
+        """Return its expression, with the parts that it names put in."""
+        text = self.regex or rf"(?<![A-Za-z0-9])(?P<secret>{self.form})"
+        while match := re.search(r"@(\w+)@", text):
+            text = text.replace(match[0], parts[match[1]])
+        flags = re.RegexFlag(0) if self.exact else re.IGNORECASE
+        flags |= re.MULTILINE if self.multiline else 0
+        return re.compile(text, flags | re.DOTALL if self.dotall else flags)
 
 
-def _pattern(marks: tuple[str, ...], text: str, flags: int = re.IGNORECASE) -> _Pattern:
-    return _Pattern(marks=marks, regex=re.compile(text, flags))
+class _Table(Record):
+    names: tuple[str, ...]
+    parts: dict[str, str]
+    secret: tuple[_Secret, ...]
 
 
-_GITLAB = ("glpat", "gldt", "glft", "glsoat", "glrt", "glcbt", "glimt", "glptt", "glagent", "gloas")
+@functools.cache
+def secrets() -> tuple[tuple[tuple[str, ...], re.Pattern[str]], ...]:
+    """Return the forms of secrets in the order in which they are looked for, with their marks."""
+    text = files(__package__).joinpath("secrets.toml").read_text(encoding="utf-8")
+    table = msgspec.convert(tomllib.loads(text), _Table)
+    return tuple((one.marks or table.names, one.compiled(table.parts)) for one in table.secret)
 
 
-def _token(marks: tuple[str, ...], form: str, flags: int = re.IGNORECASE) -> _Pattern:
-    """Return the pattern of a token that is known by its form, in a word of its own or not."""
-    return _pattern(marks, rf"(?<![A-Za-z0-9])(?P<secret>{form})", flags)
-
-
-PATTERNS: tuple[_Pattern, ...] = (
-    # --token=x  --api-key x  --password 'a b'
-    _pattern(
-        _NAME_MARKS,
-        rf"(?<![\w-])--?{_PARTS}{_WORD}(?:=|\s+)"
-        rf"(?P<quote>[\"']?)(?P<secret>(?<=[\"'])[^\"'\n]+|(?!-){_BARE})",
-    ),
-    # AWS_SECRET_ACCESS_KEY=x, in capitals as variables are
-    _pattern(
-        _NAME_MARKS,
-        r"\b[A-Z0-9_]*(?:TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|ACCESS_KEY|PRIVATE_KEY|CREDENTIALS?)"
-        rf"(?:_ID)?=(?P<quote>[\"']?)(?P<secret>(?<=[\"'])[^\"'\n]+|{_BARE})",
-        0,
-    ),
-    # "password": "x"   api_key = 'x'   {\\"token\\": \\"x\\"}: literals
-    _pattern(
-        _NAME_MARKS,
-        rf"(?<![\w-]){_NAME}\\{{0,3}}[\"']?\]?\s*(?::\s*str\s*=|[:=])\s*[a-z]?"
-        r"(?P<quote>\\{0,3}[\"'])(?P<secret>(?:[^\"'\n\\]|\\(?![\"']))+)",
-    ),
-    # password=x host=db   ?access_token=x&…: not what is called or handed on in source code
-    _pattern(
-        _NAME_MARKS,
-        rf"(?<![\w-]){_NAME}=(?P<secret>(?!(?:\d{{1,9}}|none|null|true|false)(?![^\s&;])){_BARE})"
-        r"(?=[\s&;\"']|\Z)",
-    ),
-    # hf_token: x   api_key: x   in YAML
-    _pattern(
-        ("key:", "token:"),
-        rf"(?<![\w-])(?:{_PARTS}(?:api|access|secret|private)[-_]?key|(?:[a-z0-9]{{1,40}}[-_.]){{1,8}}{_WORD})"
-        r":[ \t]+(?P<secret>[\w.~+/=-]{8,})[ \t]*(?:\n|\Z)",
-    ),
-    # password: x   in YAML and in messages
-    _pattern(
-        ("passw", "secret"),
-        rf"(?<![\w-]){_PARTS}(?:passw(?:or)?d|secret):[ \t]+"
-        rf"(?P<secret>(?!None\b|str\b){_BARE})[ \t]*$",
-        re.IGNORECASE | re.MULTILINE,
-    ),
-    # a literal of several lines behind the name
-    _pattern(
-        _NAME_MARKS,
-        rf"(?<![\w-]){_NAME}\s*=\s*[a-z]?(?P<quote>\"{{3}}|'{{3}})(?P<secret>.+?)(?:(?P=quote)|\Z)",
-        re.IGNORECASE | re.DOTALL,
-    ),
-    # login("svc", "x")   a call whose name says that it takes a secret, its last literal
-    _pattern(
-        ("login(", "authenticate(", "sign_in(", "_auth("),
-        r"\b(?:login|authenticate|sign_in|\w+_auth)\([^()\n]*?"
-        r"(?P<quote>[\"'])(?P<secret>[^\"'\n]+)(?P=quote)\s*\)",
-    ),
-    # curl -u user:x   --user user:x
-    _pattern((" -u", "--user"), r"(?<![\w-])(?:-u|--user)[ =][\"']?[\w.@-]+:(?P<secret>[^\s\"']+)"),
-    # the key of an Azure account
-    _pattern(
-        ("accountkey", "sharedaccesskey"),
-        r"\b(?:account|sharedaccess)key=(?P<secret>[a-z0-9+/=%]{8,})",
-    ),
-    # ?sig=x   &X-Amz-Signature=x   in a signed URL
-    _pattern(
-        ("sig=", "signature=", "x-amz-security-token="),
-        r"[?&](?:sig|(?:x-(?:amz|goog)-)?signature|x-amz-security-token)=(?P<secret>[\w%+/=.~-]{8,})",
-    ),
-    # https://user:x@host
-    _pattern(("://",), r"\b[a-z][a-z0-9+.-]*://[^\s/@:\"']*:(?P<secret>[^\s/@\"']+)@"),
-    # Authorization: Bearer x
-    _pattern(
-        ("authorization", "bearer"),
-        r"(?:\bauthorization[\"']?\s*[:=]\s*[\"']?(?:(?:bearer|basic|token)\s+)?|\bbearer\s+)"
-        r"(?P<secret>(?!\{)[\w.~+/=-]{8,})",
-    ),
-    _token(("hf_",), r"hf_[a-z0-9]{20,}"),
-    _token(
-        ("akia", "asia", "abia", "acca", "a3t"),
-        r"(?:AKIA|ASIA|ABIA|ACCA|A3T[A-Z0-9])[0-9A-Z]{16}(?!\w)",
-        0,
-    ),
-    _pattern(
-        ("aws",),
-        r"aws.{0,20}?(?:key|pwd|pw|password|pass|token).{0,20}?[\"'](?P<secret>[0-9a-z/+]{40})[\"']",
-    ),
-    _token(("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), r"gh[pousr]_[a-z0-9]{20,}"),
-    _token(("github_pat_",), r"github_pat_\w{20,}"),
-    _token(tuple(f"{kind}-" for kind in _GITLAB), rf"(?:{'|'.join(_GITLAB)})-[\w-]{{16,}}"),
-    _token(("gr1348941",), r"GR1348941[\w-]{20,}"),
-    _pattern(("sk-",), r"(?<![\w-])(?P<secret>sk-[\w-]{20,})"),
-    _token(("xox",), r"xox[abeprs]-[\w-]{10,}"),
-    _token(("aiza",), r"AIza[\w-]{35}", 0),
-    _token(("eyj",), r"eyJ[\w-]{10,}\.[\w-]{10,}(?:\.[\w-]*)?", 0),
-    _pattern(("wandb",), r"wandb[^\n]{0,60}?\b(?P<secret>[0-9a-f]{40})\b"),
-    _token(("k_live_", "k_test_"), r"[rs]k_(?:live|test)_[0-9a-z]{16,}"),
-    _token(("npm_",), r"npm_[a-z0-9]{30,}"),
-    _pattern(("_authtoken=",), r":_authToken=\s*(?P<secret>[\w-]{20,})"),
-    _token(("pypi-",), r"pypi-[\w-]{40,}"),
-    _token(("sg.",), r"SG\.[\w-]{16,}\.[\w-]{16,}", 0),
-    _pattern(("hooks.",), r"hooks\.slack\.com/(?:services|workflows)/(?P<secret>[\w/]{12,})"),
-    _pattern((":aa",), r"(?<!\d)(?P<secret>\d{8,10}:AA[\w-]{33})"),
-    _token(("wandb_v1_",), r"wandb_v1_\w{20,}"),
-    _token(("-us",), r"[0-9a-f]{32}-us\d{1,2}(?!\w)"),
-    _token(("sq0",), r"sq0(?:csp|atp)-[\w\\-]{22,}"),
-    _token(("akc",), r"AKC[a-zA-Z0-9]{10,}", 0),
-    _token(("sk", "ac"), r"(?:SK|AC)[0-9a-f]{32}(?!\w)", 0),
-    _token((".",), r"[MNO][\w-]{23,25}\.[\w-]{6}\.[\w-]{27,}", 0),
-    _pattern(("softlayer.com/",), r"softlayer\.com/soap/v3(?:\.1)?/(?P<secret>[a-z0-9]{64})"),
-    _pattern(
-        ("private key",),
-        r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----(?P<secret>.+?)(?:-----END|\Z)",
-        re.DOTALL,
-    ),
-    _pattern(
-        ("private-lines:",),
-        r"Private-Lines: \d+\n(?P<secret>.+?)(?:Private-MAC|\Z)",
-        re.DOTALL,
-    ),
-)
-"""What is looked for, in this order."""
-
-_MARKS = tuple(dict.fromkeys(mark for pattern in PATTERNS for mark in pattern.marks))
+@functools.cache
+def _marks() -> tuple[str, ...]:
+    return tuple(dict.fromkeys(mark for marks, _ in secrets() for mark in marks))
 
 
 def redact(text: str) -> str:
     """Blank what looks like a secret; everything else stays as it is."""
     lower = text.lower()
-    marks = {mark for mark in _MARKS if mark in lower}
+    marks = {mark for mark in _marks() if mark in lower}
     if not marks:
         return text
-    for pattern in PATTERNS:
-        if not marks.isdisjoint(pattern.marks):
-            text = pattern.regex.sub(_blank, text)
+    for its, pattern in secrets():
+        if not marks.isdisjoint(its):
+            text = pattern.sub(_blank, text)
     return text
 
 

@@ -2,7 +2,7 @@
 
 ``READERS`` is all that reads files but logs, in the order in which a file is offered to them;
 several may take something from one file. A new kind of evidence adds its reader here. The
-reader of logs (``logs/scan.py``) joins them where it is known which lines to look for.
+reader of logs (``logs/reader.py``) joins them where it is known which lines to look for.
 """
 
 from whyhang.analyzer.reading import Reader

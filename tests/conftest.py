@@ -14,7 +14,7 @@ import pytest
 from fake_proc import FakeProc
 
 from whyhang.analyzer.findings import diagnose as _diagnosis
-from whyhang.collectors.logs import scan
+from whyhang.collectors.logs import reader
 
 # A hundred processes start here: what they import is compiled for all of them, not by each.
 sys.dont_write_bytecode = False
@@ -117,7 +117,7 @@ def no_own_patterns(monkeypatch: pytest.MonkeyPatch) -> None:
 
     With those of whyhang's own readers Hyperscan takes a sixth of a second to compile each set.
     """
-    monkeypatch.setattr(scan, "OWN_PATTERNS", frozenset())
+    monkeypatch.setattr(reader, "OWN_PATTERNS", frozenset())
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ with atheris.instrument_imports(include=["whyhang"]):
     from whyhang.analyzer.facts import Gap, Track
     from whyhang.collectors import READERS
     from whyhang.collectors.flight_recorder.reader import FlightRecorder
-    from whyhang.collectors.logs.scan import LogReader
+    from whyhang.collectors.logs.reader import LogReader
 
 TESTS = Path(__file__).resolve().parent
 

@@ -15,7 +15,7 @@ from whyhang.analyzer.reading import Document
 from whyhang.analyzer.report import Finding, Report
 from whyhang.collectors import READERS
 from whyhang.collectors.files.folder import read_documents
-from whyhang.collectors.logs.scan import LogReader
+from whyhang.collectors.logs.reader import LogReader
 
 F = TypeVar("F", bound=Fact)
 

@@ -1,9 +1,10 @@
 """A rank that waits for a program it has started: which one is said, where it is one."""
 
 import pytest
-from small_jobs import ALL_REDUCE, dump, process, report_of
+from small_jobs import ALL_REDUCE, case_of, dump, process, report_of
 
-from whyhang.analyzer.facts import Fact, Role, replace
+from whyhang.analyzer.commands.questions import with_a_long_step
+from whyhang.analyzer.facts import Fact, Process, Role, ThreadState, replace
 
 WAITS = """
 wait (subprocess.py:1264)
@@ -49,3 +50,43 @@ def test_of_none_or_several_none_is_named(commands: tuple[str, ...], state: str)
     """Which one it waits for is not known, and one that has ended is none."""
     headline = report_of(_job(*commands, state=state)).headline
     assert "waiting for a child process at convert (data.py:12)" in headline
+
+
+@pytest.mark.parametrize(("looks", "verdict"), [((0,), "slow"), ((0, 1), "hung")])
+def test_a_rank_that_waits_for_the_next_program_goes_on(
+    looks: tuple[int, ...], verdict: str
+) -> None:
+    """The program of the first look is gone at the second, and the rank waits for one again."""
+    facts = [
+        fact
+        for fact in _job("ffmpeg -i a.mp4 b.wav")
+        if not (isinstance(fact, Process) and fact.role is Role.OTHER and fact.look not in looks)
+    ]
+    assert report_of(facts).verdict == verdict
+
+
+@pytest.mark.parametrize(("woke", "verdict"), [(2, "slow"), (0, "hung")])
+def test_programs_too_short_to_be_seen_wake_their_rank_up(woke: int, verdict: str) -> None:
+    """No look meets any of them."""
+    facts: list[Fact] = []
+    for look in (0, 1):
+        facts += [process(0, look=look), dump(0, ALL_REDUCE, look=look)]
+        facts += [process(1, look=look, woke=woke * look), dump(1, WAITS, look=look)]
+    assert report_of(facts).verdict == verdict
+
+
+def test_more_is_asked_while_the_awaited_program_computes() -> None:
+    """It may come to its end: the step is watched, as one that the rank does itself."""
+    facts = [
+        replace(fact, threads=(thread(fact.look),), asleep_for=1.0)
+        if isinstance(fact, Process) and fact.role is Role.OTHER
+        else fact
+        for fact in _job("ffmpeg -i a.mp4 b.wav")
+    ]
+    assert list(with_a_long_step(case_of(facts))) == [0]
+    assert not with_a_long_step(case_of(_job("ffmpeg -i a.mp4 b.wav")))
+
+
+def thread(look: int) -> ThreadState:
+    """Make the main thread of the program, which uses a CPU from one look to the next."""
+    return ThreadState(tid=2000, name="ffmpeg", state="R", cpu_ticks=90 * look)

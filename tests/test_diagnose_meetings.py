@@ -92,6 +92,19 @@ def test_sends_and_receives_at_once_may_be_on_their_way() -> None:
     assert all(f.category != "p2p-mismatch" for f in findings)
 
 
+def test_all_in_sends_and_receives_that_do_not_move_do_not_pair() -> None:
+    """A ring of which one rank has another order; one look alone may catch it on its way."""
+    send = RECV.replace("recv", "send")
+    facts = still({0: send, 1: send, 2: RECV})
+
+    finding = report_of(facts).findings[0]
+    once = report_of([fact for fact in facts if fact.look == 0]).findings
+
+    assert (finding.category, finding.culprit_ranks) == ("p2p-mismatch", None)
+    assert finding.title.startswith("Ranks 0-1 wait to send and rank 2 to receive, and no message")
+    assert all(f.category != "p2p-mismatch" for f in once)
+
+
 def _receives_from(peer: int) -> Track:
     call = Call(op="recv", state=CallState.INSIDE, p2p=True, peer=peer, tag=7)
     source = Source(file="rank2.peers.json")

@@ -11,7 +11,7 @@ from whyhang.collectors.files.bundle import Bundle, Entry, Manifest, documents_o
 from whyhang.collectors.files.folder import read_documents
 from whyhang.collectors.hosts.merge import Part, Parts
 from whyhang.collectors.hosts.reduce import MOST_OF_A_LOG, cut, packed, reduced
-from whyhang.collectors.logs.scan import LogReader
+from whyhang.collectors.logs.reader import LogReader
 
 PATTERNS = {pattern for each in known().signatures for pattern in each.searched}
 READ = (*READERS, LogReader(PATTERNS))

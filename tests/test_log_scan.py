@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from log_docs import document, lines, of, read_log
 
 from whyhang.analyzer.facts import Gap, LogLine, Track, replace
-from whyhang.collectors.logs import scan
+from whyhang.collectors.logs import reader
 from whyhang.collectors.logs.engine import storm
 from whyhang.collectors.logs.engine.blocks import AHEAD, READ
 from whyhang.collectors.logs.lines import signature_lines as log_fold
 from whyhang.collectors.logs.lines.readers import OWN_PATTERNS
 from whyhang.collectors.logs.lines.signature_lines import KEEP_FIRST
-from whyhang.collectors.logs.scan import LogReader, looks_like_text
+from whyhang.collectors.logs.reader import LogReader, looks_like_text
 
 pytestmark = pytest.mark.usefixtures("no_own_patterns")
 
@@ -217,17 +217,17 @@ def test_a_thousand_ranks_that_say_the_same_are_all_heard(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What many ranks say once each is no storm, whatever stands before their names."""
-    monkeypatch.setattr(scan, "OWN_PATTERNS", OWN_PATTERNS)
+    monkeypatch.setattr(reader, "OWN_PATTERNS", OWN_PATTERNS)
     monkeypatch.setattr(storm, "STORM", 1000)
     timeout = (
         "ProcessGroupNCCL.cpp:632] [Rank {0}] Watchdog caught collective operation timeout: "
         "WorkNCCL(SeqNum=300, OpType=ALLREDUCE, NumelIn=4, NumelOut=4, Timeout(ms)=600000) ran for "
         "600029 milliseconds before timing out."
     )
-    reader = LogReader(())
+    logs = LogReader(())
     for prefix in ("[rank{0}]:[E1122 02:00:01.123456789 ", "{0}: 2026-11-22 02:00:01,123 [E] "):
         text = "".join((prefix + timeout).format(rank) + "\n" for rank in range(1100))
-        ranks = {fact.who.rank for fact in reader.read(document(text)) if isinstance(fact, Track)}
+        ranks = {fact.who.rank for fact in logs.read(document(text)) if isinstance(fact, Track)}
         assert ranks == set(range(1100))
 
 

@@ -11,7 +11,7 @@ from log_docs import document, lines, read_log
 from whyhang import signatures
 from whyhang.analyzer.facts import Gap, LogLine, NcclSetup, replace
 from whyhang.collectors import cache
-from whyhang.collectors.logs import scan
+from whyhang.collectors.logs import reader
 from whyhang.collectors.logs.engine import hyperscan_search, matching, search
 from whyhang.collectors.logs.engine import needle as log_needle
 from whyhang.collectors.logs.engine.blocks import Block
@@ -19,7 +19,7 @@ from whyhang.collectors.logs.engine.needle import Needle
 from whyhang.collectors.logs.engine.search import Searcher, searcher
 from whyhang.collectors.logs.engine.storm import last_of_each
 from whyhang.collectors.logs.lines.readers import ONCE_A_BLOCK, OWN_PATTERNS
-from whyhang.collectors.logs.scan import LogReader
+from whyhang.collectors.logs.reader import LogReader
 
 pytestmark = pytest.mark.usefixtures("no_own_patterns")
 
@@ -271,7 +271,7 @@ def test_lines_of_nccl_that_stand_everywhere_are_looked_at_to_the_last(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Of a million channel lines the last one of a file still says how far NCCL came."""
-    monkeypatch.setattr(scan, "OWN_PATTERNS", OWN_PATTERNS)
+    monkeypatch.setattr(reader, "OWN_PATTERNS", OWN_PATTERNS)
     line = "n1:{}:9 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM\n"
     text = line.format(1) * 20_000 + line.format(2) + line.format(1) * 20_000 + line.format(3)
 

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import pytest
-from log_docs import diagnosed_files
-from small_jobs import report_of
+from log_docs import diagnosed_files, document, reader
+from small_jobs import ALL_REDUCE, BARRIER, report_of, still
 
-from whyhang.analyzer.facts import Frame, Source, StackDump, Thread, Trust, Who
+from whyhang.analyzer.facts import (
+    Frame,
+    Process,
+    Source,
+    StackDump,
+    Thread,
+    Trust,
+    Who,
+    replace,
+)
 
 SHM = (
     "node1:7:7 [0] misc/shmutils.cc:72 NCCL WARN Error: failed to extend /dev/shm/nccl-a1b2c3 to "
@@ -137,3 +146,21 @@ def test_of_a_line_that_guesses_the_reason_what_it_saw_is_left() -> None:
     assert [one.category for one in alone[:2]] == ["shm-too-small", "dataloader-worker-died"]
     assert alone[1].caused_by == 0
     assert beside[0].category == "dataloader-worker-died"
+
+
+STALL = (
+    "2026-11-23T09:00:34.859407+00:00 n kernel: rcu: INFO: rcu_preempt detected stalls on "
+    "CPUs/tasks:\n"
+)
+
+
+@pytest.mark.parametrize(("state", "stays"), [("S", False), ("R", True), ("D", True)])
+def test_a_kernel_that_stalled_holds_up_no_rank_that_sleeps(state: str, *, stays: bool) -> None:
+    """What sleeps waits for something else than a CPU; what would run may get none."""
+    facts = still({0: BARRIER, 1: ALL_REDUCE, 2: ALL_REDUCE})
+    facts = [replace(f, state=state) if isinstance(f, Process) else f for f in facts]
+    lines = list(reader().read(document(STALL, "kernel.log")))
+
+    report = report_of([*facts, *lines])
+
+    assert ("kernel-cpu-stall" in {one.signature for one in report.findings}) is stays

@@ -26,7 +26,7 @@ from whyhang.analyzer.findings.signature_toml import NAMES
 from whyhang.analyzer.queries.log import Blames, Log
 from whyhang.analyzer.reports.finding import is_command
 from whyhang.collectors.logs.engine.needle import needle_of
-from whyhang.collectors.logs.scan import LogReader
+from whyhang.collectors.logs.reader import LogReader
 
 if sys.version_info >= (3, 11):
     import tomllib

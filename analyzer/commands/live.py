@@ -14,7 +14,7 @@ from whyhang.analyzer.reading import Document, Reader
 from whyhang.collectors.files.bundle_writer import check_name, numbered
 from whyhang.collectors.hosts.reach import Reach
 from whyhang.collectors.live.capture import Capture
-from whyhang.collectors.logs.scan import LogReader
+from whyhang.collectors.logs.reader import LogReader
 
 
 def facts(

@@ -4,7 +4,7 @@ from whyhang.analyzer.cards.load import Known
 from whyhang.analyzer.reading import Reader
 from whyhang.collectors import READERS
 from whyhang.collectors.files.meter import Meter
-from whyhang.collectors.logs.scan import LogReader
+from whyhang.collectors.logs.reader import LogReader
 from whyhang.collectors.shards.channel import Search
 
 

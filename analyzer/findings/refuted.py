@@ -20,7 +20,12 @@ _TARGET = re.compile(r"(?P<host>\d{1,3}(?:\.\d{1,3}){3}|[\w.-]+)\]?[:<|, ]+(?P<p
 
 def refuted(case: Case, candidate: Candidate) -> str:
     """Return what contradicts a finding; nothing where nothing does."""
-    return _has_room(case, candidate) or _listens(case, candidate) or _same_barrier(case, candidate)
+    return (
+        _has_room(case, candidate)
+        or _listens(case, candidate)
+        or _same_barrier(case, candidate)
+        or _all_asleep(case, candidate)
+    )
 
 
 def doubted(case: Case, candidate: Candidate) -> str:
@@ -82,6 +87,16 @@ def _listens(case: Case, candidate: Candidate) -> str:
         if row.port == port and (row.address in ANY or row.address == host)
     ]
     return f"{rows[0].source} shows who listens there ({rows[0].quote})" if rows else ""
+
+
+def _all_asleep(case: Case, candidate: Candidate) -> str:
+    """Say that no rank runs or stalls in the kernel, where a finding about no rank says it does."""
+    last = [member.processes[-1] for member in case.job.members if member.processes]
+    seen = len(last) == len(case.states) > 0 and not case.job.absent
+    if candidate.signature.category != "rank-spinning" or candidate.hit.members or not seen:
+        return ""
+    rest = all(process.state in {"S", "T", "t", "Z"} for process in last)
+    return "all ranks sleep, and wait for something else than a CPU" if rest else ""
 
 
 def _same_barrier(case: Case, candidate: Candidate) -> str:

@@ -102,15 +102,15 @@ def face_to_face(case: Case) -> Iterator[Hit]:
             },
         )
         return
-    yield from _until_the_limit(case, paired, rest)
+    yield from _crossing(case, paired, rest)
 
 
-def _until_the_limit(
+def _crossing(
     case: Case, paired: list[PendingOperation], rest: list[PendingOperation]
 ) -> Iterator[Hit]:
-    """Yield a hit if all ranks sent or received until a limit, as their tracebacks show.
+    """Yield a hit if all ranks send or receive and do not move, or did until a limit.
 
-    Whom each of them named is not known.
+    As tracebacks show, where it was a limit. Whom each of them named is not known.
     """
     by_way = {way: [m for m in paired if _way(m) == way] for way in ("send", "recv")}
     members = {way: sorted(n for m in ms for n in m.members) for way, ms in by_way.items()}
@@ -118,8 +118,11 @@ def _until_the_limit(
     ends = [case.states[n].end for n in everyone]
     if rest or not all(members.values()) or len(everyone) < sum(len(m.members) for m in paired):
         return
-    if any(end is None or end.own for end in ends):
+    gave_up = all(end is not None and not end.own for end in ends)
+    stand = all(case.states[n].motion.moved is Moved.STILL for n in everyone)
+    if not gave_up and not stand:
         return
+    waits = "waits" if len(members["send"]) == 1 else "wait"
     senders, receivers = (case.names(tuple(members[way])) for way in ("send", "recv"))
     first = [case.states[members[way][0]] for way in ("send", "recv")]
     yield Hit(
@@ -133,6 +136,9 @@ def _until_the_limit(
         | {
             "says": f"{senders} waited to send and {receivers} to receive until the limit, and "
             "no message came across: peer, tag, size or order of the calls differ"
+            if gave_up
+            else f"{senders} {waits} to send and {receivers} to receive, and no message comes "
+            "across: peer, tag, size or order of the calls differ"
         },
     )
 

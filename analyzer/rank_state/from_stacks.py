@@ -19,7 +19,7 @@ from whyhang.analyzer.stacks import LineText, Place, WaitKind, WaitRule, place_o
 from whyhang.analyzer.stacks.usercode import is_library, short
 
 RESULTS = 2
-"""Results of its pool that a rank must have taken between the snapshots to be seen to go on."""
+"""Times that a rank must have woken up for what others do for it to be seen to go on."""
 
 
 def without_bystanders(job: Job, states: list[RankState]) -> tuple[RankState, ...]:
@@ -102,6 +102,8 @@ def state_from_stacks(
         status = Status.WAITING  # on the rank that holds the lock
     if status is Status.BLOCKED and place is not None and _has_results(place, children, moves):
         status = Status.MOVING
+    if status is Status.BLOCKED and place is not None and _awaits_another(member, place, moves):
+        moves, status = replace(moves, moved=Moved.ON), Status.MOVING
     if status is Status.IDLE and member.rank is not None and place and place.user is not None:
         # A rank in an event loop of its own is in no collective, unless it serves requests.
         place, status = replace(place, certain=False), Status.BLOCKED
@@ -206,6 +208,21 @@ def _has_results(place: Place, workers: Iterable[Place | None], moves: Motion) -
     """
     works = any(worker is not None and worker.kind is WaitKind.WORK for worker in workers)
     return works and waits_for_pool(place) and (moves.sleeps or 0) >= RESULTS
+
+
+def _awaits_another(member: Member, place: Place, moves: Motion) -> bool:
+    """Return whether the program that a rank waited for has ended, and it waits for one again.
+
+    One that has ended and was not waited for yet is still there, as a zombie. Where none was seen,
+    each was too short; the rank woke up at their ends.
+    """
+    if place.kind is not WaitKind.SUBPROCESS or not member.processes:
+        return False
+    own = [h.processes[-1] for h in member.helpers if h.processes]
+    looks = [process.look for process in own if process.ppid == member.pid]
+    if not looks:
+        return moves.moved is Moved.STIRRED and (moves.sleeps or 0) >= RESULTS
+    return max(looks) < member.processes[-1].look
 
 
 def _stopped_by(member: Member) -> str:

@@ -17,9 +17,15 @@ from collections.abc import Iterable, Sequence
 from itertools import takewhile
 
 from whyhang.analyzer.facts import Frame, LoopCounter, Process, StackDump, replace
-from whyhang.analyzer.job.records import Job, Member
+from whyhang.analyzer.job.records import Child, Job, Member
 from whyhang.analyzer.rank_state.beats import usual_step
-from whyhang.analyzer.rank_state.motion import Motion, Moved, motion, python_frames
+from whyhang.analyzer.rank_state.motion import (
+    Motion,
+    Moved,
+    motion,
+    motion_of_thread,
+    python_frames,
+)
 from whyhang.analyzer.rank_state.progress import IN_STEP, PLAIN, counted_on, progress
 from whyhang.analyzer.rank_state.state import LongStep, RankState, Status, busy_worker
 from whyhang.analyzer.stacks import LineText, WaitKind, source_lines
@@ -48,7 +54,8 @@ _STARTING = frozenset({WaitKind.INIT, WaitKind.STORE, WaitKind.IMPORT})
 def with_long_steps(job: Job, states: tuple[RankState, ...]) -> tuple[RankState, ...]:
     """Say of ranks at work how long their step lasts, and which of them run without end."""
     waiting = [s for s in states if s.status in IN_STEP and s.place is not None]
-    working = {s.member: dumps for s in states if (dumps := _at_work(job, s))}
+    shown = {s.member: _at_work(job, s) for s in states}
+    working = {member: dumps for member, dumps in shown.items() if dumps is not None}
     starting = any(s.place is not None and s.place.kind in _STARTING for s in waiting)
     if not (waiting and working) or starting or progress(job, states) is not False:
         return states
@@ -106,17 +113,29 @@ def _path(dump: StackDump) -> list[Frame]:
     return user_path(python_frames(dump))
 
 
-def _at_work(job: Job, state: RankState) -> tuple[StackDump, ...]:
-    """Return the stacks that show a rank at work: its own, or those of the worker it waits for."""
+def _at_work(job: Job, state: RankState) -> tuple[StackDump, ...] | None:
+    """Return the stacks that show a rank at work: its own, or those of the worker it waits for.
+
+    There are none of a program that it waits for; None is: not at work.
+    """
     member, worker = job.members[state.member], busy_worker(state)
-    if worker is None or IN_STEP & {state.status, *state.earlier}:
-        return member.dumps if _works(state) else ()
-    if state.status is Status.MOVING:
-        return ()  # its worker is done now and then
+    if _works(state):
+        return member.dumps
+    if state.status is not Status.BLOCKED or IN_STEP & {*state.earlier}:
+        return None
+    if state.place is not None and state.place.kind is WaitKind.SUBPROCESS:
+        return () if any(map(_computes, member.helpers)) else None
+    if worker is None:
+        return None
     child = member.children[worker[0]]
     moves = motion(child.dumps, child.processes)
     runs = worker[1].kind in {WaitKind.WORK, WaitKind.DATASET, WaitKind.SLEEP}
-    return child.dumps if runs and (moves.moved in _AT_WORK or _is_squeezed(moves)) else ()
+    return child.dumps if runs and (moves.moved in _AT_WORK or _is_squeezed(moves)) else None
+
+
+def _computes(program: Child) -> bool:
+    pid = program.pid or 0
+    return (motion_of_thread(pid, program.dumps, program.processes).cpu or 0.0) > SQUEEZED
 
 
 def _works(state: RankState) -> bool:

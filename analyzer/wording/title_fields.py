@@ -187,7 +187,10 @@ def _does(case: Case, states: list[RankState]) -> str:
     file = _on_file(child.processes, worker[1])
     stopped = "stopped by a signal, " if worker[1].stopped else ""
     of_pool = states[0].place is not None and waits_for_pool(states[0].place)
+    name = case.member(states[0].member).name
     whose = f"a worker of {POOL}" if of_pool else "its DataLoader worker"
+    if _plural(case, [state.member for state in states]):
+        whose = f"a worker of {name}'s process pool" if of_pool else f"{name}'s DataLoader worker"
     return f"{whose}{number} is {stopped}{worker[1].says}{file}"
 
 

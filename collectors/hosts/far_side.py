@@ -31,7 +31,7 @@ from whyhang.collectors.live.probes import logs
 from whyhang.collectors.live.probes.probe import Options, Site
 from whyhang.collectors.live.proc import Proc
 from whyhang.collectors.live.sockets import own_addresses
-from whyhang.collectors.logs.scan import LogReader
+from whyhang.collectors.logs.reader import LogReader
 
 PATIENCE = 120.0
 """Seconds without an order or work after which a far side ends, whatever the channel says."""

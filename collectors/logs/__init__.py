@@ -1,6 +1,8 @@
 """Logs: from gigabytes of text to the facts of a few lines.
 
-The way, from top to bottom: ``scan.py`` takes a file, ``engine/`` finds where in its bytes patterns
-may match, ``text/`` takes the lines found there apart, ``lines/`` reads facts out of them;
-``file.py`` leads a file through all of it.
+The way, from top to bottom: ``reader.py`` takes a file and ``scan.py`` leads it through:
+``engine/`` finds where in its bytes patterns may match, ``text/`` takes the lines found there
+apart, ``lines/`` reads facts out of them. What a file tells as a whole say ``introductions.py``
+(who speaks), ``compared.py`` and ``devices.py`` (what ranks print), ``ending.py`` and ``tail.py``
+(how it ends).
 """

@@ -1,149 +1,257 @@
-"""Logs: the few lines that matter in gigabytes of text, and what they say.
+"""One pass over one log: find lines, take them apart, hand them to the readers of lines."""
 
-The patterns to look for come in from outside (the signatures'), and the readers of torch's,
-NCCL's, the launchers' and the kernel's own lines add theirs. All are searched for in one pass;
-only the lines found are taken apart. What comes out are ``LogLine`` facts for the outside
-patterns, and structured facts from the readers.
+import contextlib
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 
-A traceback that torchrun wrapped in JSON is unfolded so that it reads as a log. ``@record`` writes
-``error.json`` into the worker's log folder (``TORCHELASTIC_ERROR_FILE``): ``{"message": {"message":
-"ValueError: …", "extraInfo": {"py_callstack": "Traceback …", "timestamp": "1700000000"}}}``; others
-write ``{"message": "…", "timestamp": …}``.
-"""
+from whyhang.analyzer.facts import (
+    Fact,
+    Gap,
+    LastLine,
+    Trust,
+    Who,
+    replace,
+)
+from whyhang.collectors.logs.compared import compared
+from whyhang.collectors.logs.devices import devices
+from whyhang.collectors.logs.ending import ending
+from whyhang.collectors.logs.engine.blocks import (
+    LONGEST,
+    Block,
+    Hit,
+    PlainBlock,
+    Progress,
+    blocks,
+    ranges,
+)
+from whyhang.collectors.logs.engine.matching import Match, Matching, Patterns
+from whyhang.collectors.logs.engine.search import Part, Searcher, at_hand, searched
+from whyhang.collectors.logs.engine.storm import Storms
+from whyhang.collectors.logs.introductions import introductions
+from whyhang.collectors.logs.lines.line_reader import FoundLine, LogFile
+from whyhang.collectors.logs.lines.readers import READERS
+from whyhang.collectors.logs.lines.signature_lines import MAX_TEXT, Fold
+from whyhang.collectors.logs.tail import TAIL
+from whyhang.collectors.logs.text.line import Line, clean, take_apart
+from whyhang.collectors.logs.text.quotes import is_quoted
+from whyhang.collectors.logs.text.rejoin import rejoin
 
-import io
-import os
-from collections.abc import Iterable, Iterator, Mapping
-from datetime import datetime, timezone
-from typing import Any
-
-import msgspec
-
-from whyhang.analyzer.facts import Fact, Gap, replace
-from whyhang.analyzer.reading import Document
-from whyhang.collectors.logs.engine.blocks import Progress
-from whyhang.collectors.logs.engine.matching import Patterns
-from whyhang.collectors.logs.engine.search import Searcher, searcher
-from whyhang.collectors.logs.file import FileScan
-from whyhang.collectors.logs.lines.line_reader import LogFile
-from whyhang.collectors.logs.lines.readers import ONCE_A_BLOCK, OWN_PATTERNS
-
-_PRINTABLE = bytes(range(0x20, 0x7F)) + b"\t\n\r\x1b\0" + bytes(range(0x80, 0x100))
-_BINARY_STARTS = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x7fELF", b"PK\x03\x04", b"\x89PNG")
-THREADS_FROM = 8 << 20  # bytes of a log from which on threads help
-MAX_THREADS = 4
-MAX_BINARY = 0.02  # share of control characters in a text, or of bytes that are not its UTF-8
-CUT_CHARACTER = 3  # bytes of one at the end of what is looked at
-MAX_HIGH = 0.5  # share of bytes beyond ASCII in a text that is not UTF-8
+MAX_SPOKEN = 500  # lines in which it is looked who speaks
+MOST_PIECES = 64  # of one line that are looked at
 
 
-class LogReader:
-    """Reads any text as a log. ``patterns`` are those of the signatures.
-
-    ``owners`` says of patterns by users which card they are from. ``progress`` is called with every
-    number of bytes read, for a progress display. ``engine`` "words" does without Hyperscan.
-    """
+class FileScan:
+    """The scan of one file; ``facts`` may be asked once."""
 
     def __init__(
-        self,
-        patterns: Iterable[str],
-        *,
-        owners: Mapping[str, str] | None = None,
-        progress: Progress = lambda _: None,
-        engine: str = "auto",
+        self, file: LogFile, searcher: Searcher, patterns: Patterns, threads: int = 1
     ) -> None:
-        self.patterns = frozenset(patterns)
-        self._patterns = Patterns(self.patterns, OWN_PATTERNS, owners or {})
-        self._progress = progress
-        self._engine = engine
-        self._searcher: Searcher | None = None
-        self._gaps: tuple[Gap, ...] = ()
-        self._process = os.getpid()
+        self.file = file
+        self.searcher = searcher
+        self.matching = Matching(patterns, file.document, searcher.forget)
+        self.storms = Storms(self.matching, searcher)
+        self.threads = threads
+        self.fold = Fold()
+        self.readers = [reader(file) for reader in READERS]
+        self.handlers: defaultdict[str, list[Callable[..., None]]] = defaultdict(list)
+        self.block_handlers: defaultdict[str, list[Callable[..., None]]] = defaultdict(list)
+        for reader in self.readers:
+            for pattern, method in reader.wants.items():
+                self.handlers[pattern].append(getattr(reader, method))
+            for pattern, method in reader.wants_blocks.items():
+                self.block_handlers[pattern].append(getattr(reader, method))
+        self.trouble: dict[str, Gap] = {}
+        self.last_words: dict[int, tuple[int, Line]] = {}
+        self._pieces = 0
+        self._piece = -1
+        self.tail = b""
+        self.size = 0
+        self.last_line: int | None = None
 
-    @property
-    def name(self) -> str:
-        """Name the format."""
-        return "log"
-
-    def sniff(self, document: Document) -> bool:
-        """Take whatever looks like text."""
-        return looks_like_text(document.head)
-
-    def ready(self) -> Searcher:
-        """Load the patterns, if they are not yet."""
-        if self._searcher is None:
-            self._searcher, self._gaps = searcher(
-                self._patterns.texts, once=ONCE_A_BLOCK, engine=self._engine
+    def facts(self, on_bytes: Progress) -> Iterator[Fact]:
+        """Read the file to its end, or as far as it can be read, and give what it says."""
+        try:
+            with contextlib.ExitStack() as stack:
+                line = 1
+                parts = self._parts(stack, on_bytes)
+                # Its threads end before the file is closed that they read.
+                blocks_and_hits = stack.enter_context(
+                    contextlib.closing(searched(parts, self.searcher, self.threads))
+                )
+                for block, hits in blocks_and_hits:
+                    block.line = line
+                    self._block(block, hits)
+                    line = block.line_at(block.stop)
+                    piece = bytes(block.data[max(block.start, block.stop - TAIL) : block.stop])
+                    self.tail = piece if len(piece) == TAIL else (self.tail + piece)[-TAIL:]
+                    self.size = block.file_offset(block.stop)
+                    block.release()
+                self.last_line = line
+        except Exception as error:  # noqa: BLE001 - whatever a decompressor raises: a gap
+            self._note(
+                "end",
+                what=f"Reading {self.file.document.path} to its end",
+                why=f"{type(error).__name__}: {error}",
+                cost="what the rest of it says is not known",
             )
-        return self._searcher
+        self._listen()
+        for reader in self.readers:
+            with self._guard(type(reader).__name__):
+                yield from reader.facts()
+        for kept in self.fold.lines(self.storms.passed_over):
+            yield replace(kept, who=self.file.speaker(kept))
+        yield from ending(self.tail, self.file, self.last_line, self.size, self.last_words)
+        yield from self._last_words()
+        for fact in compared(self.file.document.head, self.file):
+            yield replace(fact, who=self.file.resolve(fact.who))
+        yield from introductions(self.file.document.head, self.file)
+        yield from devices(self.file.document.head, self.file)
+        if self.fold.dropped:
+            self._note(
+                "dropped",
+                what=f"Keeping all telling lines of {self.file.document.path}",
+                why=f"there are too many kinds of them; {self.fold.dropped} were dropped",
+                cost="rare lines late in the file may be missing",
+            )
+        yield from self.trouble.values()
+        yield from self.matching.gaps.values()
 
-    def read(self, document: Document) -> Iterator[Fact]:
-        """Scan one file. What cannot be read to its end yields what was read, and a gap."""
-        searching = self.ready()
-        yield from self._gaps
-        document = unfold(document)
-        threads = min(MAX_THREADS, os.cpu_count() or 1) if searching.threaded else 1
-        # A forked process has others beside it: it needs no threads.
-        if document.size < THREADS_FROM or os.getpid() != self._process:
-            threads = 1
-        scan = FileScan(LogFile(document), searching, self._patterns, threads)
-        yield from scan.facts(self._progress)
+    def _parts(self, stack: contextlib.ExitStack, on_bytes: Progress) -> Iterator[Part]:
+        """Return the blocks of the file. A small one is at hand already: thousands are quick."""
+        document = self.file.document
+        size = len(document.head)
+        if 0 < document.size == size:
+            on_bytes(size)
+            data = rejoin(document.head) + b"\n"
+            size = len(data) - 1
+            return at_hand((Block(data, start=0, stop=size, end=size, known=0, base=0),))
+        stream = stack.enter_context(document.open())
+        return ranges(stream, on_bytes) or at_hand(blocks(stream, on_bytes=on_bytes))
 
+    def _listen(self) -> None:
+        """Learn from a log of several ranks who speaks, and as which process.
 
-def looks_like_text(head: bytes) -> bool:
-    """Return whether a file begins as a text; NUL runs and broken UTF-8 are text."""
-    if not head or head.startswith(_BINARY_STARTS):
-        return bool(not head)
-    sample = head[: 64 << 10]
-    control = len(sample.translate(None, _PRINTABLE))
-    if control > MAX_BINARY * len(sample) + 1:
-        return False
-    zeros = sample.count(0)
-    high = len(sample.translate(None, bytes(range(0x80))))
-    if high > MAX_HIGH * len(sample):
-        broken = len(sample) - len(sample.decode("utf-8", "ignore").encode())
-        return broken <= MAX_BINARY * len(sample) + CUT_CHARACTER
-    return zeros < len(sample) // 2 or zeros == len(sample)
+        Lines without a rank of their own then belong to that of their process; one that speaks
+        for several ranks is none of them.
+        """
+        document = self.file.document
+        who = self.file.voice.who
+        if not self.storms.hits or who.rank is not None or who.local_rank is not None:
+            return
+        processes: dict[tuple[str | None, int], set[int]] = defaultdict(set)
+        for number, raw in enumerate(document.head.split(b"\n", MAX_SPOKEN)[:MAX_SPOKEN], 1):
+            if not raw.strip():
+                continue
+            for line in take_apart(clean(raw[:MAX_TEXT]), self.file.voice):
+                who = line.prefix
+                if who.rank is not None:
+                    self.last_words[who.rank] = (number, line)
+                    if who.pid is not None:
+                        processes[who.host, who.pid].add(who.rank)
+        for process, ranks in processes.items():
+            if len(ranks) == 1:
+                self.file.pids.setdefault(process, min(ranks))
 
+    def _last_words(self) -> Iterator[LastLine]:
+        """Say what each rank says last in a log of several, as far as it was listened to."""
+        for rank, (number, line) in sorted(self.last_words.items()):
+            if len(self.last_words) > 1:
+                yield LastLine(
+                    text=line.text.strip(),
+                    ends_log=False,
+                    time=line.time,
+                    who=Who(rank=rank, trust=Trust.PREFIX),
+                    source=self.file.document.source(number),
+                )
 
-MAX_BYTES = 1 << 20
+    def _note(self, key: str, *, what: str, why: str, cost: str, remedy: str = "") -> None:
+        self.trouble[key] = self.file.document.gap(why, what=what, cost=cost, remedy=remedy)
 
+    @contextlib.contextmanager
+    def _guard(self, name: str) -> Iterator[None]:
+        """Let a mistake of a reader of lines cost no more than what it reads."""
+        try:
+            yield
+        except (ValueError, KeyError, IndexError, TypeError, OverflowError) as error:
+            self._note(
+                name,
+                what=f"Understanding some lines of {self.file.document.path}",
+                why=f"{name}: {type(error).__name__}: {error}",
+                cost="what they say is not used",
+                remedy="report this with the line, it is a mistake of whyhang",
+            )
 
-def unfold(document: Document) -> Document:
-    """Return the text that an error file holds, as a document; others as they are."""
-    head = document.head
-    if document.size > MAX_BYTES or not head.lstrip().startswith(b"{") or b'"message"' not in head:
-        return document
-    if not (b"py_callstack" in head or b'"extraInfo"' in head or b'imestamp"' in head):
-        return document
-    try:
-        content: Any = msgspec.json.decode(document.content(MAX_BYTES + 1))
-    except (OSError, msgspec.DecodeError):
-        return document
-    text = _text(content)
-    if text is None:
-        return document
-    data = text.encode()
-    return replace(document, head=data, size=len(data), open=lambda: io.BytesIO(data), local=None)
+    def _block(self, block: Block, hits: list[Hit]) -> None:
+        """Take the lines apart in which something was found, in order, each once."""
+        if block.coloured:
+            block = PlainBlock(block)
+            hits = self.searcher.search(block) or []
+        for number in {number for _, number in hits}:
+            for handler in self.block_handlers.get(self.matching.patterns.texts[number], ()):
+                with self._guard(handler.__qualname__):
+                    handler(block)
+        wanted: set[int] = set()
+        start = end = -1
+        for offset, number in self.storms.choose(block, hits):
+            at = block.start + offset - 1  # the last byte of what was found
+            if at < block.known:
+                continue
+            if at >= end:
+                if wanted:
+                    self._line(block, start, end, wanted)
+                start, end = block.segment(at, LONGEST)
+                wanted = set()
+            if self._is_enough(block, start):
+                continue
+            wanted.add(number)
+        if wanted:
+            self._line(block, start, end, wanted)
 
+    def _is_enough(self, block: Block, start: int) -> bool:
+        """Return whether so much of one endless line was looked at that the rest is left out."""
+        if start == 0 or block.data[start - 1] in b"\r\n":
+            self._pieces = 0
+        elif start != self._piece:
+            self._pieces += 1
+        self._piece = start
+        if self._pieces > MOST_PIECES:
+            self._note(
+                "long",
+                what=f"All of a line of {self.file.document.path}",
+                why=f"it has no end for more than {MOST_PIECES * LONGEST >> 20} MiB",
+                cost="what stands further on in it is not known",
+            )
+        return self._pieces > MOST_PIECES
 
-def _text(content: Any) -> str | None:
-    message = content.get("message") if isinstance(content, dict) else None
-    inner = message if isinstance(message, dict) else content
-    extra = inner.get("extraInfo") if isinstance(inner, dict) else None
-    extra = extra if isinstance(extra, dict) else {}
-    stack = extra.get("py_callstack")
-    words = inner.get("message") if isinstance(inner, dict) else None
-    parts = [part for part in (stack, None if stack else words) if isinstance(part, str)]
-    if not parts:
-        return None
-    stamps = (extra.get("timestamp"), content.get("timestamp"), content.get("errorTimestamp"))
-    return "\n".join([*(_time(stamp) for stamp in stamps if stamp), *parts]) + "\n"
+    def _line(self, block: Block, start: int, end: int, wanted: set[int]) -> None:
+        """Search one line with the patterns that may be in it."""
+        lines = FoundLine.all_in(block, start, end, self.file)
+        parts = len(lines)
+        text = clean(bytes(block.data[start:end]))
+        if parts > 1 or lines[0].text != text:  # a pattern may want the wrapping, too
+            whole = replace(lines[0].line, text=text)
+            lines.append(FoundLine(block, start, whole, self.file))
+        kept: dict[int, list[tuple[str, Match]]] = {}
+        for number in sorted(wanted):
+            pattern = self.matching.patterns.texts[number]
+            for which, match in self._matches(number, lines, parts):
+                if pattern in self.matching.patterns.outside:
+                    kept.setdefault(which, []).append((pattern, match))
+                for handler in self.handlers.get(pattern, ()):
+                    with self._guard(handler.__qualname__):
+                        handler(lines[which], match)
+        for which, matches in kept.items():
+            self.fold.add(lines[which], matches)
 
-
-def _time(stamp: object) -> str:
-    try:
-        moment = datetime.fromtimestamp(float(str(stamp)), tz=timezone.utc)
-    except (ValueError, OverflowError, OSError):
-        return ""
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    def _matches(
+        self, number: int, lines: list[FoundLine], parts: int
+    ) -> Iterator[tuple[int, Match]]:
+        """Search the parts of a line; the last one is the whole, asked only if no part has it."""
+        seen = False
+        for which, line in enumerate(lines):
+            if which == parts and seen:
+                return
+            match = self.matching.search(number, line.text, lambda at=line: at.number)  # type: ignore[misc]
+            if match is not None and not is_quoted(line.text, match.start()):
+                seen = True
+                yield which, match

@@ -20,7 +20,7 @@ from whyhang.collectors.files.archive import Store
 from whyhang.collectors.files.folder import Task, facts_of
 from whyhang.collectors.files.listing import Item, Unopened
 from whyhang.collectors.files.spool import Extent
-from whyhang.collectors.logs.scan import LogReader
+from whyhang.collectors.logs.reader import LogReader
 
 Opened: TypeAlias = "bytes | list[Item | Gap] | None"
 """What a file is: itself, told by its first bytes; not to be opened here; or what is in it."""

@@ -86,7 +86,7 @@ CATEGORIES: dict[Subject, str] = {
 }
 """The category of what a person's words are about."""
 
-VAGUE = {"call of MPI", "collective call", "start-up"}
+VAGUE = {"call of MPI", "collective call"}
 """Where a hang shows, which is no cause: it counts of jobs of which there is nothing else."""
 
 

@@ -165,6 +165,7 @@ OBJECTS: dict[str, str] = {
         r"|EndpointConnectionError|\(SlowDown\)|ServiceUnavailable|RemoteDisconnected"
         r"|\b(?:s3|gs|gcs|az|abfss?|hdfs|oss)://[^\n]{0,120}?(?:broken pipe|fail|exit [1-9]|error)"
         r"|(?:download|read|open|fetch|cop[yi])\w* fail\w*[^\n]{0,40}(?:s3|gs|gcs|az|hdfs|oss)://"
+        r"|too long to (?:download|fetch|stream)\b"
         r"|ServiceResponseError|\bcurl: \((?:5|6|7|28|35|52|56)\)|unexpected code in http response"
     ),
     "transport": _near(

@@ -1,10 +1,10 @@
 """What may leave a process: environment values by allow-list, secrets in text by pattern.
 
 A report may be pasted into an incident and a bundle sent to a vendor, so nothing is kept by
-default. Of the environment, only the variables listed here go on: where a rank stands in
-its job, and the settings of torch, NCCL, Gloo, CUDA and the launcher. In command lines,
-source excerpts and the output of tools, what looks like a secret is blanked: values with a telling
-name, passwords inside URLs, tokens by their form (``secrets.toml``). A test holds these against the
+default. Of the environment, only the variables listed in ``redact.toml`` go on: where a rank stands
+in its job, and the settings of torch, NCCL, Gloo, CUDA and the launcher. In command lines, source
+excerpts and the output of tools, what looks like a secret is blanked, as listed there, too: values
+with a telling name, passwords inside URLs, tokens by their form. A test holds these against the
 plugins of detect-secrets, which is kept by others and knows further services.
 
 What has no recognisable form is not found: a secret that is a bare word in a positional
@@ -25,44 +25,6 @@ from whyhang.analyzer.toml import tomllib
 
 BLANK = "[redacted]"
 
-_NAMES = """
-    RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE ROLE_RANK ROLE_NAME
-    ROLE_WORLD_SIZE NODE_RANK NNODES CROSS_RANK CROSS_SIZE MASTER_ADDR MASTER_PORT
-    XDG_CACHE_HOME
-    CUDA_VISIBLE_DEVICES HIP_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES NVIDIA_VISIBLE_DEVICES
-    SLURM_JOB_ID SLURM_JOBID SLURM_STEP_ID SLURM_STEPID SLURM_PROCID SLURM_LOCALID SLURM_NODEID
-    SLURM_NTASKS SLURM_NPROCS SLURM_NNODES SLURM_JOB_NUM_NODES SLURM_NODELIST SLURM_JOB_NODELIST
-    SLURM_STEP_NODELIST SLURM_STEP_NUM_TASKS SLURM_STEP_NUM_NODES SLURM_TASKS_PER_NODE
-    SLURM_STEP_TASKS_PER_NODE SLURM_GTIDS SLURM_NTASKS_PER_NODE SLURM_CPUS_PER_TASK
-    SLURM_GPUS_ON_NODE SLURM_STEP_GPUS SLURM_RESTART_COUNT SLURMD_NODENAME SLURM_HET_SIZE
-    SLURM_ARRAY_JOB_ID SLURM_ARRAY_TASK_ID
-    OMPI_MCA_ess_base_jobid OMPI_MCA_ess_base_vpid OMPI_UNIVERSE_SIZE
-    PMIX_RANK PMIX_NAMESPACE PMI_RANK PMI_SIZE PMI_LOCAL_RANK PMI_LOCAL_SIZE MPI_LOCALRANKID
-    MPI_LOCALNRANKS MV2_COMM_WORLD_RANK MV2_COMM_WORLD_SIZE MV2_COMM_WORLD_LOCAL_RANK
-    PALS_RANKID PALS_LOCAL_RANKID PALS_APID
-    RAY_JOB_ID RAY_NODE_ID
-"""
-ENVIRONMENT_NAMES = frozenset(_NAMES.split())
-"""Variables that are kept under exactly this name."""
-
-ENVIRONMENT_PREFIXES = (
-    "TORCHELASTIC_",
-    "TORCH_",
-    "PYTORCH_",
-    "NCCL_",
-    "RCCL_",
-    "GLOO_",
-    "CUDA_",
-    "OMP_",
-    "KMP_",
-    "PET_",  # torchrun's own options as Kubernetes operators set them
-    "OMPI_COMM_WORLD_",
-    "FI_",
-    "UCX_",
-    "ACCELERATE_",
-)
-"""Families of variables that are kept."""
-
 _SECRET_NAME = re.compile(
     r"TOKEN|SECRET|PASSW|CREDENTIAL|APIKEY|API_KEY|ACCESS_KEY|PRIVATE_KEY|AUTH", re.IGNORECASE
 )
@@ -70,7 +32,8 @@ _SECRET_NAME = re.compile(
 
 def allowed(name: str) -> bool:
     """Return whether the value of this environment variable may be kept."""
-    listed = name in ENVIRONMENT_NAMES or name.startswith(ENVIRONMENT_PREFIXES)
+    kept = _table().environment
+    listed = name in kept.names or name.startswith(kept.families)
     return listed and _SECRET_NAME.search(name) is None
 
 
@@ -80,7 +43,7 @@ def redact_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 class _Secret(Record):
-    """One form of secret, as ``secrets.toml`` has it."""
+    """One form of secret, as ``redact.toml`` has it."""
 
     marks: tuple[str, ...] = ()
     form: str = ""
@@ -99,17 +62,30 @@ class _Secret(Record):
         return re.compile(text, flags | re.DOTALL if self.dotall else flags)
 
 
+class _Environment(Record):
+    """The variables whose values are kept: by their names, and whole families."""
+
+    names: frozenset[str]
+    families: tuple[str, ...]
+
+
 class _Table(Record):
+    environment: _Environment
     names: tuple[str, ...]
     parts: dict[str, str]
     secret: tuple[_Secret, ...]
 
 
 @functools.cache
+def _table() -> _Table:
+    text = files(__package__).joinpath("redact.toml").read_text(encoding="utf-8")
+    return msgspec.convert(tomllib.loads(text), _Table)
+
+
+@functools.cache
 def secrets() -> tuple[tuple[tuple[str, ...], re.Pattern[str]], ...]:
     """Return the forms of secrets in the order in which they are looked for, with their marks."""
-    text = files(__package__).joinpath("secrets.toml").read_text(encoding="utf-8")
-    table = msgspec.convert(tomllib.loads(text), _Table)
+    table = _table()
     return tuple((one.marks or table.names, one.compiled(table.parts)) for one in table.secret)
 
 

@@ -452,8 +452,8 @@ class _Dump:
         self.calls = [(call, True) for _ in range(steps) for call in rank.step]
         self.calls += [(call, n < rank.done) for n, call in enumerate(rank.program[: rank.issued])]
         self.order = 0
-        self.first = sum(2 if call.p2p else 1 for call, _ in self.calls) - entries
         before = list(itertools.accumulate(2 if call.p2p else 1 for call, _ in self.calls))
+        self.first = before[-1] - entries
         if self.first not in before:
             self.first += 1  # torchfrtrace gives up where a ring begins within a batch
 
@@ -478,11 +478,11 @@ class _Dump:
         completed: dict[str, int] = {}
         counts = {name: [0, 0] for name in self.counts}
         for call, done in self.calls:
-            counts[call.group.name][call.p2p] += 1
-            number = counts[call.group.name][call.p2p]
-            enqueued[call.group.name] = number
+            name, p2p = call.group.name, call.p2p
+            counts[name][p2p] += 1
+            enqueued[name] = counts[name][p2p]
             if done:
-                completed[call.group.name] = number
+                completed[name] = counts[name][p2p]
         groups = {g.name: g for g in self.rank.groups}
         return {
             "version": "2.10",

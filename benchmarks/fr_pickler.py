@@ -17,7 +17,7 @@ class TorchPickler:
 
     def __init__(self, once: frozenset[Frame] = frozenset()) -> None:
         self.parts: list[bytes] = [b"\x80\x02"]
-        self.memo: dict[object, int] = {}
+        self.memo: dict[object, bytes] = {}  # how each thing written is referred to
         self.once = once
 
     def written(self) -> bytes:
@@ -30,8 +30,8 @@ class TorchPickler:
 
     def text(self, value: str) -> None:
         """Write text, or refer to it."""
-        if value in self.memo:
-            self.write(reference(self.memo[value]))
+        if (known := self.memo.get(value)) is not None:
+            self.parts.append(known)
             return
         encoded = value.encode()
         self.write(b"X", struct.pack("<I", len(encoded)), encoded)
@@ -39,18 +39,18 @@ class TorchPickler:
 
     def remember(self, key: object) -> None:
         """Memoise what was written last."""
-        number = self.memo[key] = len(self.memo)
+        number = len(self.memo)
+        self.memo[key] = reference(number)
         self.write(bytes((ord("q"), number)) if number < 256 else b"r" + struct.pack("<I", number))
 
     def value(self, value: object) -> None:
         """Write any plain value."""
-        simple = _SIMPLE.get(value) if value is None or isinstance(value, bool) else None
-        if simple is not None:
-            self.write(simple)
-        elif isinstance(value, int):
-            self.write(integer(value))
-        elif isinstance(value, str):
+        if isinstance(value, str):
             self.text(value)
+        elif value is None or isinstance(value, bool):
+            self.parts.append(_SIMPLE[value])
+        elif isinstance(value, int):
+            self.parts.append(integer(value))
         elif isinstance(value, Frame):
             self.frame(value)
         elif isinstance(value, list | tuple):
@@ -73,8 +73,8 @@ class TorchPickler:
 
     def frame(self, frame: Frame) -> None:
         """Write a frame, or refer to it."""
-        if frame in self.memo:
-            self.write(reference(self.memo[frame]))
+        if (known := self.memo.get(frame)) is not None:
+            self.parts.append(known)
             return
         self.mapping({"name": frame.name, "filename": frame.filename, "line": frame.line})
         if frame not in self.once:

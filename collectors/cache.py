@@ -28,12 +28,13 @@ def kept(kind: str, name: str) -> bytes | None:
             about = os.fstat(handle)
             plain = stat.S_ISREG(about.st_mode) and about.st_uid == os.geteuid()
             if plain and not about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+                os.utime(handle)  # what is in use is not the oldest
                 return file.read()
     return None
 
 
 def keep(kind: str, name: str, data: bytes, *, most: int) -> None:
-    """Keep something, if that is possible, and of its kind the ``most`` that are newest."""
+    """Keep something, if that is possible, and of its kind the ``most`` that were used last."""
     with contextlib.suppress(OSError, RuntimeError):
         home = folder(kind)
         home.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -127,6 +127,58 @@ def first(text: str, name: str = "issue.md") -> Finding | None:
             "The main process writes the weights while the other ranks wait, and time out.\n",
             "checkpoint-stall",
         ),
+        (
+            "After an epoch it gets stuck: the num of steps for each worker is different.\n",
+            "uneven-inputs",
+        ),
+        (
+            "It freezes when gather gets tensors of different shapes on several devices.\n",
+            "collective-mismatch",
+        ),
+        (
+            (
+                "The check is rank-0-only: its forward enters calls that ranks 1..N-1 never join,\n"
+                "and the job is in a desync.\n"
+            ),
+            "missing-rank-in-collective",
+        ),
+        (
+            "The lock counts diverge across ranks, and the next gather hangs.\n",
+            "collective-mismatch",
+        ),
+        (
+            "One rank is stuck in a barrier, its peer back at the broadcast.\n",
+            "collective-mismatch",
+        ),
+        ("Compilation hangs when hosts lower different HLO modules.\n", "compile-divergence"),
+        ("A recv hangs when it is paired with an all_reduce of its peer.\n", "p2p-mismatch"),
+        ("The server hangs: we do not post a recv for the first send.\n", "p2p-mismatch"),
+        (
+            "A host that is alive but slow lets the remaining ranks block.\n",
+            "missing-rank-in-collective",
+        ),
+        (
+            "It hangs: some ranks will not run the vision tower.\n",
+            "missing-rank-in-collective",
+        ),
+        ("Workers that do not get an image go on, the rest block.\n", "missing-rank-in-collective"),
+        ("The chunks have inconsistent sizes and the alltoall deadlocks.\n", "collective-mismatch"),
+        (
+            "It assumes an order of modules that is the same across ranks, and hangs.\n",
+            "collective-mismatch",
+        ),
+        ("Hosts use the layers differently between ranks: a deadlock.\n", "collective-mismatch"),
+        ("Masks give ranks different chunk counts, and the job stalls.\n", "uneven-inputs"),
+        ("The order of send and recv makes it stuck.\n", "p2p-mismatch"),
+        ("With an odd ring the operations never match and it hangs.\n", "p2p-mismatch"),
+        (
+            (
+                "When a rank is saving its profile to a file, others that have none are waiting\n"
+                "and time out.\n"
+            ),
+            "checkpoint-stall",
+        ),
+        ("多机训练 checkpoint 会卡住\n", "checkpoint-stall"),
     ],
 )
 def test_why_it_hangs(text: str, category: str) -> None:
@@ -151,6 +203,7 @@ def test_why_it_hangs(text: str, category: str) -> None:
         ("[rank1]: waiting for the others\n[rank0]: waiting for the others\n", "job.log"),
         ("2031-01-01 10:00:00 some ranks never joined, stuck\n", "a.log"),
         ("Saving the checkpoint took ten seconds.\n", "issue.md"),
+        ("Ranks that do not print are fine; the job hung on NFS last week.\n", "issue.md"),
         ("If a rank raises, the job hangs.\n", "README.md"),
         ("A worker fails to compile the kernel.\n", "issue.md"),
         ("# some ranks never join and it hangs\nx = 1\n", "snippet.py"),

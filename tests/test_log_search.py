@@ -164,12 +164,17 @@ def test_a_cache_that_cannot_be_written_costs_nothing_else(
     assert searcher(PATTERNS)[0].search(_block("x12y"))
 
 
-def test_old_databases_are_forgotten() -> None:
+def test_old_databases_are_forgotten_unless_they_are_in_use() -> None:
     """The cache does not grow with every change of the signatures."""
+    searcher(["word in use"])
+    (in_use,) = cache.folder(hyperscan_search.KIND).iterdir()
     for number in range(hyperscan_search.KEEP + 3):
         searcher([f"word number {number}"])
+        searcher(["word in use"])
 
-    assert len(list(cache.folder(hyperscan_search.KIND).iterdir())) == hyperscan_search.KEEP
+    files = list(cache.folder(hyperscan_search.KIND).iterdir())
+    assert len(files) == hyperscan_search.KEEP
+    assert in_use in files
 
 
 def test_the_end_of_a_short_file_is_searched() -> None:

@@ -83,6 +83,36 @@ def test_who_keeps_all_processes_says_that_all_is_well() -> None:
     assert cause(f"{died}{controller}[State Transition] RUNNING -> FINISHED.\n") is None
 
 
+CAUGHT = (
+    "Traceback (most recent call last):\n"
+    '  File "/srv/run.py", line 19, in upload\n'
+    "    put(file)\n"
+    "ConnectionResetError: [Errno 104] Connection reset by peer\n"
+    "upload failed, continuing\n"
+)
+STORE_GONE = (
+    "[rank1]:[W302 09:09:00.100000000 TCPStore.cpp:125] [c10d] recvValue failed on SocketImpl("
+    "fd=4, addr=[localhost]:40000, remote=[localhost]:29500): failed to recv, got 0 bytes\n"
+)
+KILLED_OTHER = (
+    "[ 1200.500000] Out of memory: Killed process 771 (chrome) total-vm:1kB, anon-rss:2kB, "
+    "file-rss:0kB, shmem-rss:0kB, UID:1000 pgtables:1kB oom_score_adj:300\n"
+)
+
+
+def test_a_job_that_came_to_its_end_is_healthy_whatever_it_caught() -> None:
+    """And who comes to the end leaves the others, and the kernel speaks of other programs."""
+    whole = steps(1, 9) + CAUGHT + steps(10, 30)
+    assert diagnosed_files({"job.log": whole}).verdict == "healthy"
+    assert diagnosed_files({"job.log": steps(1, 9) + CAUGHT}).verdict != "healthy"
+    assert cause(steps(1, 30) + STORE_GONE) is None
+    assert cause(steps(1, 9) + STORE_GONE) == "store-gone"
+    killed = diagnosed_files({"job.log": steps(1, 30), "dmesg.txt": KILLED_OTHER})
+    assert killed.verdict == "healthy"
+    hung = diagnosed_files({"job.log": steps(1, 9), "dmesg.txt": KILLED_OTHER})
+    assert hung.findings[0].category == "rank-oom-killed"
+
+
 def absent(report: Report) -> set[int]:
     """Return all whom causes name."""
     named = (f.culprit_ranks or () for f in report.findings if f.kind == "cause")

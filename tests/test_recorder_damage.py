@@ -147,7 +147,7 @@ def test_what_entries_share_is_read_once() -> None:
     shared = {"frames": frames, "input_sizes": [list(range(500))] * 1000,
               "input_dtypes": [name] * 1000, "state": name, "profiling_name": name}  # fmt: skip
     ranks = list(range(100_000))
-    config = {str(n): {"desc": name, "ranks": ranks} for n in range(1000)}
+    config = {str(n): {"desc": name, "ranks": ranks} for n in range(10)}
     made = [open_entry(n, **shared) for n in range(1000)]
     data = pickle.dumps({**header(), "pg_config": config, "entries": made})
     start = time.process_time()

@@ -93,7 +93,7 @@ def folder(tmp_path: Path) -> Path:
         own.mkdir(parents=True)
         for rank in range(host * 4, host * 4 + 4):
             (own / f"rank{rank}.txt").write_text(DUMP.format(pid=100 + rank, rank=rank))
-        (own / "train.log").write_text(f"[rank{host}]: ValueError: no {host}\n" * 50)
+        (own / "train.log").write_text(f"[rank{host}]: ValueError: no {host}\n" * 8)
         with tarfile.open(place / f"old{host}.tar.gz", "w:gz") as packed:
             packed.add(own, f"old{host}")
     (place / "empty.txt").touch()

@@ -177,7 +177,7 @@ def test_ranks_meet_where_their_environment_says(fake: FakeProc) -> None:
     ("options", "place"),
     [
         ("--rdzv-endpoint=head:29444", ("head", 29444)),
-        ("--rdzv_endpoint head", ("head", 29400)),
+        ("--rdzv-backend c10d --rdzv_endpoint head", ("head", 29400)),
         ("--rdzv-endpoint [::1]:29444", ("::1", 29444)),
         ("--master-addr head --master-port 5", ("head", 5)),
         ("--master_addr=head", ("head", 29500)),

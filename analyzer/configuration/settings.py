@@ -28,9 +28,10 @@ from pathlib import Path
 from typing import Any
 
 from whyhang.analyzer.configuration.defaults import Options, of_any, of_default
-from whyhang.analyzer.configuration.files import File, Mistake, files
+from whyhang.analyzer.configuration.files import File, files
 from whyhang.analyzer.facts import Gap, Record, Source, replace
 from whyhang.analyzer.findings.signature import Signature
+from whyhang.analyzer.toml_lines import Mistake
 from whyhang.analyzer.toml_lines import Path as Keys
 
 TABLES: dict[str, str] = {
@@ -100,6 +101,8 @@ class Advice(Record):
 
     def on(self, signature: Signature) -> Signature:
         """Return the signature with what is configured for it; a link that its card has stays."""
+        if not (self.runbooks or self.owners or self.remedies):
+            return signature
         more = [self.remedies.get(key, ()) for key in dict.fromkeys(_keys(signature))]
         added = tuple(text for texts in more for text in texts)
         link = signature.runbook or _first(self.runbooks, signature)

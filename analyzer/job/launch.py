@@ -76,6 +76,13 @@ class Plan(Record):
         port = DEFAULT_PORTS.get(backend)
         return endpoint if has_port or port is None else f"{endpoint}:{port}"
 
+    def given_endpoint(self) -> tuple[str, int] | None:
+        """Return host and port where the agents meet; None where nobody has named a host."""
+        if not {"rdzv_endpoint", "master_addr"} & self.options.keys():
+            return None
+        name, _, port = (self.endpoint() or "").rpartition(":")
+        return (name.strip("[]"), int(port)) if name and port.isdecimal() else None
+
 
 def plan_of(command: str, environ: Mapping[str, str]) -> Plan | None:
     """Read a launcher's command line; None where it is none that meets others."""
@@ -83,8 +90,11 @@ def plan_of(command: str, environ: Mapping[str, str]) -> Plan | None:
         words = shlex.split(command)
     except ValueError:
         words = command.split()
-    if not any(_runs_agent(word) for word in words[:6]):
-        return None
+    return plan_of_agent(words, environ) if any(map(_runs_agent, words[:6])) else None
+
+
+def plan_of_agent(words: Sequence[str], environ: Mapping[str, str]) -> Plan:
+    """Read the command line of what is known to be a launcher that meets others."""
     given = {name[4:].lower(): value for name, value in environ.items() if name.startswith("PET_")}
     given |= dict(_options(words))
     processes, machines = given.get("num_processes", ""), given.get("nnodes", "1")
@@ -109,9 +119,13 @@ def _runs_agent(word: str) -> bool:
     )
 
 
-def _options(words: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield the launcher's own options; those behind the name of the script are the script's."""
-    start = next(i for i, word in enumerate(words) if _runs_agent(word)) + 1
+def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield the launcher's own options; those behind the name of the script are the script's.
+
+    A launcher may be a script itself.
+    """
+    begins = (i for i, word in enumerate(words) if _runs_agent(word) or word.endswith(".py"))
+    start = next(begins, 0) + 1
     rest = iter(words[start:])
     for word in rest:
         match = _OPTION.fullmatch(word)

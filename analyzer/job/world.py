@@ -18,17 +18,10 @@ from whyhang.analyzer.facts import (
     Trust,
     WorldSize,
 )
+from whyhang.analyzer.job.launchers import LOCAL_SIZES, WORLD_SIZES
 from whyhang.analyzer.job.records import Job, Member, MissingRank
 
 LOOPBACK = {"localhost", "127.0.0.1", "::1", "127.0.1.1"}
-SIZE_KEYS = (
-    "WORLD_SIZE",
-    "OMPI_COMM_WORLD_SIZE",
-    "PMI_SIZE",
-    "SLURM_STEP_NUM_TASKS",
-    "SLURM_NTASKS",
-)
-LOCAL_SIZE_KEYS = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE")
 
 
 def world_size(
@@ -67,7 +60,7 @@ def _stated_size(
 def _size(process: Process) -> int | None:
     if process.role is not Role.RANK:
         return None
-    for key in SIZE_KEYS:
+    for key in WORLD_SIZES:
         value = process.environ.get(key, "")
         if value.isdecimal():
             return int(value)
@@ -140,7 +133,7 @@ def without_caught(
 def _siblings(process: Process, size: int | None, *, all_on_host: bool) -> list[tuple[int, str]]:
     """List the ranks that were started on the same host as this one, and what says so."""
     environ = process.environ
-    for key in LOCAL_SIZE_KEYS:
+    for key in LOCAL_SIZES:
         local_size = environ.get(key, "")
         rank, local_rank = process.who.rank, process.who.local_rank
         if local_size.isdecimal() and rank is not None and local_rank is not None:

@@ -21,6 +21,7 @@ from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.queries.hits import merged
 from whyhang.analyzer.queries.lagging import KNOWN_LOCAL_CAUSES, RESTING
 from whyhang.analyzer.queries.log import Log
+from whyhang.analyzer.rank_state.log_ends import not_overcome
 
 NAMES = (
     "about absent agents all_in_one_call connections_not_made counters_show cut_off "
@@ -82,7 +83,7 @@ class Asked(Record):
             return ()
         reads = any(question.takes_lines for question in self.questions)
         by_lines = bool(self.log.patterns) and not reads
-        if not by_lines and case.job.lines_with(self.log.vetoes):
+        if not by_lines and not_overcome(case.job, case.job.lines_with(self.log.vetoes)):
             return ()
         lines = case.job.lines_with(self.log.patterns) if reads else ()
         answers = [question(case, lines) for question in self.questions]

@@ -1,6 +1,7 @@
 """Logs that were read to their ends and tell of nothing wrong, or only of work that begins."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
@@ -9,6 +10,7 @@ from whyhang.analyzer.facts import (
     Account,
     Deed,
     LastLine,
+    LogTail,
     Outlook,
     Setting,
     SignOfLife,
@@ -17,10 +19,19 @@ from whyhang.analyzer.facts import (
     replace,
 )
 from whyhang.analyzer.findings.signature import Hit
-from whyhang.analyzer.rank_state.log_ends import NO_LOGS, all_tails, are_idle, have_ended
+from whyhang.analyzer.rank_state.log_ends import (
+    NO_LOGS,
+    OF_KERNEL,
+    all_tails,
+    are_idle,
+    has_failed,
+    have_ended,
+    not_overcome,
+)
 from whyhang.analyzer.report import cite
 
 MAX_QUOTES = 6
+MAX_BELOW = 12  # lines of work that was begun, below the one that says so
 LONGEST = 80  # characters of a last line in a title
 
 BARE_ERROR = re.compile(r"(?:^|[\s.])[A-Z]\w*(?:Error|Exception): ")
@@ -66,11 +77,12 @@ def _quiet(case: Case, ends: Sequence[LastLine] = ()) -> Iterator[Hit]:
         end for end in job.of(LastLine) if end.ends_log and not end.source.file.endswith(NO_LOGS)
     ]
     inside = any(position.inside for position in case.graph.calls.positions.values())
-    raised_any = any(line.raised is not None for line in job.lines)
+    raised_any = not_overcome(job, (line for line in job.lines if line.raised is not None))
     looked_at = any(member.dumps or member.processes for member in job.members)
-    last = [end.text for end in ends if " WARN " not in end.text]
+    texts = [end.text for end in ends if " WARN " not in end.text]
+    last = [text for text in texts if not OF_KERNEL.search(text)]
     bad = any(BARE_ERROR.search(text) or BAD_END.search(text) for text in last)
-    failed = any(row.signal or row.exitcode for row in job.exits)
+    failed = has_failed(job)
     blamed = any(told.deed not in {Deed.WAITS, Deed.WORKS} for told in job.of(Account))
     if not ends or inside or raised_any or bad or looked_at or failed or blamed:
         return
@@ -81,9 +93,38 @@ def _quiet(case: Case, ends: Sequence[LastLine] = ()) -> Iterator[Hit]:
 
 
 def _at_work(case: Case, work: Work) -> list[LastLine]:
-    """Return the last lines of logs that say only that this work begins."""
+    """Return the last lines of logs that say only that this work begins.
+
+    Of a save a few lines may follow: none that says that it ended, and no step.
+    """
     ends = [end for end in case.job.of(LastLine) if end.ends_log]
-    return [end for end in ends if WORKS[work].search(end.text) and not DONE.search(end.text)]
+    begun = [end for end in ends if WORKS[work].search(end.text) and not DONE.search(end.text)]
+    tails = case.job.of(LogTail) if work == "saving" else ()
+    above = (
+        _begun_above(work, end, (t for t in tails if t.source.file == end.source.file))
+        for end in ends
+    )
+    return begun or [end for end in above if end is not None]
+
+
+def _begun_above(work: Work, end: LastLine, tails: Iterable[LogTail]) -> LastLine | None:
+    """Return the line a little above the end of a log at which this work begins.
+
+    Whatever stands below it is no line of the loop that it interrupts: none that came more often.
+    """
+    lines = sorted((line for tail in tails for line in tail.lines), key=lambda line: line.number)
+    near = (end.source.line or 0) - MAX_BELOW
+    for at in range(len(lines) - 1, -1, -1):
+        text = lines[at].text
+        if lines[at].number < near or DONE.search(text):
+            return None
+        if WORKS[work].search(text):
+            above = Counter(line.template for line in lines[:at])
+            often = above[lines[at].template]
+            if any(above[line.template] > often for line in lines[at + 1 :]):
+                return None
+            return replace(end, text=text, source=replace(end.source, line=lines[at].number))
+    return None
 
 
 def ends_at_work(case: Case, work: Work) -> Iterator[Hit]:

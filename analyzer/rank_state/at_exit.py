@@ -8,13 +8,12 @@ the other ranks.
 from collections.abc import Iterable
 
 from whyhang.analyzer.facts import Gap, NoInterpreter
+from whyhang.analyzer.job.launchers import MPI_RANKS
 from whyhang.analyzer.job.records import Job, Member
 from whyhang.analyzer.stacks import Place, Scope, WaitKind, phrase
 
 STARTING = 5.0
 """Seconds in which a process may not have begun its interpreter."""
-
-_MPI = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK")
 
 
 def without_interpreter(job: Job) -> set[tuple[str | None, int | None]]:
@@ -35,7 +34,7 @@ def place_at_the_end(
     age = (last.taken_at or 0.0) - (last.started_at or last.taken_at or 0.0)
     if age < STARTING or not any(other.dumps for other in job.members):
         return None
-    mpi = any(name in last.environ for name in _MPI)
+    mpi = any(name in last.environ for name in MPI_RANKS)
     return Place(
         kind=WaitKind.MPI if mpi else WaitKind.TEARDOWN,
         scope=Scope.RANKS if mpi else Scope.MAYBE,

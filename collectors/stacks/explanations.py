@@ -20,9 +20,9 @@ LONGEST_SENTENCE = 600
 
 _UNIT = r"(?:ranks?|process(?:es)?|workers?|nodes?|gpus?|machines?|hosts?|stages?|devices?)\b"
 _SOME = (
-    r"\b(?:some|one|a|an|any|each|certain|those|these|other|another|whichever|which|that|different"
-    r"|most|few|several|skipping|empty|master|slave|main|first|last|non-\w+)(?: of)?(?: the)?"
-    r"(?: [\w/-]+){0,2}? " + _UNIT
+    r"(?:\b(?:some|one|a|an|any|each|certain|those|these|other|another|whichever|which|that|most"
+    r"|different|few|several|skipping|empty|master|slave|main|first|last|non-\w+)(?: of)?(?: the)?"
+    r"(?: [\w/-]+){0,2}? " + _UNIT + r"|\branks? \d+(?:\.\.|-)\w[\w-]*)"
 )
 _FIRST = (
     r"(?:(?:the |on )?(?:global |local |world )?rank[- ]?(?:0|zero)\b|(?:the )?(?:main|master|first"
@@ -59,14 +59,17 @@ _RECOMPILES = (
     r"\b(?:re-?compil\w*|compil(?:es|ing)\b|graph breaks?|(?:cached|compiled) (?:kernel|graph))"
     r"|\b(?:re-?compil\w*|graph breaks?|compiled graphs?|torch\.compile|dynamo|inductor)"
     rf"[^.;]{{0,80}}?(?:{_SOME}|\b(?:diverg\w*|differs?|different\w*)\b)"
+    rf"|{_UNIT} (?:\w+ ){{0,2}}?(?:different|other) (?:\w+ ){{0,2}}?"
+    r"(?:HLO|programs?|executables?)\b"
 )
 _UNEVEN = (
     rf"\b{_UNLIKE} (?:total )?(?:numbers?|amounts?|counts?|lengths?|quantit\w+) of"
     rf"(?: [\w-]+){{0,2}}? {_DATA}"
+    rf"|\b{_UNLIKE}(?: [\w-]+){{0,3}}? counts?\b"
     rf"|\b(?:uneven|unequal|unbalanced)(?: [\w-]+){{0,2}}? {_DATA}"
     rf"|{_UNIT} (?:\w+ )?(?:with|has|have|had|gets?|got|runs?|receives?|sees?) "
     rf"(?:one |\d )?(?:fewer|less|more|zero|no)(?: more)?(?: [\w-]+){{0,2}}? {_DATA}"
-    rf"|\b(?:numbers?|amounts?|lengths?) of(?: [\w-]+){{0,2}}? {_DATA}[^.;]{{0,40}}? "
+    rf"|\b(?:num(?:ber)?s?|amounts?|lengths?) of(?: [\w-]+){{0,2}}? {_DATA}[^.;]{{0,40}}? "
     r"(?:differs?|different|is not the same|uneven|unequal)\b"
     r"|(?:batch|step|数据|样本)\w*\s*(?:的)?(?:数量|个数|数目|量|数|长度)?\s*"
     r"(?:不一致|不同|不均|不相等|不等|不一样)|\w*drop_last\b"
@@ -79,6 +82,9 @@ _UNPAIRED = (
     r"|\b(?:no matching|unmatched|asymmetric|mismatched)(?: \w+){0,2}? "
     rf"(?:{_SENDS}|p2p)"
     rf"|\bwait\w*(?: [a-z]+){{0,3}}? (?:in|for|on)(?: \w+)? {_SENDS}"
+    rf"|\b{_SENDS}[^.;]{{0,40}}\b(?:matched|paired|pairing)\b|\border of (?:the )?{_SENDS}"
+    r"|\b(?:operations?|sends?|receives?) (?:never|do not|don.t) match\b"
+    r"|\b(?:not|n.t|never|without) (?:launch|post|issu|call|mak)\w* (?:\w+ ){0,3}?i?(?:recv|send)\b"
     r"|\bbatch_isend_irecv\b[^.;]{0,60}\b(?:hang|deadlock)\w*"
 )
 _DIFFERS = (
@@ -87,8 +93,15 @@ _DIFFERS = (
     rf"(?:orders?\b|sequences?\b|{_CALL}|graphs?\b|branch\w*|code)"
     rf"|\b(?:collectives?|{_CALL}) (?:\w+ ){{0,2}}?(?:mismatch|order\w*|diverg\w*)\b"
     rf"|\b{_UNIT} (?:\w+ ){{0,2}}?(?:diverge|disagree|are out of sync|go out of sync)"
+    rf"|\bdiverg\w+ (?:across|between|among) (?:\w+ )?{_UNIT}|\brank[- ]diverg\w+"
+    rf"|\bone {_UNIT} [^.;]{{0,60}}\b(?:in|inside|at) [^.;]{{0,60}}(?:\band|\bwhile|,) "
+    r"(?:the |its )?(?:peers?|others?)\b"
     rf"|\b(?:one|ran|in) (?:a |one )?{_CALL} while\b"
     rf"|\basymmetric\w*[^.;]{{0,60}}\b(?:{_UNIT}|{_CALL})|\b{_UNIT}[^.;]{{0,60}}\basymmetric"
+    rf"|\b{_UNLIKE} (?:\w+ )?(?:shapes?|sizes?|dimensions?|dtypes?)\b"
+    rf"|\bdifferently (?:on|across|between|in) (?:\w+ ){{0,2}}?{_UNIT}"
+    r"|\borders? (?:\w+ ){0,6}?(?:same|differs?|different|changes?) (?:\w+ )?"
+    r"(?:across|between|on)\b"
     r"|\b(?:tensors?|shapes?|sizes?|dtypes?) (?:\w+ ){0,2}?(?:empty|differs?|different|mismatch\w*"
     rf"|unequal)(?: \w+)? (?:on|in|across|between|for|from) (?:\w+ ){{0,2}}?{_UNIT}"
     rf"|\b(?:{_UNIT}|rank[- ]?zero)[^.;]{{0,160}} while (?:every|all|both|its|the)(?: other)? "
@@ -100,8 +113,8 @@ _FAILS = (
     rf"|\b(?:failing|crashed|dead) {_UNIT}"
 )
 _SAVES_MEANWHILE = (
-    rf"\b(?:{_FIRST}|{_SOME})[^.;]{{0,40}}\b(?:writ|sav|serializ|upload)\w+[^.;]{{0,100}}? "
-    r"(?:while|and) (?:the )?(?:others?|all|every|remaining|rest)\b[^.;]{0,30}\bwait"
+    rf"\b(?:{_FIRST}|{_SOME})[^.;]{{0,40}}\b(?:writ|sav|serializ|upload)\w+[^.;]{{0,100}}?"
+    r"(?: while| and|,) (?:the )?(?:others?|all|every|remaining|rest)\b[^.;]{0,50}\bwait"
 )
 _SAVES = (
     r"\b(?:tim(?:ed?|es|ing)[- ]?outs?|hang\w*|hung|stuck|freez\w*|froze|stall\w*"
@@ -109,25 +122,31 @@ _SAVES = (
     r"(?:sav(?:e|es|ing)\b|checkpoint|\w*save_\w+|\w*state_dict)"
     r"|\b(?:sav(?:e|es|ing)|checkpoint\w*)(?: \S+){0,8}? (?:takes? (?:\w+ )?longer|exceeds?"
     r"|tim(?:es|ed) out|hangs?|hung|stalls?|stuck|freezes)\b"
+    r"|(?:checkpoint|保存)[^。,;]{0,10}卡"
 )
 _NEVER = (
     r"\b(?:skip(?:s|ped|ping)?|bypass\w*|early return"
     r"|(?:return|exit|leave|quit)(?:s|ed|ing)? (?:early|before)"
-    r"|(?:never|(?:do(?:es)?|did)(?:n.t| ?not)(?: even)?|fail(?:s|ed)? to) "
-    r"(?:get|call|enter|arriv|reach|join|mak|particip|invok|issu|hit|execut|have|see|receiv"
+    r"|(?:never|won.t|will not|(?:do(?:es)?|did)(?:n.t| ?not)(?: even)?|fail(?:s|ed)? to) "
+    r"(?:get|call|enter|arriv|reach|join|mak|particip|invok|issu|hit|execut|have|see|receiv|run"
     r"|post)\w*|(?:doesn|didn).t(?=[,.]| and\b)|exit(?:s|ed)? (?:cleanly|normally))"
 )
 _SKIPS = (
     rf"\bonly (?:(?!needs?)[\w-]+ ){{0,4}}?{_FIRST}(?! (?:print|log)s)"
+    r"|\brank[- ]?(?:0|zero)[- ]only\b"
     r"|\b(?:under|inside|in|within|behind|wrapped|if|when|unless|judge)\b[^;]{0,40}?"
     rf"{_ON_FIRST}"
     rf"|(?:{_SOME}|\bexperts?)[^.;()]{{0,80}}?{_NEVER}"
+    rf"|\bnot (?:\w+ ){{0,4}}?on (?:all|every) {_UNIT}"
+    rf"|\bsome {_UNIT}[^.;]{{0,60}} while (?:the )?others\b"
+    rf"|{_UNIT} (?:that|which|who) (?:never|(?:do(?:es)?|did)(?:n.t| ?not)) (?!print|log|sav|writ)"
     rf"|\bearly returns? (?:in|on|by|for) {_SOME}"
     rf"|\breturn(?:s|ed)? early[^.;]{{0,120}}\b{_CALL}"
     rf"|\bnot (?:all|every)(?: the| of the)? {_UNIT}[^.;]{{0,30}}?"
     r"\b(?:call|enter|arriv|reach|join|mak|particip|invok|issu|hit|execut)"
     r"|\bwait(?:s|ing|ed)? (?:for|on) (?:it\b|(?:the )?(?:others?|rest|remaining)\b)"
-    rf"|\bthe others?(?: {_UNIT})? (?:then |all |will )?(?:keep )?wait"
+    rf"|\b(?:others?|remaining|rest)(?: of the)?(?: (?:\w+ )?{_UNIT})? (?:then |all |will |to )?"
+    r"(?:keep )?(?:waits?|blocks?|stalls?|hangs?)\b"
 )
 _WHY: tuple[tuple[Deed, limits.Pattern[str]], ...] = tuple(
     (deed, limits.compile(pattern, re.IGNORECASE))
@@ -144,10 +163,10 @@ _WHY: tuple[tuple[Deed, limits.Pattern[str]], ...] = tuple(
     )
 )
 _HANGS = limits.compile(
-    r"\b(?:(?:dead-?|live-?|leads? to a )lock\w*|hang(?:s|ing)?|hung|stuck|froze\w*|freez\w*"
-    r"|stall\w*|wait(?:s|ed|ing)?\b|block(?:s|ed|ing|(?= (?:in|on)))\b"
-    r"|tim(?:ed?|es|ing)[- ]?outs?|abort(?:s|ed)"
-    r"|never (?:returns?|completes?|finish\w*)|lose(?:s)? (?:its|their) peer|wedged?)\b"
+    r"\b(?:(?:dead-?|live-?|leads? to a )lock\w*|desync\w*|hang(?:s|ing)?|hung|stuck|froze\w*"
+    r"|freez\w*|stall\w*|wait(?:s|ed|ing)?\b|block(?:s|ed|ing|(?= (?:in|on)))\b"
+    r"|(?:others?|rest|remaining)(?: \w+){0,2} block\b|tim(?:ed?|es|ing)[- ]?outs?|abort(?:s|ed)"
+    r"|never (?:returns?|completes?|finish\w*)|lose(?:s)? (?:its|their) peer|wedge[sd]?)\b"
     r"|卡住|卡死|死锁|挂起|阻塞",
     re.IGNORECASE,
 )

@@ -20,7 +20,7 @@ DOUBTED = re.compile(
     r"(?i)\b(?:if|when|whenever|suppose|e\.g|for example|must|may|might|can|could(?! ?n[o']t)"
     r"|would|should|will(?! be \w+ing)|whether|unless|perhaps|maybe|either|(?:not |un)sure"
     r"|no idea|wonder(?:ed)?|thought|believed|suspected|assumed|makes? sure|ensures?|expected"
-    r"|used to|no longer|avoids?|prevents?|yesterday's"
+    r"|used to|no longer|avoids?|prevents?|yesterday's|responsible for|in charge of|usually"
     r"|(?:old(?:er)?|earlier|previous) (?:versions?|releases?|runs?|jobs?)"
     r"|fix(?:e[sd])?(?=:| an? | the | where ))\b"
 )

@@ -19,6 +19,7 @@ from whyhang.analyzer.facts import (
     replace,
 )
 from whyhang.analyzer.job.device import Device
+from whyhang.analyzer.job.launchers import STARTED_BY
 from whyhang.analyzer.queries.cluster import hosts_of_ranks
 from whyhang.analyzer.queries.gpus import FAULTS, gpu_names
 from whyhang.analyzer.rank_state.state import RankState
@@ -50,18 +51,9 @@ def job_facts(case: Case) -> Job:
     )
 
 
-LAUNCHERS = (
-    ("TORCHELASTIC_RUN_ID", "torchrun"),
-    ("OMPI_COMM_WORLD_RANK", "mpirun"),
-    ("PMI_RANK", "mpiexec"),
-    ("SLURM_PROCID", "srun"),
-    ("RAY_JOB_ID", "ray"),
-)
-
-
 def _launcher(environs: list[dict[str, str]]) -> str | None:
     for environ in environs:
-        for key, name in LAUNCHERS:
+        for key, name in STARTED_BY.items():
             if key in environ:
                 return name
     return None

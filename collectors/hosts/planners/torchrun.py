@@ -5,8 +5,9 @@ The agents of torchrun are connected to the store at ``--rdzv-endpoint``, the ra
 store has a connection from each of the others.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+from whyhang.analyzer.job.launch import Plan, plan_of_agent
 from whyhang.collectors.hosts.reach import Known
 from whyhang.collectors.live.job.environment import options
 from whyhang.collectors.live.job.host import Host
@@ -14,16 +15,14 @@ from whyhang.collectors.live.job.members import HostJob
 from whyhang.collectors.live.sockets import connected
 
 _ENDPOINTS = ("--rdzv-endpoint", "--master-addr")
-_PORTS = ("--master-port",)
-_DEFAULT_PORT = 29400  # of torchrun's c10d store, and of its --master-port 29500
-_DEFAULT_MASTER_PORT = 29500
 
 
 def known(host: Host, job: HostJob) -> Known | None:
     """Return the hosts that can be known here; None where all of the job's ranks are here."""
     size, here = job.world_size, len(job.ranks)
     agents = [m.pid for m in job.members if host.launcher(m.pid) == "torchrun"]
-    nodes = max((_nodes(host, pid) for pid in agents), default=0)
+    plans = [plan_of_agent(host.arguments(pid), host.environ(pid)) for pid in agents]
+    nodes = max((plan.nodes()[1] or 1 for plan in plans), default=0)
     if job.ranks:
         groups = host.environ(job.ranks[0].pid).get("GROUP_WORLD_SIZE", "")
         nodes = max(nodes, int(groups) if groups.isdecimal() else 0)
@@ -31,7 +30,7 @@ def known(host: Host, job: HostJob) -> Known | None:
             return None
     elif nodes < 2:
         return None
-    places = dict.fromkeys(_places(host, job, agents))
+    places = dict.fromkeys(_places(host, job, plans))
     members = [member.pid for member in job.members]
     names = dict.fromkeys(name for name, _ in places if name)
     ports = frozenset(port for _, port in places)
@@ -46,26 +45,10 @@ def known(host: Host, job: HostJob) -> Known | None:
     )
 
 
-def _places(host: Host, job: HostJob, agents: list[int]) -> Iterator[tuple[str, int]]:
+def _places(host: Host, job: HostJob, plans: Iterable[Plan]) -> Iterator[tuple[str, int]]:
     """Yield where the job meets: host and port."""
     for member in job.ranks[:1]:
         environ = host.environ(member.pid)
         port = environ.get("MASTER_PORT", "")
         yield environ.get("MASTER_ADDR", ""), int(port) if port.isdecimal() else 0
-    for pid in agents:
-        arguments = host.arguments(pid)
-        ports = [int(text) for text in options(arguments, _PORTS) if text.isdecimal()]
-        for text in options(arguments, _ENDPOINTS):
-            name, colon, port = text.rpartition(":")
-            if colon and port.isdecimal():
-                yield name.strip("[]"), int(port)
-            else:
-                yield text, next(iter(ports), _DEFAULT_PORT)
-                yield text, _DEFAULT_MASTER_PORT
-
-
-def _nodes(host: Host, pid: int) -> int:
-    """Return of how many nodes an agent says that its job has; of "1:4" the larger number."""
-    texts = options(host.arguments(pid), ("--nnodes",))
-    numbers = [int(part) for text in texts for part in text.split(":") if part.isdecimal()]
-    return max(numbers, default=1)
+    yield from filter(None, (plan.given_endpoint() for plan in plans))

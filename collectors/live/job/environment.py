@@ -7,9 +7,9 @@ later (``mp.spawn`` programs, Ray) is not in it, and a program that changes its 
 
 from collections.abc import Collection, Iterable, Mapping
 from itertools import pairwise
-from typing import NamedTuple
 
 from whyhang.analyzer.facts import Record
+from whyhang.analyzer.job.launchers import OTHERS, TORCH, Variables
 
 
 def split_zeros(data: bytes | None) -> tuple[str, ...]:
@@ -47,33 +47,6 @@ class StatedRank(Record):
     world_size: int | None = None
 
 
-class _Names(NamedTuple):
-    """What one launcher calls the rank, the rank within the host and the number of ranks."""
-
-    by: str
-    rank: str
-    local_rank: str
-    world_size: str
-
-
-_TORCH = _Names("env", "RANK", "LOCAL_RANK", "WORLD_SIZE")
-_TASKS = "SLURM_STEP_NUM_TASKS SLURM_NTASKS"
-_OTHERS = (
-    _Names("openmpi", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE"),
-    _Names("mvapich", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_SIZE"),
-    _Names("pals", "PALS_RANKID", "PALS_LOCAL_RANKID", "PMI_SIZE"),
-    _Names(
-        "mpich", "PMI_RANK", "MPI_LOCALRANKID PMI_LOCAL_RANK SLURM_LOCALID", "PMI_SIZE SLURM_NTASKS"
-    ),
-    _Names("pmix", "PMIX_RANK", "SLURM_LOCALID", _TASKS),
-    _Names("slurm", "SLURM_PROCID", "SLURM_LOCALID", f"{_TASKS} SLURM_NPROCS"),
-)
-"""Of several names the first that is set counts."""
-
-RANK_NAMES = (b"RANK=", b"RANKID=", b"SLURM_PROCID=")
-"""One of these is in every environment that names a rank."""
-
-
 def rank_of(environ: Mapping[str, str]) -> StatedRank | None:
     """Return which rank an environment belongs to, or None if it names none.
 
@@ -82,15 +55,15 @@ def rank_of(environ: Mapping[str, str]) -> StatedRank | None:
     both numbers. Then Lightning, Open MPI, MVAPICH, Cray PALS, MPICH and Intel MPI (PMI), PMIx
     and Slurm. Ray sets RANK at run time, so that it shows in no environment.
     """
-    place = _named(environ, _TORCH) or _lightning(environ)
-    return place or next((other for each in _OTHERS if (other := _named(environ, each))), None)
+    place = _named(environ, TORCH) or _lightning(environ)
+    return place or next((other for each in OTHERS if (other := _named(environ, each))), None)
 
 
-def _named(environ: Mapping[str, str], names: _Names) -> StatedRank | None:
+def _named(environ: Mapping[str, str], names: Variables) -> StatedRank | None:
     rank = _number(environ, names.rank)
     if rank is None:
         return None
-    elastic = names is _TORCH and "TORCHELASTIC_RUN_ID" in environ
+    elastic = names is TORCH and "TORCHELASTIC_RUN_ID" in environ
     return StatedRank(
         by="torchrun" if elastic else names.by,
         rank=rank,

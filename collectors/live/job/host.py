@@ -8,9 +8,9 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 
 from whyhang.analyzer.facts import Role
+from whyhang.analyzer.job.launchers import PROGRAMS, RANK_NAMES
 from whyhang.collectors.live.files import Files
 from whyhang.collectors.live.job.environment import (
-    RANK_NAMES,
     StatedRank,
     environment,
     job_key,
@@ -20,26 +20,6 @@ from whyhang.collectors.live.job.environment import (
 from whyhang.collectors.live.proc import Proc
 
 _LOOPBACK = {"localhost", "127.0.0.1", "::1", "0.0.0.0"}  # noqa: S104 - compared, not bound
-
-_NAMES_OF_LAUNCHERS = {
-    "torchrun": "torchrun torch.distributed.run torch/distributed/run.py",
-    "torch.distributed.launch": "torch.distributed.launch torch/distributed/launch.py",
-    "accelerate": "accelerate accelerate-launch accelerate.commands.launch",
-    "deepspeed": "deepspeed deepspeed.launcher.runner deepspeed.launcher.launch",
-    "composer": "composer",
-    "colossalai": "colossalai",
-    "horovodrun": "horovodrun",
-    "mpirun": "mpirun mpiexec mpiexec.hydra mpiexec.mpich mpirun.openmpi mpiexec.openmpi orterun"
-    " orted prterun prted hydra_pmi_proxy palsd",
-    "slurm": "srun slurmstepd",
-    "ray": "raylet",
-}
-"""By kind, names of the program, or of the script or module that Python runs."""
-
-_LAUNCHERS = {name: kind for kind, names in _NAMES_OF_LAUNCHERS.items() for name in names.split()}
-
-SCHEDULERS = {"mpirun", "slurm", "ray"}
-"""Launchers that start anything; the others start ranks of torch.distributed only."""
 
 _MP_MAINS = (
     "multiprocessing.spawn import spawn_main",
@@ -141,10 +121,10 @@ class Host:
         if stat is not None and stat.comm == "pt_elastic":
             return "torchrun"  # torch names the agent's main thread so, since 2.6
         if stat is not None and stat.comm in {"slurmstepd", "raylet"}:
-            return _LAUNCHERS[stat.comm]  # slurmstepd rewrites its command line
+            return PROGRAMS[stat.comm]  # slurmstepd rewrites its command line
         for name in _program_names(arguments):
-            if name in _LAUNCHERS:
-                return _LAUNCHERS[name]
+            if name in PROGRAMS:
+                return PROGRAMS[name]
         return None
 
     def is_python(self, pid: int) -> bool:

@@ -8,8 +8,9 @@ import re
 from collections.abc import Iterable, Sequence
 
 from whyhang.analyzer.facts import Gap, Role, replace
+from whyhang.analyzer.job.launchers import LOCAL_SIZES, SCHEDULERS
 from whyhang.collectors.live.job.environment import options
-from whyhang.collectors.live.job.host import SCHEDULERS, Host
+from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import (
     HostJob,
     JobProcess,
@@ -25,8 +26,6 @@ _RAYS_OWN = {"IDLE", "DashboardAgent", "RuntimeEnvAgent"}
 """Titles of Ray's own processes: a worker without a task, and what serves a node."""
 _MEETING = ("--rdzv-endpoint", "--master-addr", "--master-port")
 """Options of a launcher that say where the agents meet."""
-_LOCAL_SIZES = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
-"""Variables that say how many ranks of the job were started on this host, or by this agent."""
 
 
 def is_agent(host: Host, pid: int) -> bool:
@@ -76,7 +75,7 @@ def unnamed(host: Host, agent: int, known: Iterable[JobProcess]) -> dict[int, Jo
 
 def _local_size(host: Host, ranks: Iterable[JobProcess]) -> int | None:
     """Return how many ranks there should be on this host, by the environment of one of them."""
-    texts = (host.environ(rank.pid).get(name, "") for rank in ranks for name in _LOCAL_SIZES)
+    texts = (host.environ(rank.pid).get(name, "") for rank in ranks for name in LOCAL_SIZES)
     return next((int(text) for text in texts if text.isdecimal()), None)
 
 

@@ -7,22 +7,14 @@ from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
 from whyhang.analyzer.facts import InitArguments, Process, Record, Role
+from whyhang.analyzer.job.launch import plan_of_agent
 from whyhang.analyzer.job.sockets import tcp_sockets
-from whyhang.collectors.live.job.environment import options
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import HostJob
 
 MAX_PLACES = 8
-DEFAULT_PORT = 29400  # of a rendezvous endpoint without one (torch.distributed.elastic)
 
 _WILDCARDS = {"0.0.0.0", "::"}  # noqa: S104 - compared, not bound to
-_TORCHRUN_OPTIONS = {
-    "RDZV_ENDPOINT": "--rdzv-endpoint",
-    "MASTER_ADDR": "--master-addr",
-    "MASTER_PORT": "--master-port",
-}
-"""Options of torchrun, by what follows PET_ in the names of variables for them."""
-
 
 _Key: TypeAlias = tuple[str, int, str, str]
 """Name and port of a place, and the namespaces of network and files in which they are meant."""
@@ -57,7 +49,8 @@ def meeting_places(
         elif member.role is Role.RANK:
             named = [(environ.get("MASTER_ADDR", ""), environ.get("MASTER_PORT", ""))]
         elif member.role is Role.LAUNCHER:
-            named = _named_by(host.arguments(pid), environ)
+            given = plan_of_agent(host.arguments(pid), environ).given_endpoint()
+            named = [(given[0], str(given[1]))] if given is not None else []
         for name, port in named:
             if name and port.isdecimal() and 0 < int(port) < 65536:
                 places.setdefault(_key(host, pid, name, int(port)), []).append(pid)
@@ -81,21 +74,6 @@ def _key(host: Host, pid: int, name: str, port: int) -> _Key:
 def _size(host: Host, job: HostJob, pids: Iterable[int]) -> int:
     sizes = [place.world_size for pid in pids if (place := host.place(pid)) and place.world_size]
     return max([*sizes, job.world_size or 0])
-
-
-def _named_by(arguments: tuple[str, ...], environ: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return the addresses that torchrun was given, as options or by PET_ variables."""
-    endpoint, address, master_port = (
-        [environ.get(f"PET_{name}", ""), *options(arguments, {option})][-1]
-        for name, option in _TORCHRUN_OPTIONS.items()
-    )
-    name, colon, port = endpoint.rpartition(":")
-    if not colon:
-        name, port = port, str(DEFAULT_PORT)
-    return [
-        (name.strip("[]"), port),
-        (address, master_port or "29500"),
-    ]
 
 
 def _own_port(process: Process) -> int | None:

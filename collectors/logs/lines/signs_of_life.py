@@ -58,7 +58,7 @@ _ENDS = re.compile(
 
 _OF_ALL = re.compile(
     r"(?i)\b(?P<unit>step|iter(?:ation)?|epoch|batch|round|update)s?\b\W{0,4}"
-    r"(?P<at>\d+)\s?(?:/|of)\s?(?P<all>\d+)\b"
+    r"(?P<at>\d+)\s?(?:/|of)\s?(?P<all>[1-9]\d*)\b"
 )
 _BAR = re.compile(r"(?<!\d)(?P<at>\d+)/(?P<all>\d+) \[\d\d:\d\d")
 """Counters with what they count to."""

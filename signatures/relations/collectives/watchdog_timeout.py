@@ -25,7 +25,7 @@ PATTERNS = (
         r"WorkNCCL\((?:SeqNum=(?P<seq>\d+), )?OpType=(?P<op>\w+)[^)]*(?:\(ms\)=\d+)?\) timed "
         r"out in (?:blocking wait|call to wait)"
     ),
-    r"(?:^|[^:\s]\s+)WorkNCCL\([^)]*(?:\(ms\)=\d+)?\) ran for \d+ ?(?:ms|milliseconds) before",
+    r"(?:^|[^:\s]\s+|[`'\"])WorkNCCL\([^)]*(?:\(ms\)=\d+)?\) ran for \d+ ?(?:ms|milliseconds)\b",
     r"Timeout at collective: (?P<op>\w+), #(?P<seq>\d+)",
     r"NCCL timeout in: \S+:\d+|NCCL timeout when waiting for nonblocking call",
 )
@@ -109,6 +109,7 @@ SIGNATURE = Signature(
             "(TORCH_NCCL_BLOCKING_WAIT=1)."
         ),
         "[Rank 3]  WorkNCCL(SeqNum=9, OpType=ALLREDUCE) ran for 60001 ms before timing out",
+        "- error: `WorkNCCL(SeqNum=9, OpType=ALLREDUCE, Timeout(ms)=60000) ran for 60001ms` again",
         "\t - [3] Timeout at collective: ALLREDUCE, #133",
         (
             "[Rank 0] Caught collective operation timeout: WorkNCCL(OpType=ALLREDUCE, "

@@ -26,7 +26,8 @@ NEAR = 200  # characters between a topic and words of trouble
 _ENDS = re.compile(r"(?<=[.!?;])\s+|(?<=[\u3002\uff01\uff1f\uff1b])")
 _ADVICE = re.compile(
     r"(?i)\bif you\b|\byou (?:can|may|could|should|need)\b|\bplease\b|\brecommended\b"
-    r"|^\W*(?:warning|if|unless)\b|\beither\b|\bat first\b|\bolder version"
+    r"|\blast (?:week|month|year)\b|\byesterday\b|\beither\b|\bat first\b"
+    r"|^\W*(?:warning|if|unless)\b|\bolder version"
     r"|\b(?:may|might|could|would) (?:\w+ ){0,2}"
     r"(?:hang|dead-?lock|block|fail|stall|time|crash|freeze)"
 )

@@ -160,7 +160,10 @@ def _findings(case: Case, candidates: list[Candidate]) -> tuple[Finding, ...]:
             cause = roots.index(other) if other in roots else 0
             finding = _finding(case, candidate)
             findings.append(replace(finding, caused_by=cause if roots else None))
-            if roots and findings[cause].culprit_ranks is None and _tells_whom(other, candidate):
+            every_rank_had_it = findings[cause].category != roots[cause].signature.category
+            if not roots or every_rank_had_it or findings[cause].culprit_ranks is not None:
+                continue
+            if _tells_whom(other, candidate):
                 # The line that says why may not say who; the one that it explains does.
                 ranks = finding.culprit_ranks
                 title = to_look_at(findings[cause].title, ranks or ())

@@ -259,7 +259,7 @@ def log_ends(case: Case, *, finished: bool) -> Iterator[Hit]:
     survivors = {line.who.rank for line in lines if line.who.rank is not None}
     ends = {rank: (line.source, line.text) for rank, line in last_lines(case.job).items()}
     silent = sorted(ends.keys() - speakers(case) - case.ends.keys())
-    if not ends:  # of the ranks of one output, it is who alone lost nobody
+    if not silent:  # of the ranks of one output, it is who alone lost nobody
         tails = tails_of_ranks(case.job)
         ends = {rank: (tail.source, tail.lines[-1].text) for rank, tail in tails.items()}
         silent = sorted(ends.keys() - survivors - case.ends.keys())

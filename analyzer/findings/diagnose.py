@@ -198,7 +198,7 @@ def _finding(case: Case, candidate: Candidate) -> Finding:
     ranks = tuple(sorted({*case.ranks(hit.members), *hit.ranks}))
     everyone = all(case.member(number).rank is not None for number in hit.members)
     known = hit.names_culprit and bool(ranks) and everyone
-    category = signature.category
+    category = hit.category or signature.category
     if signature.everywhere and has_no_ranks_to_blame(case, ranks):
         category, known = signature.everywhere, False
     words = dict(hit.fields)

@@ -8,6 +8,7 @@ skip strings, brackets and comments rightly. Format: TOML 1.0, https://toml.io/e
 import re
 from typing import Any
 
+from whyhang.analyzer.facts import Record
 from whyhang.analyzer.toml import tomllib
 
 Path = tuple[str | int, ...]
@@ -27,6 +28,22 @@ _AT_LINE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 
 
 MAX_BYTES = 1 << 20
+
+
+class Mistake(Record):
+    """What is wrong in a file that people write, and where; what stands at these keys is not used.
+
+    ``spoils``: nor is the card that it stands in.
+    """
+
+    text: str
+    line: int | None = None
+    path: str = ""
+    at: Path = ()
+    spoils: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line or 1}: {self.text}"
 
 
 class UnreadableError(ValueError):

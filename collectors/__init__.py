@@ -28,6 +28,7 @@ from whyhang.collectors.stacks import (
     pystack,
     sentences,
     traceback,
+    troubles,
 )
 
 READERS: tuple[Reader, ...] = (
@@ -49,6 +50,7 @@ READERS: tuple[Reader, ...] = (
     sentences.READER,
     accounts.READER,
     one_and_others.READER,
+    troubles.READER,
     explanations.READER,
     TextReader(),
     ClusterReader(),

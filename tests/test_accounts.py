@@ -143,6 +143,7 @@ def test_who_died(text: str) -> None:
         ("worker 1 won 2 points\nworker 2 lost 3 points\nrank 2 lost 3 points\n", "job.log"),
         ("INFO pool: rank 1 did not send a heartbeat for 10 s, yet.\n", "job.log"),
         ("rank 3 left all_reduce\nrank 1 left all_reduce\n", "job.log"),
+        ("Rank 0 is responsible for saving the checkpoint. The others wait.\n", "docs.md"),
     ],
     ids=[
         "if",
@@ -184,6 +185,7 @@ def test_who_died(text: str) -> None:
         "a score",
         "a level",
         "a print",
+        "what it is for",
     ],
 )
 def test_words_that_name_nobody(text: str, name: str) -> None:

@@ -120,9 +120,34 @@ def test_the_last_words_of_who_was_ended_at_work_are_said() -> None:
 
 def test_of_one_output_who_alone_lost_nobody_is_whom_they_lost() -> None:
     lost = raised(CLOSED, "train.py:9", (C10D, "all_reduce"))
-    logs = "".join(f"[rank{rank}]: rank {rank} of 3 at step 16\n" for rank in range(3))
+    logs = "".join(f"rank {rank} of 3 at step {n}\n" for n in (8, 16) for rank in range(3))
     logs += "".join(f"[rank{rank}]: {line}\n" for rank in (0, 2) for line in lost.splitlines())
     first = diagnosed({None: logs}).findings[0]
     assert (first.category, first.culprit_ranks) == ("rank-died", (1,))
     ended = TABLE.format(first=0) + ROW.format(rank=1, code=-15)  # it was there to be ended
     assert diagnosed({None: logs + ended}).findings[0].culprit_ranks != (1,)
+
+
+NO_KERNEL = "torch.AcceleratorError: CUDA error: no kernel image is available for execution"
+ENDS = "\n".join(
+    ROW.format(rank=rank, code=code).rstrip() for rank, code in ((1, 1), (0, -15), (2, 1))
+)
+FIRST = "E1 elastic/multiprocessing/api.py:9] failed (exitcode: 1) local_rank: 1 (pid: 4001) of\n"
+
+
+def test_what_every_rank_prints_is_nobodys_whoever_was_seen_first() -> None:
+    text = raised(f"{NO_KERNEL} on the device", "train.py:9")
+    logs = "".join(f"[rank{rank}]: {line}\n" for rank in (2, 1, 0) for line in text.splitlines())
+    first = diagnosed({None: logs + FIRST + ENDS + "\n"}).findings[0]
+    assert (first.category, first.culprit_ranks) == ("not-distributed", None)
+
+
+def test_who_was_ended_behind_another_failure_did_not_fail_alone() -> None:
+    """The launcher saw rank 1 fail by itself before; what it printed is not in the text."""
+    text = raised("TypeError: the mask must be a tensor", "model.py:31")
+    logs = "".join(f"[rank0]: {line}\n" for line in text.splitlines())
+    rows = ROW.format(rank=1, code=1) + ROW.format(rank=0, code=-15)
+    assert diagnosed({None: logs + FIRST + rows}).findings[0].culprit_ranks is None
+    rows = ROW.format(rank=1, code=-15) + ROW.format(rank=0, code=1)
+    first = FIRST.replace("local_rank: 1 (pid: 4001)", "local_rank: 0 (pid: 4000)")
+    assert diagnosed({None: logs + first + rows}).findings[0].culprit_ranks == (0,)

@@ -110,3 +110,13 @@ def test_the_number_of_a_pod_is_a_rank_where_something_says_so(
     report = diagnosed_files(pods(started, started, started, crashed))
 
     assert (report.findings[0].culprit_ranks or ()) == named
+
+
+MISSING = "[Rank 0]: Ranks {} failed to pass monitoredBarrier in 4000 ms\n"
+
+
+def test_all_others_are_not_the_odd_ones() -> None:
+    """Who waits alone for all others may be the one that went elsewhere."""
+    assert culprits(MISSING.format("1, 3")) == (1, 3)
+    assert culprits(MISSING.format("1, 2, 3")) == ()
+    assert culprits("world_size=8\n" + MISSING.format("1, 2, 3")) == (1, 2, 3)

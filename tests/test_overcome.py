@@ -83,6 +83,36 @@ def test_who_keeps_all_processes_says_that_all_is_well() -> None:
     assert cause(f"{died}{controller}[State Transition] RUNNING -> FINISHED.\n") is None
 
 
+CAUGHT = (
+    "Traceback (most recent call last):\n"
+    '  File "/srv/run.py", line 19, in upload\n'
+    "    put(file)\n"
+    "ConnectionResetError: [Errno 104] Connection reset by peer\n"
+    "upload failed, continuing\n"
+)
+STORE_GONE = (
+    "[rank1]:[W302 09:09:00.100000000 TCPStore.cpp:125] [c10d] recvValue failed on SocketImpl("
+    "fd=4, addr=[localhost]:40000, remote=[localhost]:29500): failed to recv, got 0 bytes\n"
+)
+KILLED_OTHER = (
+    "[ 1200.500000] Out of memory: Killed process 771 (chrome) total-vm:1kB, anon-rss:2kB, "
+    "file-rss:0kB, shmem-rss:0kB, UID:1000 pgtables:1kB oom_score_adj:300\n"
+)
+
+
+def test_a_job_that_came_to_its_end_is_healthy_whatever_it_caught() -> None:
+    """And who comes to the end leaves the others, and the kernel speaks of other programs."""
+    whole = steps(1, 9) + CAUGHT + steps(10, 30)
+    assert diagnosed_files({"job.log": whole}).verdict == "healthy"
+    assert diagnosed_files({"job.log": steps(1, 9) + CAUGHT}).verdict != "healthy"
+    assert cause(steps(1, 30) + STORE_GONE) is None
+    assert cause(steps(1, 9) + STORE_GONE) == "store-gone"
+    killed = diagnosed_files({"job.log": steps(1, 30), "dmesg.txt": KILLED_OTHER})
+    assert killed.verdict == "healthy"
+    hung = diagnosed_files({"job.log": steps(1, 9), "dmesg.txt": KILLED_OTHER})
+    assert hung.findings[0].category == "rank-oom-killed"
+
+
 def absent(report: Report) -> set[int]:
     """Return all whom causes name."""
     named = (f.culprit_ranks or () for f in report.findings if f.kind == "cause")
@@ -98,3 +128,25 @@ def test_who_was_absent_once_is_not_named_in_a_job_that_trains_on() -> None:
     assert absent(diagnosed_files({"job.log": again})) == set()
     later = GAVE_UP.replace("09:10", "09:30").replace("=42", "=50")
     assert absent(diagnosed_files({"job.log": again + later})) == {2}
+
+
+def test_nor_where_each_rank_has_a_log_of_its_own() -> None:
+    """In the log of the rank that was absent nothing says so."""
+    logs = {f"rank{rank}.log": f"{own(rank, 0)}{gave_up(rank)}{own(rank, 20)}" for rank in range(4)}
+    assert absent(diagnosed_files(logs)) == set()
+    hung = {name: text.partition("2026-03-02 09:20")[0] for name, text in logs.items()}
+    assert absent(diagnosed_files(hung)) == {2}
+
+
+def own(rank: int, minute: int) -> str:
+    """Print steps of one rank, as a log of its own has them."""
+    first = minute + 1
+    return "".join(
+        f"2026-03-02 09:{minute:02d}:{step % 60:02d} step {step} loss 2.5\n"
+        for step in range(first, first + 9)
+    )
+
+
+def gave_up(rank: int) -> str:
+    """Print what a watchdog says, unless this rank is the absent one."""
+    return next((line for line in GAVE_UP.splitlines(keepends=True) if f"[rank{rank}]" in line), "")

@@ -28,7 +28,7 @@ from whyhang.analyzer.findings.signature_toml import (
 )
 from whyhang.analyzer.queries.asked import question_of
 from whyhang.analyzer.queries.log import Blames
-from whyhang.analyzer.toml_lines import Path, UnreadableError, read
+from whyhang.analyzer.toml_lines import Mistake, Path, UnreadableError, read
 
 FEW = 5  # words that can all be listed in a sentence
 
@@ -41,14 +41,6 @@ _CHOICES = {
     ("blames",): tuple(blames.value for blames in Blames),
 }
 _ID = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
-
-
-class Mistake(Record):
-    """What is wrong with a card, and on which line. ``spoils``: it is not used because of it."""
-
-    text: str
-    line: int | None = None
-    spoils: bool = True
 
 
 class Card(Record):
@@ -111,7 +103,7 @@ def _read_card(
         must_not_match=_texts(values, "examples", "must_not_match"),
         words={} if asks else dict(_words(values)),  # what fields an answer has, is its query's
         adds=values.get(("adds",), {}),
-        blames_named=values.get(("blames",)) == Blames.NAMED.value,
+        blames_named=values.get(("blames",)) in {Blames.NAMED.value, Blames.FEW.value},
     )
     problems = [*_wrong_fields(table)]
     if trial.patterns or not asks:

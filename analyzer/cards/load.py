@@ -15,7 +15,7 @@ from importlib import metadata
 from pathlib import Path
 
 from whyhang import signatures
-from whyhang.analyzer.cards.card import Card, Mistake, meant, read_cards
+from whyhang.analyzer.cards.card import Card, meant, read_cards
 from whyhang.analyzer.configuration.files import NAME as CONFIGURATION
 from whyhang.analyzer.configuration.files import home
 from whyhang.analyzer.configuration.settings import Settings, advice, gaps_of, settings
@@ -23,7 +23,7 @@ from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.facts import Gap, Record, Source, replace
 from whyhang.analyzer.findings.categories import CATEGORIES
 from whyhang.analyzer.findings.signature import Signature
-from whyhang.analyzer.toml_lines import MAX_BYTES
+from whyhang.analyzer.toml_lines import MAX_BYTES, Mistake
 
 GROUP = "whyhang.cards"
 SHOWN = 3  # mistakes of one card in a report; `whyhang cards check` says all

@@ -4,7 +4,8 @@ import argparse
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
-from whyhang.analyzer.configuration.files import File, Mistake
+from whyhang.analyzer.configuration.files import File
+from whyhang.analyzer.toml_lines import Mistake
 
 Options: TypeAlias = dict[str, argparse.Action]
 """The options of a command by their long names, without the dashes."""

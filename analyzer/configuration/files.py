@@ -18,6 +18,7 @@ from typing import Any
 from whyhang.analyzer import toml_lines
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.facts import Record, replace
+from whyhang.analyzer.toml_lines import Mistake
 from whyhang.analyzer.toml_lines import Path as Keys
 
 NAME = "whyhang.toml"
@@ -26,18 +27,6 @@ VARIABLE = "WHYHANG_CONFIG"
 
 chosen: ContextVar[str | None] = ContextVar("chosen", default=None)
 """The file that --config names in this run."""
-
-
-class Mistake(Record):
-    """What is wrong in a file, and where; the value at these keys is not used."""
-
-    path: str
-    text: str
-    line: int | None = None
-    at: Keys = ()
-
-    def __str__(self) -> str:
-        return f"{self.path}:{self.line or 1}: {self.text}"
 
 
 class File(Record):

@@ -28,9 +28,10 @@ from pathlib import Path
 from typing import Any
 
 from whyhang.analyzer.configuration.defaults import Options, of_any, of_default
-from whyhang.analyzer.configuration.files import File, Mistake, files
+from whyhang.analyzer.configuration.files import File, files
 from whyhang.analyzer.facts import Gap, Record, Source, replace
 from whyhang.analyzer.findings.signature import Signature
+from whyhang.analyzer.toml_lines import Mistake
 from whyhang.analyzer.toml_lines import Path as Keys
 
 TABLES: dict[str, str] = {

@@ -19,7 +19,8 @@ NCCL_FAILED = ("NCCL error", "NCCL Error")
 BY_OTHERS = (
     *NCCL_FAILED,
     "NCCL communicator was aborted",
-    "DEADLINE_EXCEEDED: Barrier timed out",
+    "DEADLINE_EXCEEDED",
+    "UNAVAILABLE: ",
     "Worker failed with error",
     "WorkerProc initialization failed",
     "Engine core initialization failed",
@@ -34,7 +35,8 @@ ON_REQUEST = frozenset(
 """Exceptions that end a process on somebody else's word."""
 
 _ABOUT_OTHERS = re.compile(
-    r"[NHX]CCL|gloo|socket|connect|store|abort|timed? ?out|barrier|peer|pipe|mismatch",
+    r"[NHX]CCL|gloo|socket|connect|store|abort|timed? ?out|barrier|peer|pipe|mismatch"
+    r"|stream synchron",
     re.IGNORECASE,
 )
 

@@ -27,6 +27,10 @@ class Thread(Record):
     line: int | None = None  # where the thread starts in the source
 
 
+SUMMARY = "summary"
+"""The tool of a stack that a person wrote down."""
+
+
 class StackDump(Record):
     """The stacks of one process at one moment.
 

@@ -89,6 +89,50 @@ class Account(Statement):
     text: str
 
 
+Subject: TypeAlias = Literal[
+    "call of MPI",
+    "checkpoint",
+    "collective call",
+    "coordinator",
+    "dataloader",
+    "dataloader worker",
+    "debugger",
+    "fork",
+    "gpu fault",
+    "gpu memory",
+    "groups",
+    "host memory",
+    "hostname",
+    "interface",
+    "library",
+    "lock",
+    "loop",
+    "missing workers",
+    "nvlink",
+    "peer access",
+    "port",
+    "processes",
+    "rdma",
+    "same rank",
+    "service",
+    "shared memory",
+    "slowness",
+    "stale lock",
+    "start-up",
+    "storage",
+    "unused parameters",
+    "world size",
+]
+"""What the trouble of a job is about."""
+
+
+class Trouble(Statement):
+    """What a person writes that the trouble is about; ``text`` holds the sentence."""
+
+    subject: Subject
+    text: str
+
+
 class Library(Statement):
     """A shared library in the memory of a process.
 

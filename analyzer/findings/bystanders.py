@@ -5,7 +5,8 @@ another one, and then its end is nobody's fault.
 
 The kernel kills whoever is large, and lists whoever crashed; on a host that is shared these are
 often others. While every rank of a job is seen alive, such a line tells nothing of it, unless a
-rank waits for a helper of its own: which numbers its dead children had, nobody knows.
+rank waits for a helper of its own: which numbers its dead children had, nobody knows. Nor does one
+tell of a job that came to its planned end.
 """
 
 import posixpath
@@ -15,6 +16,7 @@ from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import ProcessRank, same_host
 from whyhang.analyzer.findings.signature import CLEAR, CONTRADICTED, Hit
 from whyhang.analyzer.rank_state.ends import WAITED
+from whyhang.analyzer.rank_state.log_ends import OF_KERNEL, ended_well
 from whyhang.analyzer.rank_state.state import Status
 from whyhang.analyzer.stacks import WaitKind
 
@@ -38,7 +40,7 @@ def weight_of(case: Case, category: str, hit: Hit) -> float:
         return 0.0
     if hit.evidence and all(_GOT_OVER.search(piece.quote) for piece in hit.evidence):
         return CONTRADICTED
-    if category in _OF_PROCESSES and _had_given_up(case, hit):
+    if category in _OF_PROCESSES and (_had_given_up(case, hit) or _though_all_ended(case, hit)):
         return 0.0
     pid = hit.fields.get("pid", "")
     if category in _OF_PROCESSES and _of_another_program(case, hit):
@@ -107,6 +109,12 @@ def _of_what_was_given_up(case: Case, hit: Hit) -> bool:
         and line.text in {piece.quote for piece in hit.evidence}
     }
     return bool(ranks) and ranks <= raised
+
+
+def _though_all_ended(case: Case, hit: Hit) -> bool:
+    """Return whether a kernel speaks of a process, and the job came to its planned end."""
+    by_kernel = all(OF_KERNEL.search(piece.quote) for piece in hit.evidence)
+    return bool(hit.evidence) and by_kernel and ended_well(case.job)
 
 
 _PROGRAMS = re.compile(r"(?i)python|pt_|torch|train|ray|mpi|rank|deepspeed|accelerate|vllm|sglang")

@@ -160,7 +160,10 @@ def _findings(case: Case, candidates: list[Candidate]) -> tuple[Finding, ...]:
             cause = roots.index(other) if other in roots else 0
             finding = _finding(case, candidate)
             findings.append(replace(finding, caused_by=cause if roots else None))
-            if roots and findings[cause].culprit_ranks is None and _tells_whom(other, candidate):
+            every_rank_had_it = findings[cause].category != roots[cause].signature.category
+            if not roots or every_rank_had_it or findings[cause].culprit_ranks is not None:
+                continue
+            if _tells_whom(other, candidate):
                 # The line that says why may not say who; the one that it explains does.
                 ranks = finding.culprit_ranks
                 title = to_look_at(findings[cause].title, ranks or ())
@@ -195,7 +198,7 @@ def _finding(case: Case, candidate: Candidate) -> Finding:
     ranks = tuple(sorted({*case.ranks(hit.members), *hit.ranks}))
     everyone = all(case.member(number).rank is not None for number in hit.members)
     known = hit.names_culprit and bool(ranks) and everyone
-    category = signature.category
+    category = hit.category or signature.category
     if signature.everywhere and has_no_ranks_to_blame(case, ranks):
         category, known = signature.everywhere, False
     words = dict(hit.fields)

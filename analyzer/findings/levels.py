@@ -21,7 +21,7 @@ from whyhang.analyzer.facts.times import before, latest
 from whyhang.analyzer.findings.signature import LEVELS, Hit, Kind, Signature
 from whyhang.analyzer.queries.hits import about_same
 from whyhang.analyzer.queries.states import all_seen, is_starting
-from whyhang.analyzer.rank_state.log_ends import all_tails, have_ended, trained_on
+from whyhang.analyzer.rank_state.log_ends import all_tails, ended_well, have_ended, trained_on
 from whyhang.analyzer.stacks import WaitKind
 
 PASSES = frozenset(
@@ -118,6 +118,8 @@ def overcome(case: Case, candidate: Candidate) -> bool:
         return True
     if candidate.signature.level == "machine" or candidate.signature.category in OF_MOVING:
         return False
+    if candidate.signature.level == "peer" and ended_well(case.job):
+        return True  # who comes to the end leaves the others
     is_over = trained_on(case.job)
     return bool(pieces) and all(
         p.line is not None and is_over(p.source, p.line, p.rank) for p in pieces

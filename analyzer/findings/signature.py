@@ -86,6 +86,7 @@ class Hit(Record):
     at: float | None = None
     gpus: tuple[int, ...] = ()
     names_culprit: bool = True  # False: the members are only where it shows
+    category: str = ""  # where it is not the signature's
 
 
 class Signature(Record):

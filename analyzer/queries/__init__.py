@@ -26,7 +26,8 @@ Queries that answer with hits:
 - ``recorded_hit``: the same for one finding of the ledger
 - ``logged``: log lines that match patterns, and whom they blame
 - ``ras_reported``: what NCCL's health network says of ranks
-- ``reported``, ``listed``: what a person wrote of ranks, or ps shows of them
+- ``reported``, ``about``, ``listed``: what a person wrote of ranks, or of what the trouble is
+  about; what ps shows of ranks
 - ``quiet_logs``, ``ends_at_work``: logs that tell of nothing wrong, or of work that begins
 - ``ranks_not_waiting``, ``store_barrier``, ``horovod_stalls``, ``listed_tasks``: what lines of one
   kind tell together; they take the lines that the signature's patterns found
@@ -79,7 +80,7 @@ from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import Verdict
 from whyhang.analyzer.facts import ranks_in_words
 from whyhang.analyzer.findings.signature import Hit, Kind, Signature
-from whyhang.analyzer.queries.accounts import listed, listed_tasks, reported
+from whyhang.analyzer.queries.accounts import about, listed, listed_tasks, reported
 from whyhang.analyzer.queries.agents import agents
 from whyhang.analyzer.queries.cluster import (
     VIRTUAL,

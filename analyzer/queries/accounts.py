@@ -4,8 +4,18 @@ import re
 from collections.abc import Iterator, Sequence
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import Account, Deed, LogLine, ProcessState, ranks_in_words
-from whyhang.analyzer.findings.signature import INCOMPLETE, INDIRECT, Hit
+from whyhang.analyzer.facts import (
+    NOBODY,
+    Account,
+    Deed,
+    LogLine,
+    ProcessState,
+    Subject,
+    Trouble,
+    ranks_in_words,
+)
+from whyhang.analyzer.facts.stacks import SUMMARY
+from whyhang.analyzer.findings.signature import GUESSED, INCOMPLETE, INDIRECT, Hit
 from whyhang.analyzer.queries.hits import cite_line, members_of
 from whyhang.analyzer.rank_state.listed import odd_processes, odd_programs
 from whyhang.analyzer.report import cite
@@ -38,6 +48,67 @@ def reported(case: Case, *deeds: Deed) -> Iterator[Hit]:
         if by_deed[deed] and not vague and not known:
             yield _hit(case, ranks, by_deed[deed], waits - ranks if deed in ELSEWHERE else set())
             return
+
+
+CATEGORIES: dict[Subject, str] = {
+    "call of MPI": "mpi-missing-rank",
+    "checkpoint": "checkpoint-stall",
+    "collective call": "missing-rank-in-collective",
+    "coordinator": "init-master-unreachable",
+    "dataloader": "dataloader-blocked",
+    "dataloader worker": "dataloader-worker-died",
+    "debugger": "rank-stopped",
+    "fork": "fork-deadlock",
+    "gpu fault": "gpu-hardware-xid",
+    "gpu memory": "gpu-oom",
+    "groups": "group-creation-mismatch",
+    "host memory": "rank-oom-killed",
+    "hostname": "init-hostname-resolution",
+    "interface": "nccl-network-interface",
+    "library": "nccl-internal-error",
+    "lock": "gil-or-lock-deadlock",
+    "loop": "rank-spinning",
+    "missing workers": "init-missing-rank",
+    "nvlink": "nvlink-error",
+    "peer access": "nccl-p2p-or-acs",
+    "port": "init-port-in-use",
+    "processes": "rank-died",
+    "rdma": "nccl-ib-error",
+    "same rank": "init-duplicate-rank",
+    "service": "network-io-blocked",
+    "shared memory": "shm-too-small",
+    "slowness": "slow-not-hung",
+    "stale lock": "stale-lock-file",
+    "start-up": "init-missing-rank",
+    "storage": "storage-io-blocked",
+    "unused parameters": "unused-parameters",
+    "world size": "init-world-size-mismatch",
+}
+"""The category of what a person's words are about."""
+
+VAGUE = {"call of MPI", "collective call"}
+"""Where a hang shows, which is no cause: it counts of jobs of which there is nothing else."""
+
+
+def about(case: Case) -> Iterator[Hit]:
+    """Yield one hit for what people write that the trouble is about, if they name one thing.
+
+    What they write of ranks tells more.
+    """
+    troubles = () if case.job.of(Account) else case.job.of(Trouble)
+    dumps = [dump for member in case.job.members for dump in member.dumps]
+    of_program = any(line.time is not None or line.who != NOBODY for line in case.job.lines)
+    looked_at = of_program or any(dump.tool != SUMMARY for dump in dumps)
+    subjects = {trouble.subject for trouble in troubles}
+    if len(subjects) == 1 and not (looked_at and subjects <= VAGUE):
+        first = troubles[0]
+        yield Hit(
+            evidence=tuple(cite(each.source, each.text) for each in troubles[:MAX_QUOTES]),
+            strength=GUESSED,
+            fields={"what": first.subject, "text": first.text[:LONGEST]},
+            names_culprit=False,
+            category=CATEGORIES[first.subject],
+        )
 
 
 def _ranks(accounts: Sequence[Account]) -> set[int]:

@@ -21,9 +21,10 @@ from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.queries.hits import merged
 from whyhang.analyzer.queries.lagging import KNOWN_LOCAL_CAUSES, RESTING
 from whyhang.analyzer.queries.log import Log
+from whyhang.analyzer.rank_state.log_ends import not_overcome
 
 NAMES = (
-    "absent agents all_in_one_call connections_not_made counters_show cut_off "
+    "about absent agents all_in_one_call connections_not_made counters_show cut_off "
     "different_operations ends_at_work face_to_face failed faulty_gpus file_locks gpus_show "
     "groups_crossed horovod_stalls instead_of_waiting lagging lagging_for launch_plans listed "
     "listed_tasks log_ends loop_left meeting_file meeting_place nccl_failed_in nccl_set_up "
@@ -82,7 +83,7 @@ class Asked(Record):
             return ()
         reads = any(question.takes_lines for question in self.questions)
         by_lines = bool(self.log.patterns) and not reads
-        if not by_lines and case.job.lines_with(self.log.vetoes):
+        if not by_lines and not_overcome(case.job, case.job.lines_with(self.log.vetoes)):
             return ()
         lines = case.job.lines_with(self.log.patterns) if reads else ()
         answers = [question(case, lines) for question in self.questions]

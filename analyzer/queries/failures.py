@@ -6,6 +6,7 @@ it; the launcher's table of failures says which ranks ended by themselves. The t
 
 import re
 import signal
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from whyhang.analyzer.case import Case
@@ -34,22 +35,26 @@ def failures(case: Case) -> dict[int, Exit]:
 def raised_by(case: Case, lines: Sequence[LogLine]) -> tuple[int, ...]:
     """Return which ranks an error belongs to that these lines tell; empty where it cannot be told.
 
-    Lines that name ranks are believed. Ranks that ended in the same way and the same moment had
-    the same error, as long as nothing says that one rank's end brought the others down. Where a
-    launcher ended all others, it is of those that ended by themselves, unless all have printed it:
-    the launcher reports whom it saw first. More have printed it than failed: some of those that
-    it ended had it, too.
+    Lines that name ranks are believed; not where the launcher ended those, and saw others fail by
+    themselves before: then the error may be theirs as well. Ranks that ended in the same way and
+    the same moment had the same error, as long as nothing says that one rank's end brought the
+    others down. Where a launcher ended all others, it is of those that ended by themselves, unless
+    all have printed it: the launcher reports whom it saw first. More have printed it than failed:
+    some of those that it ended had it, too.
     """
     spoken = {line.who.rank for line in lines if line.who.rank is not None}
     ended = failures(case)
     if spoken:
         alike = _alike(case, spoken, ended)
-        return tuple(sorted(spoken | alike))
+        return () if _ended_behind(case, spoken, ended) else tuple(sorted(spoken | alike))
     copies = sum(line.count for line in lines)
     if len(ended) == 1:
         return () if printed_by_every_process(case, lines) else tuple(ended)
     if not ended:
-        return _crashed(case)
+        again = Counter[str]()
+        for line in lines:
+            again[line.text] += line.count
+        return _crashed(case) if max(again.values(), default=0) < 2 else ()
     told = copies == len(ended) or (copies < len(ended) and _others_were_ended(case))
     return tuple(sorted(ended)) if told else ()
 
@@ -117,6 +122,12 @@ def _alike(case: Case, spoken: set[int], ended: dict[int, Exit]) -> set[int]:
         for rank, exit_ in ended.items()
         if exit_.exitcode in codes and rank not in raised and _same_moment(exit_.time, times)
     } - spoken
+
+
+def _ended_behind(case: Case, spoken: set[int], ended: dict[int, Exit]) -> bool:
+    """Return whether a launcher ended these ranks because others had failed by themselves."""
+    by_launcher = {row.who.rank for row in case.job.exits if row.signal == signal.SIGTERM}
+    return bool(ended) and spoken <= by_launcher and not _brought_down(case.job.lines)
 
 
 def _brought_down(lines: Iterable[LogLine]) -> bool:

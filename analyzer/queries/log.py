@@ -9,6 +9,7 @@ import enum
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import LogLine, ProcessRank, Record, Who, ranks_in_words
@@ -42,6 +43,7 @@ class Blames(enum.Enum):
 
     SPEAKER = "speaker"  # the rank whose log says so (an exception, a segfault)
     NAMED = "named"  # the ranks, pids or hosts that the line names (groups rank, ranks, pid)
+    FEW = "few"  # the same, unless they are several and all of the job but one
     HOST = "host"  # all ranks on the host that the line names (group node)
     POD = "pod"  # all ranks in the pod that the line names (group pod)
     ENDED = "ended"  # the ranks whose end the lines report; nobody where that may be an echo
@@ -50,6 +52,9 @@ class Blames(enum.Enum):
     ROOT = "root"  # rank 0: several ranks fail at one and the same target, NCCL's bootstrap root
     OTHERS = "others"  # all ranks that do not say so, of as many as the line tells (group world)
     NOBODY = "nobody"  # no rank is to blame, or it cannot be known from this line
+
+
+NAMES_RANKS = frozenset({Blames.NAMED, Blames.FEW})
 
 
 class Log(Record):
@@ -96,24 +101,7 @@ class Log(Record):
         return () if any(about_same(hit, veto) for veto in vetoes) else (hit,)
 
     def _hit(self, case: Case, lines: list[LogLine]) -> Hit:
-        waiters = {line.fields.get("waiter") for line in lines}
-        blamed = [
-            who
-            for line in lines
-            for who in self._blamed(case, line)
-            if self.blames is not Blames.NAMED or str(who.rank) not in waiters
-        ]
-        if self.blames is Blames.HOST:
-            nodes = (line.fields.get("node") for line in lines)
-            blamed = [Who(rank=rank) for rank in ranks_on(case, nodes)]
-        if self.blames is Blames.ENDED:
-            blamed = whose_end(case, lines)
-        if self.blames is Blames.ZERO or (self.blames is Blames.ROOT and names_root(lines)):
-            blamed = [Who(rank=0)]
-        if self.blames is Blames.PEER:
-            blamed = peers_of(case, lines)
-        if self.blames is Blames.OTHERS:
-            blamed = [Who(rank=rank) for rank in ranks_of_others(lines)]
+        blamed = self._whom(case, lines)
         if self.ends_process:
             blamed = _who_ended(case, lines, blamed)
         members = {who: case.job.member_of(who) for who in blamed}
@@ -134,16 +122,40 @@ class Log(Record):
             at=first.time,
         )
 
+    def _whom(self, case: Case, lines: list[LogLine]) -> list[Who]:
+        """Return whom the lines together blame."""
+        waiters = {line.fields.get("waiter") for line in lines}
+        blamed = [
+            who
+            for line in lines
+            for who in self._blamed(case, line)
+            if self.blames not in NAMES_RANKS or str(who.rank) not in waiters
+        ]
+        if self.blames is Blames.FEW and _all_but_one(case, {who.rank for who in blamed}):
+            blamed = []
+        if self.blames is Blames.HOST:
+            nodes = (line.fields.get("node") for line in lines)
+            blamed = [Who(rank=rank) for rank in ranks_on(case, nodes)]
+        if self.blames is Blames.ENDED:
+            blamed = whose_end(case, lines)
+        if self.blames is Blames.ZERO or (self.blames is Blames.ROOT and names_root(lines)):
+            blamed = [Who(rank=0)]
+        if self.blames is Blames.PEER:
+            blamed = peers_of(case, lines)
+        if self.blames is Blames.OTHERS:
+            blamed = [Who(rank=rank) for rank in ranks_of_others(lines)]
+        return blamed
+
     def _blamed(self, case: Case, line: LogLine) -> Iterator[Who]:
-        if self.blames is Blames.NAMED and (using := using_gpu(case, line)):
+        if self.blames in NAMES_RANKS and (using := using_gpu(case, line)):
             yield from using
         elif self.blames is Blames.POD:
             yield from (Who(rank=rank) for rank in ranks_of_pod(case, line.fields.get("pod", "")))
         elif self.blames is Blames.SPEAKER or (
-            self.blames is Blames.NAMED and not {"rank", "ranks", "pid"} & line.fields.keys()
+            self.blames in NAMES_RANKS and not {"rank", "ranks", "pid"} & line.fields.keys()
         ):
             yield on_device(case, line) or line.who
-        elif self.blames is Blames.NAMED and _counts_all(case, line):
+        elif self.blames in NAMES_RANKS and _counts_all(case, line):
             for rank in ranks_in(line.fields.get("rank", "") + "," + line.fields.get("ranks", "")):
                 yield Who(rank=rank)
             if (pid := line.fields.get("pid", "")) and is_number(pid):
@@ -162,6 +174,12 @@ def _counts_all(case: Case, line: LogLine) -> bool:
     """Return whether numbers of ranks in a line are those of the job, not of some group of it."""
     among = line.fields.get("among", "")
     return not among or (is_number(among) and int(among) == case.job.world_size)
+
+
+def _all_but_one(case: Case, ranks: AbstractSet[int | None]) -> bool:
+    """Return whether these ranks are all others of the job, as far as its size is known."""
+    others = set(range(1, case.job.world_size or len(ranks) + 1))
+    return len(others) > 1 and ranks == others
 
 
 def _place(members: Mapping[Who, Member | None]) -> dict[str, str]:
@@ -241,7 +259,7 @@ def log_ends(case: Case, *, finished: bool) -> Iterator[Hit]:
     survivors = {line.who.rank for line in lines if line.who.rank is not None}
     ends = {rank: (line.source, line.text) for rank, line in last_lines(case.job).items()}
     silent = sorted(ends.keys() - speakers(case) - case.ends.keys())
-    if not ends:  # of the ranks of one output, it is who alone lost nobody
+    if not silent:  # of the ranks of one output, it is who alone lost nobody
         tails = tails_of_ranks(case.job)
         ends = {rank: (tail.source, tail.lines[-1].text) for rank, tail in tails.items()}
         silent = sorted(ends.keys() - survivors - case.ends.keys())

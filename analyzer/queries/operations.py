@@ -165,9 +165,9 @@ def side_in_branch(case: Case, sides: Sequence[tuple[int, ...]]) -> tuple[int, .
     """Return the one side all of whose members stand in a branch on the number of their rank.
 
     A call that only some ranks come to is the one too many; where another side may be in such a
-    branch as well, none is returned, nor where all send or receive: each has a part of its own.
+    branch as well, none is returned, nor where some send or receive: each has a part of its own.
     """
-    if all(operation.op.startswith(PEER_TO_PEER) for operation in case.graph.operations):
+    if any(operation.op.startswith(PEER_TO_PEER) for operation in case.graph.operations):
         return None
     text = source_lines(case.job.excerpts)
     paths = {n: path_of(case, case.states[n]) for side in sides for n in side}

@@ -19,7 +19,15 @@ from whyhang.analyzer.facts import (
     replace,
 )
 from whyhang.analyzer.findings.signature import Hit
-from whyhang.analyzer.rank_state.log_ends import NO_LOGS, all_tails, are_idle, have_ended
+from whyhang.analyzer.rank_state.log_ends import (
+    NO_LOGS,
+    OF_KERNEL,
+    all_tails,
+    are_idle,
+    has_failed,
+    have_ended,
+    not_overcome,
+)
 from whyhang.analyzer.report import cite
 
 MAX_QUOTES = 6
@@ -69,11 +77,12 @@ def _quiet(case: Case, ends: Sequence[LastLine] = ()) -> Iterator[Hit]:
         end for end in job.of(LastLine) if end.ends_log and not end.source.file.endswith(NO_LOGS)
     ]
     inside = any(position.inside for position in case.graph.calls.positions.values())
-    raised_any = any(line.raised is not None for line in job.lines)
+    raised_any = not_overcome(job, (line for line in job.lines if line.raised is not None))
     looked_at = any(member.dumps or member.processes for member in job.members)
-    last = [end.text for end in ends if " WARN " not in end.text]
+    texts = [end.text for end in ends if " WARN " not in end.text]
+    last = [text for text in texts if not OF_KERNEL.search(text)]
     bad = any(BARE_ERROR.search(text) or BAD_END.search(text) for text in last)
-    failed = any(row.signal or row.exitcode for row in job.exits)
+    failed = has_failed(job)
     blamed = any(told.deed not in {Deed.WAITS, Deed.WORKS} for told in job.of(Account))
     if not ends or inside or raised_any or bad or looked_at or failed or blamed:
         return

@@ -1,6 +1,6 @@
 """The state of each rank as its stacks and its process show it."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from whyhang.analyzer.facts import program, replace
 from whyhang.analyzer.job.records import Child, Job, Member, lock_holder
@@ -14,12 +14,10 @@ from whyhang.analyzer.rank_state.motion import (
     python_frames,
 )
 from whyhang.analyzer.rank_state.progress import ANSWERED, IN_STEP, status_by_place
-from whyhang.analyzer.rank_state.state import NOT_WAITING, RankState, Status, waits_for_pool
+from whyhang.analyzer.rank_state.served import awaits_another, is_served
+from whyhang.analyzer.rank_state.state import NOT_WAITING, RankState, Status
 from whyhang.analyzer.stacks import LineText, Place, WaitKind, WaitRule, place_of
 from whyhang.analyzer.stacks.usercode import is_library, short
-
-RESULTS = 2
-"""Times that a rank must have woken up for what others do for it to be seen to go on."""
 
 
 def without_bystanders(job: Job, states: list[RankState]) -> tuple[RankState, ...]:
@@ -100,10 +98,11 @@ def state_from_stacks(
     children = tuple(child_place(child, rules, line_text) for child in member.children)
     if status is Status.BLOCKED and lock_holder(job, member) is not None:
         status = Status.WAITING  # on the rank that holds the lock
-    if status is Status.BLOCKED and place is not None and _has_results(place, children, moves):
-        status = Status.MOVING
-    if status is Status.BLOCKED and place is not None and _awaits_another(member, place, moves):
-        moves, status = replace(moves, moved=Moved.ON), Status.MOVING
+    if status is Status.BLOCKED and place is not None:
+        if awaits_another(member, place, moves):
+            moves, status = replace(moves, moved=Moved.ON), Status.MOVING
+        elif is_served(member, place, children, moves):
+            status = Status.MOVING
     if status is Status.IDLE and member.rank is not None and place and place.user is not None:
         # A rank in an event loop of its own is in no collective, unless it serves requests.
         place, status = replace(place, certain=False), Status.BLOCKED
@@ -199,30 +198,6 @@ def _status(member: Member, place: Place | None, moves: Motion) -> Status:
     if place.kind is WaitKind.BACKWARD and place.native and state == "R" and _burns(moves):
         return Status.RUNNING  # in no call that waits, by its native stack: it computes
     return status_by_place(place)
-
-
-def _has_results(place: Place, workers: Iterable[Place | None], moves: Motion) -> bool:
-    """Return whether a rank takes results of its pool, which is at work, one after the other.
-
-    It wakes up for each; without a result such a wait does not end.
-    """
-    works = any(worker is not None and worker.kind is WaitKind.WORK for worker in workers)
-    return works and waits_for_pool(place) and (moves.sleeps or 0) >= RESULTS
-
-
-def _awaits_another(member: Member, place: Place, moves: Motion) -> bool:
-    """Return whether the program that a rank waited for has ended, and it waits for one again.
-
-    One that has ended and was not waited for yet is still there, as a zombie. Where none was seen,
-    each was too short; the rank woke up at their ends.
-    """
-    if place.kind is not WaitKind.SUBPROCESS or not member.processes:
-        return False
-    own = [h.processes[-1] for h in member.helpers if h.processes]
-    looks = [process.look for process in own if process.ppid == member.pid]
-    if not looks:
-        return moves.moved is Moved.STIRRED and (moves.sleeps or 0) >= RESULTS
-    return max(looks) < member.processes[-1].look
 
 
 def _stopped_by(member: Member) -> str:

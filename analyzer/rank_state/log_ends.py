@@ -4,6 +4,7 @@ That nothing in a log looks bad makes no job healthy: one that hangs without a w
 logs as well.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 
 from whyhang.analyzer.facts import LastLine, LogLine, LogTail, Outlook, SignOfLife
@@ -15,6 +16,11 @@ from whyhang.analyzer.rank_state.ends import WAITED
 
 NO_LOGS = (".py", ".sh", ".toml", ".json", ".yaml", ".yml", ".md", ".cfg", ".ini")
 """Text files beside logs: how they end says nothing."""
+
+OF_KERNEL = re.compile(
+    r"NVRM: |[Kk]illed process \d|oom-kill:|(?:\] |kernel: )\S+\[\d+\]: segfault at"
+)
+"""Lines of a kernel about a process, which may be one of another program."""
 
 _MOST = {Outlook.ENDED: 3, Outlook.STEPS: 2, Outlook.IDLE: 1, Outlook.UNKNOWN: 0}
 
@@ -110,6 +116,17 @@ def unanswered(job: Job, lines: Iterable[LogLine]) -> list[LogLine]:
     return [x for x in lines if (x.source.line or 0) > signs.get(x.source.file, 0)]
 
 
+def ended_well(job: Job) -> bool:
+    """Return whether a job came to its planned end, and no process of it is seen to have failed."""
+    return have_ended(job) and not has_failed(job)
+
+
+def has_failed(job: Job) -> bool:
+    """Return whether a process failed; those that a kernel killed may be of another program."""
+    rows = (row for row in job.exits if not OF_KERNEL.search(row.quote))
+    return any(row.signal or row.exitcode for row in rows)
+
+
 def trained_on(job: Job) -> Callable[[str, int, int | None], bool]:
     """Return what tells of a line (file, number, rank) whether its log goes on for steps below it.
 
@@ -118,9 +135,8 @@ def trained_on(job: Job) -> Callable[[str, int, int | None], bool]:
     proof. Where who keeps all processes says that the job has ended well, no steps are needed.
     """
     tails = all_tails(job)
-    failed = any(row.signal or row.exitcode for row in job.exits)
-    ended = have_ended(job) and not failed
-    quiet = not (failed or any(tail.trouble or tail.troubled for tail in tails))
+    ended = ended_well(job)
+    quiet = not (has_failed(job) or any(tail.trouble or tail.troubled for tail in tails))
     times = {(line.source.file, line.source.line): line.time for line in job.lines}
     decisive = [(tail.source.file, tail.lines[tail.decisive]) for tail in tails if ended]
     well = {file: line.number for file, line in decisive if ENDED_WELL.search(line.text)}
@@ -134,6 +150,12 @@ def trained_on(job: Job) -> Callable[[str, int, int | None], bool]:
         return number < well.get(file, 0) or any(on)
 
     return is_over if ended or quiet else lambda *_: False
+
+
+def not_overcome(job: Job, lines: Iterable[LogLine]) -> list[LogLine]:
+    """Return the lines of trouble that the job did not train on from."""
+    is_over = trained_on(job)
+    return [x for x in lines if not is_over(x.source.file, x.source.line or 0, x.who.rank)]
 
 
 def _steps_on(tail: LogTail, number: int, time: float | None, *, ended: bool) -> bool:

@@ -133,8 +133,8 @@ _NEVER = (
     r"\b(?:skip(?:s|ped|ping)?|miss(?:es|ed)?|bypass\w*|early return"
     r"|(?:return|exit|leave|quit)(?:s|ed|ing)? (?:early|before)"
     r"|(?:never|won.t|will not|(?:do(?:es)?|did)(?:n.t| ?not)(?: even)?|fail(?:s|ed)? to) "
-    r"(?:get|call|enter|arriv|reach|join|mak|particip|invok|issu|hit|execut|have|see|receiv|run)\w*"
-    r"|(?:doesn|didn).t(?=[,.]| and\b)|exit(?:s|ed)? (?:cleanly|normally))"
+    r"(?:get|call|enter|arriv|reach|join|mak|particip|invok|issu|hit|execut|have|see|receiv|run"
+    r"|post)\w*|(?:doesn|didn).t(?=[,.]| and\b)|exit(?:s|ed)? (?:cleanly|normally))"
 )
 _SKIPS = (
     rf"\bonly (?:(?!needs?)[\w-]+ ){{0,4}}?{_FIRST}(?! (?:print|log)s)"

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from whyhang.analyzer.facts import NOBODY, Fact, Frame, Record, StackDump, Thread, Who
+from whyhang.analyzer.facts.stacks import SUMMARY
 from whyhang.analyzer.reading import Document
 from whyhang.collectors import limits
 from whyhang.collectors.logs.text.line import Voice, take_apart
@@ -19,7 +20,7 @@ DOUBTED = re.compile(
     r"(?i)\b(?:if|when|whenever|suppose|e\.g|for example|must|may|might|can|could(?! ?n[o']t)"
     r"|would|should|will(?! be \w+ing)|whether|unless|perhaps|maybe|either|(?:not |un)sure"
     r"|no idea|wonder(?:ed)?|thought|believed|suspected|assumed|makes? sure|ensures?|expected"
-    r"|used to|no longer|avoids?|prevents?|yesterday's"
+    r"|used to|no longer|avoids?|prevents?|yesterday's|responsible for|in charge of|usually"
     r"|(?:old(?:er)?|earlier|previous) (?:versions?|releases?|runs?|jobs?)"
     r"|fix(?:e[sd])?(?=:| an? | the | where ))\b"
 )
@@ -29,10 +30,12 @@ _ASKS_MORE = re.compile(r"(?i)\b(?:why|what|how|where)\b")
 _PARTS = re.compile(r"(?<=[.!?;:])\s+")
 _ENDS = re.compile(r"[.?!][\"')]?\s+")
 _CODE = re.compile(
-    r"\s*(?:(?:\"\"\"|'''|//|#(?=\s*[a-z]))|(?:if|for|while|def|class|with|elif) [^.]*:\s*(?:#.*)?$"
+    r"\s*(?:File \"|Traceback \(|frame #\d|#\d+ +0x|\w+ \([\w./<>]+\.\w+:\d+\)"
+    r"|[\w.]+(?:Error|Exception): "
+    r"|(?:\"\"\"|'''|//|#(?=\s*[a-z]))|(?:if|for|while|def|class|with|elif) [^.]*:\s*(?:#.*)?$"
     r"|(?:return|raise|assert) \S*[(\"']|[\w.]+(?:\[\w+\])? ?[-+*/]?= |[\w.]+\(.*[(),]\s*$)"
 )
-"""Comments and statements: they tell what a program does, not what it did."""
+"""Comments and statements, which tell what a program does, not what it did; stacks."""
 
 
 class Prose(Record):
@@ -66,7 +69,7 @@ _LEVEL = re.compile(r"\W*(?:INFO|DEBUG|WARN(?:ING)?|ERROR|FATAL|CRITICAL|NOTICE|
 _GRAMMAR = re.compile(
     r"(?i)\b(?:the|an?|and|but|or|while|whereas|because|so|since|when|then|after|before|until"
     r"|others?|another|rest|remaining|all|every\w*|both|each|it|its|this|that|which|who|there"
-    r"|here|never|yet|also|only|still|always|nothing|i|we|my|our|they|them)\b"
+    r"|here|never|yet|also|only|still|always|nothing|i|we|my|our|they|them)\b|n't\b"
 )
 """Words that programs, which print statements, leave out as a rule."""
 _MARKS = re.compile(r"^\W*[-*>#•|] |^\s*\d+[.)] |`|\*\*")
@@ -141,7 +144,7 @@ def standing(
     """Return that ``copies`` processes are said to stand in a place."""
     return StackDump(
         who=who if who != NOBODY else document.who,
-        tool="summary",
+        tool=SUMMARY,
         threads=(Thread(frames=frames, name=MAIN, line=line),),
         source=document.source(line),
         look=document.look or 0,

@@ -54,6 +54,9 @@ _COME = (
 )
 
 
+_TO = r"(?:to |with |at )?(?:(?:\w+ ){0,3}?(?:address|endpoint):? )?(?:\w+://)?"
+"""What stands between a word of connecting and an address."""
+
 _WATCHER = r"handl|monitor|watch|listen|poll|check|support"
 """What is there in case that something comes."""
 
@@ -140,6 +143,8 @@ OBJECTS: dict[str, str] = {
         r"\b(?:pods?|tasks?|actors?|workers?|gang|placement|resources?|requests?|demands?|nodes?)\b"
         r"|\binsufficient (?:nvidia\.com/gpu|gpus?|resources)\b(?! mem)"
         r"|\bnot enough (?:gpus|resources|slots)"
+        r"|(?:does|did)(?: not|n't) allocate (?:any |enough )?(?:\w+ )?(?:gpus?|nodes?|slots?)\b"
+        r"|\bnodes? ha(?:s|ve) no (?:\w+ )?gpus?\b"
     ),
     "members": (
         rf"(?i)(?:timed? ?out|gave up|still|timeout)[^\n]{{0,30}}?\bwaiting (?:for|on) "
@@ -160,6 +165,7 @@ OBJECTS: dict[str, str] = {
         r"|EndpointConnectionError|\(SlowDown\)|ServiceUnavailable|RemoteDisconnected"
         r"|\b(?:s3|gs|gcs|az|abfss?|hdfs|oss)://[^\n]{0,120}?(?:broken pipe|fail|exit [1-9]|error)"
         r"|(?:download|read|open|fetch|cop[yi])\w* fail\w*[^\n]{0,40}(?:s3|gs|gcs|az|hdfs|oss)://"
+        r"|too long to (?:download|fetch|stream)\b"
         r"|ServiceResponseError|\bcurl: \((?:5|6|7|28|35|52|56)\)|unexpected code in http response"
     ),
     "transport": _near(
@@ -176,11 +182,10 @@ OBJECTS: dict[str, str] = {
         r" (?:connect\w*|reach\w*)(?: to| with)? rank (?P<rank>\d{1,6})\b"
     ),
     "address": (
-        rf"(?i)connect\w*(?: \w+)? (?:to |with )?(?:tcp://|ipc://)?[\w.-]+:\d+[^\n]{{0,60}}?"
+        rf"(?i)connect\w*(?: \w+)? {_TO}[\w.-]+:\d+[^\n]{{0,60}}?"
         rf"(?:{_FAILS}|after \d)"
         r"|\b[\w.-]+:\d{4,5}\W[^\n]{0,40}?(?:connect(?:ion)? (?:fail|refuse|time)|deadline ex)"
-        rf"|(?:{_FAILS})[^\n]{{0,40}}? connect\w*(?: \w+)? (?:to |with )"
-        r"(?:tcp://)?[\w.-]+:\d+"
+        rf"|(?:{_FAILS})[^\n]{{0,40}}? connect\w*(?: \w+)? (?=to |with |at ){_TO}[\w.-]+:\d+"
     ),
     "process": (
         rf"(?i)\b{_MEMBERS} (?:proc\w* )?\S{{1,40}} (?:died|exited|terminated|crashed)"

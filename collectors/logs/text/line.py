@@ -13,8 +13,14 @@ import msgspec
 from whyhang.analyzer.facts import NOBODY, Record, Trust, Who, replace
 from whyhang.collectors.files.naming import join
 from whyhang.collectors.logs.text.clock import time_of
+from whyhang.collectors.logs.text.logger_header import header_end
 from whyhang.collectors.logs.text.margin import NO_MARGIN, Margin
-from whyhang.collectors.logs.text.own_rank import C10D_RANK, rank_in_content, rank_in_statement
+from whyhang.collectors.logs.text.own_rank import (
+    C10D_RANK,
+    OWN_WORDS,
+    rank_in_content,
+    rank_in_statement,
+)
 from whyhang.collectors.logs.text.prefix import split_prefix
 
 MOST_PARTS = 64
@@ -30,7 +36,8 @@ _MESSAGES = ("log", "message", "msg", "text", "textPayload", "MESSAGE", "line", 
 OUTER_PREFIX = re.compile(
     r"(?:<\d{1,3}>)?(?:"
     r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d) (?:std(?:out|err) [FP] )?"
-    r"(?:(?P<host2>[\w.-]+) (?P<program2>[\w./-]+)(?:\[(?P<pid2>\d+)\])?: )?"
+    r"(?:(?!(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL) )"
+    r"(?P<host2>[\w.-]+) (?P<program2>[\w./-]+)(?:\[(?P<pid2>\d+)\])?: )?"
     r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d (?P<host>[\w.-]+) (?P<program>[\w./@-]+)"
     r"(?:\[(?P<pid>\d+)\])?: "
     r"|(?P<service>[A-Za-z][\w.-]*-\d+) +\| "  # docker compose
@@ -86,7 +93,8 @@ class Voice(Record):
     ``who`` is what the file's name says, ``numbered``: each line begins with a task number
     ("3: "), and ``ranks_by_number``: that number is a rank. ``own_words``: lines of the program
     itself begin with a rank, ``index``: with its number in this form. ``year`` is for
-    times without one. ``margin`` stands in front of every line. ``speakers`` are those whose labels
+    times without one. ``margin`` stands in front of every line, ``logger`` is the name that stands
+    bare behind the headers of a logger. ``speakers`` are those whose labels
     its first lines have, where the file is not one rank's.
     """
 
@@ -98,6 +106,7 @@ class Voice(Record):
     statements: frozenset[str] = frozenset()
     year: int | None = None
     margin: Margin = NO_MARGIN
+    logger: str = ""
     speakers: tuple[Who, ...] = ()
 
 
@@ -228,14 +237,30 @@ def _line(prefix: Who, text: str, time: float | None, around: Who, voice: Voice)
         own = Who(label=f"PG rank {match['rank']}")
     who = join(prefix, own, around, voice.who)
     if who.rank is None:
-        who = join(who, rank_in_content(text, own_words=voice.own_words))
-        if who.rank is None and voice.index is not None and (index := voice.index.match(text)):
-            who = join(who, Who(rank=int(index["rank"]), trust=Trust.INFERRED))
-        elif who.rank is None and voice.statements:
-            rank, statement = rank_in_statement(text)
-            if statement in voice.statements:
-                who = join(who, Who(rank=rank, trust=Trust.INFERRED))
+        who = join(who, rank_in_content(text))
+    if who.rank is None:
+        who = join(who, _rank_in_message(text[header_end(text, voice.logger) :], voice))
     return Line(who=who, text=text.rstrip(), time=time, prefix=prefix)
+
+
+def _rank_in_message(message: str, voice: Voice) -> Who:
+    """Read the rank that a program's own message begins with, or tells as the whole file shows."""
+    label = label_of_message(message)
+    if label is not NOBODY:
+        return label
+    if voice.own_words and (own := OWN_WORDS.match(message)):
+        return Who(rank=int(own["rank"] or own["rank2"]), trust=Trust.INFERRED)
+    if voice.index is not None and (index := voice.index.match(message)):
+        return Who(rank=int(index["rank"]), trust=Trust.INFERRED)
+    rank, statement = rank_in_statement(message) if voice.statements else (0, "")
+    if statement and statement in voice.statements:
+        return Who(rank=rank, trust=Trust.INFERRED)
+    return NOBODY
+
+
+def label_of_message(message: str) -> Who:
+    """Return whom the label in front of a message names; that of c10d numbers within a group."""
+    return NOBODY if C10D_RANK.match(message) else split_prefix(message)[0]
 
 
 def _around(outer: re.Match[str]) -> Who:

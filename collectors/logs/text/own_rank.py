@@ -50,20 +50,16 @@ OWN_WORDS = re.compile(
 )
 
 # A number alone in brackets, which counts ranks only where ``_count_ranks`` says so.
-INDEX_LABEL = re.compile(
-    r"(?:\[?(?:\d{4}[-/]\d\d[-/]\d\d[T ])?\d\d:\d\d:\d\d[.,\d]*Z?\]? +)?"
-    r"\[(?P<rank>\d{1,4})\](?=[ :] ?\S)"
-)
+INDEX_LABEL = re.compile(r"\[(?P<rank>\d{1,4})\](?=[ :] ?\S)")
 # The same behind a name that all lines have, as that of a pod: "trainer-3 INFO …".
 NAMED_INDEX = re.compile(
-    r"(?:\[?(?:\d{4}[-/]\d\d[-/]\d\d[T ])?\d\d:\d\d:\d\d[.,\d]*Z?\]? +)?"
     r"\[?(?P<name>(?!node|host|server|gpu|cuda|step|epoch)[A-Za-z][\w.-]{0,40}?)-(?P<rank>\d{1,4})"
     r"\]?(?=[ :|])"
 )
 # A number of a rank or of its device within a line, which is who speaks where all print that line.
 MENTIONED_INDEX = re.compile(
-    r".{0,160}?(?<![\w-])(?:(?:global[ _])?[Rr]ank|RANK|cuda|[Dd]evice)(?: ?[:=#] ?| ?)"
-    r"(?P<rank>\d{1,4})(?![\w.])"
+    r".{0,160}?(?<![\w-])(?:(?:global[ _])?[Rr]ank|RANK|[Pp]rocess|GPU|cuda|[Dd]evice)"
+    r"(?: ?[:=#] ?| ?)(?P<rank>\d{1,4})(?![\w.])"
 )
 
 
@@ -76,7 +72,7 @@ def rank_in_statement(text: str) -> tuple[int, str]:
     return int(index["rank"]), reduce(without)[0]
 
 
-def rank_in_content(text: str, *, own_words: bool = False) -> Who:
+def rank_in_content(text: str) -> Who:
     """Read the rank out of a c10d line, where no prefix and no file name tells it."""
     if match := _DEFAULT_GROUP_RANK.search(text):
         return Who(rank=int(match["rank"] or match["rank2"]), trust=Trust.INFERRED)
@@ -86,6 +82,4 @@ def rank_in_content(text: str, *, own_words: bool = False) -> Who:
         return Who(rank=int(match["rank"]), trust=Trust.PREFIX)
     if header := _RANK_IN_HEADER.match(text) or _RANK_IN_BRACKETS.match(text):
         return Who(rank=int(header["rank"]), trust=Trust.PREFIX)
-    if own_words and (own := OWN_WORDS.match(text)):
-        return Who(rank=int(own["rank"] or own["rank2"]), trust=Trust.INFERRED)
     return NOBODY

@@ -13,8 +13,10 @@ from whyhang.collectors.logs.text.line import (
     TORCHRUN_WORDS,
     Voice,
     clean,
+    label_of_message,
     speaker_and_rest,
 )
+from whyhang.collectors.logs.text.logger_header import bare_name, header_end
 from whyhang.collectors.logs.text.margin import NO_MARGIN, margin_of
 from whyhang.collectors.logs.text.own_rank import (
     C10D_RANK,
@@ -43,16 +45,19 @@ def voice_of(head: bytes, who: Who, taken_at: float | None = None) -> Voice:
         year = 1970 + int(taken_at / 31_556_952)
     if who.trust is Trust.INFERRED and _others_speak(lines, who):
         who = replace(who, rank=None, trust=Trust.NONE)
-    own_words = _speak_of_themselves(lines)
+    logger = bare_name(lines)
+    messages = [line[header_end(line, logger) :] for line in lines]
+    own_words = _speak_of_themselves(messages)
     voice = Voice(
         who=who,
         numbered=numbered,
         ranks_by_number=numbered and not _numbers_count_nodes(lines),
         own_words=own_words,
-        index=next((label for label in _INDICES if _count_ranks(lines, label)), None),
-        statements=frozenset() if own_words else _statements(lines),
+        index=next((label for label in _INDICES if _count_ranks(messages, label)), None),
+        statements=frozenset() if own_words else _statements(messages),
         year=year,
         margin=margin,
+        logger=logger,
     )
     if who.rank is not None:
         return voice
@@ -69,6 +74,8 @@ def _label(line: str, voice: Voice) -> Who:
     who, rest = speaker_and_rest(line, voice)
     if who is NOBODY and (mesh := MESH_LABEL.match(rest)):
         return Who(label=mesh["label"].strip())
+    if who is NOBODY:
+        return label_of_message(rest[header_end(rest, voice.logger) :])
     return who
 
 
@@ -135,12 +142,12 @@ def _statements(lines: Iterable[str]) -> frozenset[str]:
     """Return the templates of lines that each rank prints again and again with its number in them.
 
     One process that prints a line for each rank keeps to their order; ranks that run beside each
-    other do not. Where lines have labels, those tell who speaks.
+    other do not. Of lines with labels, those tell who speaks.
     """
     speakers: dict[str, list[int]] = {}
     for line in lines:
         if split_prefix(line)[0] is not NOBODY:
-            return frozenset()
+            continue
         rank, template = rank_in_statement(line)
         if template:
             speakers.setdefault(template, []).append(rank)

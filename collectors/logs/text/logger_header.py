@@ -1,0 +1,74 @@
+"""The header that a program's logger writes in front of its messages: when, how bad, from where.
+
+Formats of Python's ``logging`` as programs configure it, loguru, Hydra, glog and absl. Only what
+is told from a message for sure is a header: times, levels, places in source files, and names
+where a separator or brackets set them off. A name that stands bare ("INFO trainer step 3") is one
+where all messages of a file begin with it (``voice.py``).
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from operator import itemgetter
+
+from whyhang.collectors import limits
+
+LEAST = 3  # lines with a header
+MOST = 0.8  # of them have a bare name, the same
+
+_LEVEL = r"(?:TRACE|DEBUG|INFO|NOTICE|SUCCESS|WARN(?:ING)?|ERROR|CRITICAL|FATAL|[VDIWEF]\d{4}(?= ))"
+_DATE = r"(?:\d{4}[-/]\d\d[-/]\d\d|\d\d[-/]\d\d(?:[-/]\d{2,4})?)"
+_TIME = r"\d{1,2}:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
+_WHEN = rf"(?:{_DATE}[T ]{{1,2}}|(?<![\w:])){_TIME}"
+_PLACE = r"(?=[\d.]*[A-Za-z_<])[\w./<>-]{1,80}:(?:[\w<>]{1,40}:)?\d{1,6}"
+_NAME = r"[A-Za-z_][\w./]{0,60}"
+_NOT_RANK = r"(?!(?i:(?:global|local)?[ _]?(?:rank|process|gpu|cuda|worker))[ _=:#]?\d*\b)"
+_HEADER = limits.compile(
+    r"(?:"
+    rf"(?:\[(?:{_WHEN}|{_LEVEL})\]|{_WHEN}|{_LEVEL})(?=[\]\[ \t|:-]|$)"
+    r"|\[(?=[^\]\[]{1,120}\.(?:py|cc|cpp|cu|h):\d+\])"  # [E1123 10:00:00.123 socket.cpp:12]
+    rf"|\[{_NOT_RANK}(?:{_NAME}|{_PLACE})(?::\w{{1,60}})?\]"  # [trainer.loop], [train.py:31]
+    rf"|\(?{_PLACE}\)?(?=\]|[ \t]?[-|:]|[ \t]\[)\]?"  # train.py:31], __main__:main:42 -
+    rf"|\d{{1,7}}(?=[ \t]{_PLACE})"  # glog's thread
+    rf"|(?<=:){_NOT_RANK}{_NAME}(?=:)"  # INFO:root:
+    rf"|{_NOT_RANK}{_NAME}(?=[ \t]{{1,8}}\[?{_LEVEL}\b)"  # trainer INFO
+    rf"|{_NOT_RANK}{_NAME}(?=[ \t]{{0,8}}(?:\||-[ \t]|:[ \t]|:\d+[ \t]))"  # trainer -
+    r")(?:[ \t]{0,12}(?:[-|:>][ \t]{0,4}){0,2})"
+)
+_TELLS = limits.compile(rf"{_WHEN}|\b{_LEVEL}\b")
+_OF_LEVEL = re.compile(rf"\b{_LEVEL}\b")
+_BARE = re.compile(rf"(?P<name>{_NOT_RANK}[A-Za-z_][\w.]{{0,60}}) (?P<next>\S+)")
+_NUMBER = re.compile(r"\d[\d.,:]*")
+_RANK = re.compile(r"(?i)\W?(?:global[ _]?)?(?:rank|process|gpu)")
+MOST_ITEMS = 8
+
+
+def header_end(text: str, name: str = "") -> int:
+    """Return where the message of a line begins: 0 if no logger's header is in front of it.
+
+    ``name``: that of the logger, where it stands bare behind the header.
+    """
+    at = 0
+    for _ in range(MOST_ITEMS):
+        item = _HEADER.match(text, at)
+        if item is None or item.end() == at:
+            break
+        at = item.end()
+    if at == 0 or _TELLS.search(text, 0, at) is None:
+        return 0
+    return at + len(name) + 1 if name and text.startswith(f"{name} ", at) else at
+
+
+def bare_name(lines: Iterable[str]) -> str:
+    """Return the name that stands bare behind the headers of nearly all lines that have one.
+
+    What differs behind it, or speaks of a rank, is the message; one word in front of numbers is
+    its beginning.
+    """
+    logged = [(line, end) for line in lines if (end := header_end(line))]
+    messages = [line[end:] for line, end in logged if _OF_LEVEL.search(line, 0, end)]
+    found = [match for text in messages if (match := _BARE.match(text))]
+    name, count = max(Counter(m["name"] for m in found).items(), key=itemgetter(1), default=("", 0))
+    follow = {_NUMBER.sub("#", match["next"]) for match in found if match["name"] == name}
+    differ = len(follow) > 1 or all(_RANK.match(word) for word in follow)
+    return name if count >= max(LEAST, MOST * len(messages)) and differ else ""

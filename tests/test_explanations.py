@@ -224,10 +224,11 @@ def test_why_it_hangs(text: str, category: str) -> None:
     ],
 )
 def test_what_explains_no_hang(text: str, name: str) -> None:
-    """No hang, a doubt, advice, lines of programs."""
+    """No hang, a doubt, advice, lines of programs: at most what it speaks of is said."""
     finding = first(text, name)
+    about = finding is not None and finding.signature == "said-to-be-about"
 
-    assert finding is None or not finding.signature.startswith("said-to")
+    assert finding is None or about or not finding.signature.startswith("said-to")
 
 
 def test_what_a_log_shows_comes_first() -> None:

@@ -223,3 +223,24 @@ def test_the_step_of_a_rank_is_as_long_as_its_worker_needs(slept: float, verdict
     report = report_of(facts)
 
     assert (report.verdict, report.findings[0].culprit_ranks) == (verdict, (2,))
+
+
+@pytest.mark.parametrize(("checksums", "verdict"), [((17, 17), "hung"), ((17, 18), "healthy")])
+def test_where_all_wait_for_their_workers_the_variables_tell_of_batches(
+    checksums: tuple[int, int], verdict: str
+) -> None:
+    """Steps of seconds look alike at every look: more is asked before it is called a hang."""
+    facts: list[Fact] = []
+    for look, checksum in enumerate(checksums):
+        for rank in (0, 1):
+            facts += [process(rank, look=look), dump(rank, LOADER, look=look)]
+            seen = process(rank, pid=4000 + rank, look=look, state="R", ticks=95 * look)
+            worker = replace(seen, role=Role.DATALOADER_WORKER, ppid=1000 + rank)
+            facts += [replace(worker, who=Who(pid=4000 + rank))]
+            facts += [dump(None, WORKER, pid=4000 + rank, look=look)]
+            about = _counter(rank, "step", 1)
+            facts.append(Variables(checksum=checksum, who=about.who, source=about.source))
+
+    assert report_of(facts).verdict == verdict
+    asked = with_a_long_step(case_of([f for f in facts if not isinstance(f, Variables)]))
+    assert list(asked) == [0, 1]

@@ -10,7 +10,7 @@ from typing import Protocol
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import LoopCounter, Record
 from whyhang.analyzer.queries.moving import stragglers
-from whyhang.analyzer.rank_state.long_steps import needed
+from whyhang.analyzer.rank_state.long_steps import WORKS, needed
 from whyhang.analyzer.rank_state.motion import Moved
 from whyhang.analyzer.rank_state.progress import step_counters
 from whyhang.analyzer.rank_state.recent import since_all_at_rest
@@ -187,14 +187,19 @@ def with_a_long_step(case: Case) -> Sequence[int]:
     """List the ranks that wait for one of which more watching can tell that its step has no end."""
     steps = [state.step for state in case.states if state.step is not None]
     if any(not s.endless and needed(s) - s.lasts < MOST_WATCHED for s in steps):
-        return (*case.graph.waiting, *case.graph.maybe)
+        return (*case.graph.waiting, *case.graph.maybe) or [s.member for s in case.states]
     return []
 
 
 def all_run(case: Case) -> list[int]:
-    """List all ranks if all compute and none waits: a step may take longer than a snapshot."""
-    runs = {Status.RUNNING, Status.MOVING}
-    return _all_if(case, all(state.status in runs for state in case.states))
+    """List all ranks if all or their workers compute: a step may take longer than a snapshot."""
+    return _all_if(case, all(map(_runs, case.states)))
+
+
+def _runs(state: RankState) -> bool:
+    worker = busy_worker(state)
+    runs = state.status in {Status.RUNNING, Status.MOVING}
+    return runs or (worker is not None and worker[1].kind in WORKS)
 
 
 def all_asleep(case: Case) -> list[int]:

@@ -32,6 +32,15 @@ class Entity:
         self.label = self.label or who.label
         self.local_rank = self.local_rank if self.local_rank is not None else who.local_rank
 
+    @property
+    def copies(self) -> int:
+        """How many processes it stands for at least: "slaves" is more than one."""
+        several = self.label is not None and self.label.lower() in PLURALS
+        return max([dump.copies for dump in self.dumps] + [2 if several else 1])
+
+
+PLURALS = {"slaves", "workers", "others", "rest", "processes", "children"}
+
 
 class Entities:
     """Finds the entity that a ``Who`` means, or makes one."""

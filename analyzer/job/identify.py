@@ -209,14 +209,6 @@ def _uses_gpus(facts: _Sorted) -> bool:
     return any("/dev/nvidia" in text for text in opened)
 
 
-PLURALS = {"slaves", "workers", "others", "rest", "processes", "children"}
-
-
-def _least_copies(label: str | None) -> int:
-    """Return how many processes a label stands for at least: "slaves" is more than one."""
-    return 2 if label is not None and label.lower() in PLURALS else 1
-
-
 def _by_pid(members: tuple[Member, ...]) -> dict[int, tuple[int, ...]]:
     ids_of: dict[int, list[int]] = defaultdict(list)
     for member in members:
@@ -300,5 +292,5 @@ def _member(
         dumps=_dumps(entity, _seen(entity)),
         children=tuple(_child(child) for child in children),
         helpers=tuple(_child(helper) for helper in helpers),
-        copies=max((*(dump.copies for dump in entity.dumps), _least_copies(entity.label))),
+        copies=entity.copies,
     )

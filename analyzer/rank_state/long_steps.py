@@ -47,6 +47,9 @@ GIVES_UP = 1800.0
 SQUEEZED = 0.05
 """Share of one CPU that a rank at work gets at least where many processes share the CPUs."""
 
+WORKS = frozenset({WaitKind.WORK, WaitKind.DATASET, WaitKind.SLEEP})
+"""Kinds of place at which a worker may be on its way."""
+
 _AT_WORK = (Moved.ON, Moved.IN_PLACE)
 _STARTING = frozenset({WaitKind.INIT, WaitKind.STORE, WaitKind.IMPORT})
 
@@ -56,6 +59,8 @@ def with_long_steps(job: Job, states: tuple[RankState, ...]) -> tuple[RankState,
     waiting = [s for s in states if s.status in IN_STEP and s.place is not None]
     shown = {s.member: _at_work(job, s) for s in states}
     working = {member: dumps for member, dumps in shown.items() if dumps is not None}
+    if not waiting and len(working) == len(states) and all(map(busy_worker, states)):
+        waiting = list(states)  # each for its own worker
     starting = any(s.place is not None and s.place.kind in _STARTING for s in waiting)
     if not (waiting and working) or starting or progress(job, states) is not False:
         return states
@@ -129,8 +134,9 @@ def _at_work(job: Job, state: RankState) -> tuple[StackDump, ...] | None:
         return None
     child = member.children[worker[0]]
     moves = motion(child.dumps, child.processes)
-    runs = worker[1].kind in {WaitKind.WORK, WaitKind.DATASET, WaitKind.SLEEP}
-    return child.dumps if runs and (moves.moved in _AT_WORK or _is_squeezed(moves)) else None
+    naps = worker[1].kind is WaitKind.SLEEP and moves.moved is Moved.STIRRED
+    runs = worker[1].kind in WORKS and (moves.moved in _AT_WORK or _is_squeezed(moves))
+    return child.dumps if runs or naps else None
 
 
 def _computes(program: Child) -> bool:

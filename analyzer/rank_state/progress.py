@@ -67,6 +67,8 @@ def progress(job: Job, states: Sequence[RankState]) -> bool | None:
     waiting = [s for s in states if s.status in IN_STEP and s.place is not None]
     if any(_answered(s, job.members[s.member]) for s in waiting) or _counted_on(job, waiting):
         return True
+    if states and not waiting and counted_on(job).issuperset(s.member for s in states):
+        return True
     if _next_step(waiting or states):
         return True
     still = any(s.motion.moved is Moved.STILL for s in waiting)

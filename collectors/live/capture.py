@@ -17,7 +17,6 @@ from whyhang.analyzer.facts import (
     InitArguments,
     Paused,
     Process,
-    Role,
     Source,
     counted,
     replace,
@@ -224,7 +223,7 @@ class Capture:
                 yield Paused(dumps=len(each), seconds=round(sum(each), 3), who=who, source=source)
 
     def _take_snapshot(self, site: Site | None = None) -> None:
-        self._tell(f"look {len(self._snapshots) + 1}: {_count(self.job)}")
+        self._tell(f"look {len(self._snapshots) + 1}: {self.job.in_words()}")
         snapshot = self._new_snapshot(len(self._snapshots), native=self.options.native)
         self._snapshots.append(snapshot)
         if site is not None:
@@ -285,16 +284,6 @@ class Capture:
             f"of the variables only {kept} kept"
         )
         return answered
-
-
-def _count(job: HostJob) -> str:
-    """Say what there is: "8 ranks, 16 DataLoader workers, torchrun"."""
-    ranks = sum(member.role is Role.RANK for member in job.members)
-    workers = sum(member.role is Role.DATALOADER_WORKER for member in job.members)
-    parts = [f"{ranks} rank{'' if ranks == 1 else 's'}"]
-    if workers:
-        parts.append(f"{workers} DataLoader worker{'' if workers == 1 else 's'}")
-    return ", ".join([*parts, job.launcher] if job.launcher else parts)
 
 
 def spread(further: int) -> float:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from whyhang.analyzer.errors import TargetError
-from whyhang.analyzer.facts import Gap, Process, Record, Role, Trust, Who, replace
+from whyhang.analyzer.facts import Gap, Process, Record, Role, Trust, Who, counted, replace
 from whyhang.collectors.live.job.host import Host
 
 
@@ -65,6 +65,13 @@ class HostJob(Record):
     def ranks(self) -> list[JobProcess]:
         """The rank processes."""
         return [member for member in self.members if member.role is Role.RANK]
+
+    def in_words(self) -> str:
+        """Say what there is: "8 ranks, 16 DataLoader workers, torchrun"."""
+        workers = sum(member.role is Role.DATALOADER_WORKER for member in self.members)
+        parts = [counted(len(self.ranks), "rank")]
+        parts += [counted(workers, "DataLoader worker")] if workers else []
+        return ", ".join([*parts, self.launcher] if self.launcher else parts)
 
     def rank_width(self) -> int:
         """Return how many digits the ranks have, so that their files sort."""

@@ -128,3 +128,25 @@ def test_who_was_absent_once_is_not_named_in_a_job_that_trains_on() -> None:
     assert absent(diagnosed_files({"job.log": again})) == set()
     later = GAVE_UP.replace("09:10", "09:30").replace("=42", "=50")
     assert absent(diagnosed_files({"job.log": again + later})) == {2}
+
+
+def test_nor_where_each_rank_has_a_log_of_its_own() -> None:
+    """In the log of the rank that was absent nothing says so."""
+    logs = {f"rank{rank}.log": f"{own(rank, 0)}{gave_up(rank)}{own(rank, 20)}" for rank in range(4)}
+    assert absent(diagnosed_files(logs)) == set()
+    hung = {name: text.partition("2026-03-02 09:20")[0] for name, text in logs.items()}
+    assert absent(diagnosed_files(hung)) == {2}
+
+
+def own(rank: int, minute: int) -> str:
+    """Print steps of one rank, as a log of its own has them."""
+    first = minute + 1
+    return "".join(
+        f"2026-03-02 09:{minute:02d}:{step % 60:02d} step {step} loss 2.5\n"
+        for step in range(first, first + 9)
+    )
+
+
+def gave_up(rank: int) -> str:
+    """Print what a watchdog says, unless this rank is the absent one."""
+    return next((line for line in GAVE_UP.splitlines(keepends=True) if f"[rank{rank}]" in line), "")

@@ -5,7 +5,8 @@ there (its ranks never met, or failed as they started) the earlier is the cause,
 
 torchrun ends all ranks when one fails, starts them anew, and writes on in the same log. An attempt
 ends there at the line that says so, or at the row that says how a rank ended: where that rank's
-process lives now, or where the log shows ranks at work after it.
+process lives now, or where the log shows ranks at work after it; or at the line by which a rank
+gives up waiting, where that rank trains on later.
 """
 
 import re
@@ -42,6 +43,9 @@ _FOLDER = re.compile(r"(?:^|/)attempt_(?P<number>\d{1,6})/")
 
 _STARTS_ANEW = re.compile(r"\d+/\d+ attempts left; will restart worker group")
 """The line at which torchrun starts its workers anew."""
+
+_GAVE_UP = re.compile(r"[Ww]atchdog caught collective operation timeout")
+"""The line at which a rank gives up: its process ends behind it."""
 
 _OF_AN_ATTEMPT = Exit | LastLine | LogLine | RootCause | StackDump | Track
 
@@ -85,19 +89,25 @@ def _ends(facts: Sequence[Fact], living: list[Process]) -> dict[str, int]:
     """Return for each log the last line that tells of an attempt before the last."""
     ends: dict[str, int] = {}
     rows = [fact for fact in facts if isinstance(fact, Exit)]
-    ended: dict[str, list[LogTail]] = defaultdict(list)
+    tails: dict[str, list[LogTail]] = defaultdict(list)
+    own: dict[tuple[str, int | None], LogTail] = {}
     for fact in facts:
-        if isinstance(fact, LogTail) and fact.outlook is Outlook.ENDED and not fact.trouble:
-            ended[fact.source.file].append(fact)
+        if isinstance(fact, LogTail) and fact.outlook in AT_WORK:
+            tails[fact.source.file].append(fact)
+            own[fact.source.file, fact.who.rank] = fact
     last_row = {(row.source.file, row.who.pid): row.source.line for row in rows}
     for fact in facts:
         if isinstance(fact, LogLine) and _STARTS_ANEW.search(fact.text):
             lives = False
+        elif isinstance(fact, LogLine) and _GAVE_UP.search(fact.text):
+            lives = _trains_on(own.get((fact.source.file, fact.who.rank)), fact)
+            if not lives:
+                continue
         elif isinstance(fact, Exit):
             lives = any(_replaces(process, fact) for process in living)
             # What ends the job as a whole stands in the launcher's table again.
             again = last_row[fact.source.file, fact.who.pid] != fact.source.line
-            renewed = any(_comes_to_its_end(tail, fact.source) for tail in ended[fact.source.file])
+            renewed = any(_comes_to_its_end(tail, fact.source) for tail in tails[fact.source.file])
             if not (lives or renewed) and (again or not fact.ends_all):
                 continue
         else:
@@ -138,7 +148,16 @@ def _comes_to_its_end(tail: LogTail, ended: Source) -> bool:
 
     Nobody trains on without that rank: a scheduler or a person has started the job anew.
     """
-    return len(tail.steps_below(ended.line or 0)) >= STEPS
+    planned = tail.outlook is Outlook.ENDED and not tail.trouble
+    return planned and len(tail.steps_below(ended.line or 0)) >= STEPS
+
+
+def _trains_on(tail: LogTail | None, gave_up: LogLine) -> bool:
+    """Return whether the rank that gave up prints steps after that: as another process."""
+    steps = tail.steps_below(gave_up.source.line or 0) if tail is not None else []
+    first = steps[0].time if steps else None
+    later = gave_up.time is not None and first is not None and gave_up.time < first
+    return len(steps) >= STEPS and later
 
 
 def _is_before_end(fact: Fact, source: Source, ends: dict[str, int]) -> bool:

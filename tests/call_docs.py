@@ -5,16 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from whyhang.analyzer.collectives import CallFinding, RecordedCalls
-from whyhang.analyzer.facts import (
-    Call,
-    CallState,
-    Frame,
-    Group,
-    Source,
-    Track,
-    Trust,
-    Who,
-)
+from whyhang.analyzer.facts import Call, CallState, Frame, Group, Source, Track, Trust, Who
 
 WORLD = Group(name="0", ranks=(0, 1, 2, 3), description="default_pg")
 DONE, OPEN = CallState.COMPLETED, CallState.SCHEDULED

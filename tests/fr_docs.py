@@ -11,12 +11,7 @@ from types import ModuleType
 
 import documents
 
-from whyhang.analyzer.facts import (
-    Call,
-    Fact,
-    Gap,
-    Track,
-)
+from whyhang.analyzer.facts import Call, Fact, Gap, Track
 from whyhang.analyzer.reading import Document
 from whyhang.collectors.flight_recorder.reader import FlightRecorder
 

@@ -7,13 +7,7 @@ from collections.abc import Mapping
 from gpu_docs import gpus, node
 from small_jobs import ALL_REDUCE, report_of, still
 
-from whyhang.analyzer.facts import (
-    Fact,
-    Setting,
-    Source,
-    Who,
-    replace,
-)
+from whyhang.analyzer.facts import Fact, Setting, Source, Who, replace
 from whyhang.analyzer.report import Report
 
 ALL = dict.fromkeys(range(8), ALL_REDUCE)

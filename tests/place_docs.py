@@ -4,19 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from whyhang.analyzer.facts import (
-    Frame,
-    Process,
-    Source,
-    StackDump,
-    Thread,
-    Who,
-    replace,
-)
-from whyhang.analyzer.stacks import (
-    Place,
-    place_of,
-)
+from whyhang.analyzer.facts import Frame, Process, Source, StackDump, Thread, Who, replace
+from whyhang.analyzer.stacks import Place, place_of
 from whyhang.signatures.frames import TABLE
 
 SOURCE = Source(file="stacks.txt")

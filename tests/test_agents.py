@@ -157,7 +157,7 @@ def test_an_agent_that_is_seen_and_writes_a_log_is_one() -> None:
     assert answer.findings[0].culprit_ranks == (4, 5, 6, 7)
 
 
-def test_agents_sent_to_different_meetings_are_told_apart() -> None:
+def test_agents_sent_to_different_meetings_are_distinguished() -> None:
     """The odd one is named with its id; an agent that runs its ranks takes no part."""
     usual = "torchrun --nnodes 3 --rdzv-backend c10d --rdzv-endpoint n1:9 --rdzv-id a t.py"
     odd = usual.replace("--rdzv-id a", "--rdzv-id b")

@@ -194,7 +194,7 @@ def test_a_run_holds_its_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("size", [6000, 3 * spool.SPOOLED_BYTES], ids=["small", "large"])
-def test_a_full_disk_where_archives_are_unpacked_is_said_and_no_half_file_is_read(
+def test_a_full_disk_where_archives_are_unpacked_is_reported_and_no_half_file_is_read(
     tmp_path: Path, size: int
 ) -> None:
     """A disk that is full takes a part of what is written and says nothing."""

@@ -51,7 +51,7 @@ def test_py_spys_word_for_a_missing_interpreter() -> None:
     assert not lacks_interpreter("Error: Permission Denied")
 
 
-def test_no_gap_is_told_where_the_missing_stack_says_enough() -> None:
+def test_no_gap_is_reported_where_the_missing_stack_says_enough() -> None:
     """py-spy's failure is the evidence; to tell it as missing would send people to upgrade it."""
     gap = Gap(what="stacks of rank 0, process 1000", why="none", who=Who(rank=0, pid=1000))
     other = Gap(what="stacks of rank 1, process 1001", why="none", who=Who(rank=1, pid=1001))

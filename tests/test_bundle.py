@@ -257,7 +257,7 @@ def test_same_evidence_makes_the_same_bundle() -> None:
     assert bundle_of(one) == bundle_of(replace(one, dumps=one.dumps[::-1]))
 
 
-def test_equal_gaps_are_told_once() -> None:
+def test_equal_gaps_are_reported_once() -> None:
     """The same gap at two looks is one; that of many processes is one with their ranks."""
     alike = tuple(
         Gap(what=f"stacks of rank {n}", why="no right", who=Who(rank=n, pid=n)) for n in range(6)

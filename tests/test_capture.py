@@ -34,6 +34,16 @@ ONCE = Options(looks=1, limit=5.0)
 SLEEP = "import time; print('up', flush=True); time.sleep(600)"
 
 
+def children(count: int) -> str:
+    """Return a program that starts so many processes and then sleeps beside them."""
+    return (
+        "import os, time\n"
+        f"for _ in range({count}):\n"
+        "    if os.fork() == 0: time.sleep(600)\n"
+        "time.sleep(0.1); print('up', flush=True); time.sleep(600)"
+    )
+
+
 @contextlib.contextmanager
 def program(text: str, *, env: dict[str, str] | None = None) -> Iterator[subprocess.Popen[bytes]]:
     """Run a Python program that prints a line when it stands where it shall stand."""
@@ -184,18 +194,12 @@ def test_process_that_ends_between_looks_is_a_gap() -> None:
     assert len([entry for entry in bundle.manifest.files if entry.kind == "py-spy"]) == 1
 
 
-def test_no_right_to_attach_is_told_once(fake_pyspy: Callable[[str], None]) -> None:
+def test_no_right_to_attach_is_reported_once(fake_pyspy: Callable[[str], None]) -> None:
     """What /proc tells is kept, and one gap says what would give the right, for all processes."""
     fake_pyspy(
         "echo 'Error: Permission Denied: Try running again with elevated permissions' >&2; exit 1"
     )
-    text = (
-        "import os, time\n"
-        "for _ in range(5):\n"
-        "    if os.fork() == 0: time.sleep(600)\n"
-        "time.sleep(0.1); print('up', flush=True); time.sleep(600)"
-    )
-    with program(text, env={"RANK": "0", "WORLD_SIZE": "1"}) as child:
+    with program(children(5), env={"RANK": "0", "WORLD_SIZE": "1"}) as child:
         bundle = Capture(child.pid, ONCE, quiet).take().bundle()
     gaps = only(bundle, Gap)
     assert len(gaps) == 1
@@ -212,13 +216,7 @@ def test_py_spy_that_hangs_is_cut_off(
     """Each dump has its limit; the others go on meanwhile, and the hung one is a gap."""
     monkeypatch.setattr(programs, "SLOW", 0.1)
     fake_pyspy("exec sleep 600")
-    text = (
-        "import os, time\n"
-        "for _ in range(7):\n"
-        "    if os.fork() == 0: time.sleep(600)\n"
-        "time.sleep(0.1); print('up', flush=True); time.sleep(600)"
-    )
-    with program(text, env={"RANK": "0", "WORLD_SIZE": "1"}) as child:
+    with program(children(7), env={"RANK": "0", "WORLD_SIZE": "1"}) as child:
         began = time.monotonic()
         bundle = Capture(child.pid, Options(looks=1, limit=1.0), quiet).take().bundle()
         took = time.monotonic() - began
@@ -260,13 +258,7 @@ def test_stop_that_is_still_pending_is_taken_back() -> None:
 @pytest.mark.parametrize("moment", [0.002, 0.01, 0.02, 0.05])
 def test_ctrl_c_leaves_nothing_stopped_and_no_child(moment: float) -> None:
     """Whenever the person interrupts, the targets run on and no py-spy is left behind."""
-    text = (
-        "import os, time\n"
-        "for _ in range(5):\n"
-        "    if os.fork() == 0: time.sleep(600)\n"
-        "time.sleep(0.1); print('up', flush=True); time.sleep(600)"
-    )
-    with program(text, env={"RANK": "0", "WORLD_SIZE": "1"}) as child:
+    with program(children(5), env={"RANK": "0", "WORLD_SIZE": "1"}) as child:
         taking = Capture(child.pid, Options(looks=50, interval=0.0), quiet)
         timer = threading.Timer(moment, signal.raise_signal, [signal.SIGINT])
         signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it is ignored
@@ -294,7 +286,7 @@ def test_native_stacks_are_part_of_the_last_look() -> None:
     assert b"clock_nanosleep" in bundle.files[native[0].path]
 
 
-def test_progress_is_told_in_words() -> None:
+def test_progress_is_reported_in_words() -> None:
     """A person who waits hears what is being done."""
     messages: list[str] = []
     with program(SLEEP) as child:

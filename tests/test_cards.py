@@ -55,7 +55,7 @@ def test_the_card_in_the_docs_is_good() -> None:
         ("runbook_url", "confidence = 3\nrunbook_url", "confidence = 3", "from 0 to 1"),
     ],
 )  # fmt: skip
-def test_a_mistake_is_told_with_its_line(old: str, new: str, at: str, words: str) -> None:
+def test_a_mistake_is_reported_with_its_line(old: str, new: str, at: str, words: str) -> None:
     """Each single mistake in an otherwise good card is told, on the line it stands on."""
     text = changed(old, new)
 
@@ -76,14 +76,14 @@ def test_a_mistake_is_told_with_its_line(old: str, new: str, at: str, words: str
         ("{ query = 'faulty_gpus', fault = [] }", "lost, unreadable"),
     ],
 )
-def test_a_question_that_cannot_be_asked_is_told(question: str, words: str) -> None:
+def test_a_question_that_cannot_be_asked_is_reported(question: str, words: str) -> None:
     """What stands in asks is a query with arguments that it has; anything else is a mistake."""
     text = changed("runbook_url", f"asks = [{question}]\nrunbook_url")
 
     assert words in named_by_card(text)[line_of(text, "\nasks") + 1]
 
 
-def test_all_mistakes_are_told_at_once() -> None:
+def test_all_mistakes_are_reported_at_once() -> None:
     """A card with three mistakes is not mended in three rounds."""
     text = changed('"cause" ', '"reason" ')
     text = changed("(?P<rank>\\d+)", "(?P<rank>\\d+", text)
@@ -108,14 +108,14 @@ def test_each_pattern_needs_an_example_of_its_own() -> None:
     assert "no example" in named_by_card(text)[line_of(text, "'acmefs gave")]
 
 
-def test_a_pattern_that_finds_ordinary_lines_is_told() -> None:
+def test_a_pattern_that_finds_ordinary_lines_is_reported() -> None:
     """A pattern that many lines of a healthy job match would make each log a finding."""
     text = changed("patterns = [\n", "patterns = [\n  '[a-z]+ \\d',\n")
 
     assert "ordinary lines" in named_by_card(text)[line_of(text, "'[a-z]")]
 
 
-def test_a_pattern_that_takes_too_long_is_told() -> None:
+def test_a_pattern_that_takes_too_long_is_reported() -> None:
     """Nested repeats are tried on long lines and told before they meet one in a log."""
     text = changed("patterns = [\n", "patterns = [\n  'acme (a|aa)+$',\n")
     text = changed("must_match = [", "must_match = ['acme aaa', ", text)
@@ -144,7 +144,7 @@ def test_a_file_holds_several_cards() -> None:
     assert "missing" in named_by_card(text + "[[signature]]\n")[text.count("\n") + 1]
 
 
-def test_what_stands_beside_several_cards_is_told() -> None:
+def test_what_stands_beside_several_cards_is_reported() -> None:
     """A field above the first ``[[signature]]`` belongs to none, and the cards work."""
     stray, card = read_cards("c.toml", f'role = "cause"\n{several(CARD)}'.encode())
 
@@ -220,7 +220,7 @@ def test_where_an_explanation_is_wrapped_does_not_show() -> None:
         (b'id = "x"', 1, "missing"),
     ],
 )
-def test_what_is_no_card_is_told(data: bytes, line: int, words: str) -> None:
+def test_what_is_no_card_is_reported(data: bytes, line: int, words: str) -> None:
     """Any bytes give a mistake with a line, never an exception."""
     texts = named_by_card(data)
 

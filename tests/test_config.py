@@ -63,7 +63,7 @@ def test_findings_have_links_owners_and_remedies(
     assert "Owner: memory team" in capsys.readouterr().out
 
 
-def test_what_is_signature_and_category_is_said_once() -> None:
+def test_what_is_signature_and_category_is_reported_once() -> None:
     """Some signatures are called like their category."""
     signature = next(each for each in load() if each.id == each.category == "dataloader-blocked")
     own = Advice(runbooks={}, owners={}, remedies={"dataloader-blocked": ("Ask storage.",)})
@@ -181,7 +181,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("text", MISTAKES)
-def test_each_mistake_is_said_with_its_line(
+def test_each_mistake_is_reported_with_its_line(
     text: str, places: dict[str, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One line a mistake; the exit code says whether there is one."""

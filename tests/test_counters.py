@@ -160,7 +160,7 @@ def test_what_cannot_be_read_counts_nothing(data: bytes) -> None:
     assert read_counters(7, data) == []
 
 
-def test_a_step_that_is_handed_on_to_a_function_is_told_once() -> None:
+def test_a_step_that_is_handed_on_to_a_function_counts_once() -> None:
     """The loop and what it calls both know the step, by one name."""
     report = _job({0: "step=4 step@fit=4", 1: "step=5 step@fit=5"})
 

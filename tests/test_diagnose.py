@@ -17,12 +17,7 @@ from small_jobs import (
     still,
 )
 
-from whyhang.analyzer.facts import (
-    Excerpt,
-    Role,
-    Who,
-    replace,
-)
+from whyhang.analyzer.facts import Excerpt, Role, Who, replace
 
 
 def test_the_rank_in_another_function_is_blamed() -> None:
@@ -93,21 +88,6 @@ def test_a_tie_names_nobody() -> None:
     assert finding.culprit_ranks is None
 
 
-def test_a_rank_past_the_loop_is_uneven_inputs() -> None:
-    """A rank in the barrier behind the loop, the others still in a step: uneven inputs."""
-    in_loop = ALL_REDUCE.replace("train (train.py:40)", "main (train.py:40)")
-    source = (
-        Excerpt(file="train.py", first_line=40, lines=("        dist.all_reduce(grad)",)),
-        Excerpt(file="train.py", first_line=55, lines=("    dist.barrier()",)),
-    )
-    facts = still({0: in_loop, 1: in_loop, 2: BARRIER, 3: in_loop})
-
-    finding = report_of([*facts, *source]).findings[0]
-
-    assert finding.category == "uneven-inputs"
-    assert finding.culprit_ranks == (2,)
-
-
 @pytest.mark.parametrize(
     ("head", "category"),
     [
@@ -131,7 +111,7 @@ def test_a_rank_still_in_a_loop_over_data_has_more_of_it(head: str, category: st
 
 
 @pytest.mark.parametrize(("others", "culprits"), [(2, (2,)), (1, None)])
-def test_a_rank_that_compiles_alone_is_told_apart(
+def test_a_rank_that_compiles_alone_is_distinguished(
     others: int, culprits: tuple[int, ...] | None
 ) -> None:
     """A collective made while compiling meets no call of ranks that have compiled before."""

@@ -3,24 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from small_jobs import (
-    ALL_REDUCE,
-    BARRIER,
-    LOADER,
-    WORKER,
-    dump,
-    process,
-    report_of,
-    still,
-)
+from small_jobs import ALL_REDUCE, BARRIER, LOADER, WORKER, dump, process, report_of, still
 
-from whyhang.analyzer.facts import (
-    Excerpt,
-    Fact,
-    Role,
-    Who,
-    replace,
-)
+from whyhang.analyzer.facts import Excerpt, Fact, Role, Who, replace
 
 POOL = """
 get (multiprocessing/pool.py:768)

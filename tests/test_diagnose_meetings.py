@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from small_jobs import (
-    ALL_REDUCE,
-    BARRIER,
-    dump,
-    report_of,
-    still,
-)
+from small_jobs import ALL_REDUCE, BARRIER, dump, report_of, still
 
 from whyhang.analyzer.facts import (
     Call,

@@ -3,25 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from small_jobs import (
-    ALL_REDUCE,
-    BARRIER,
-    ELSEWHERE,
-    INIT,
-    dump,
-    process,
-    report_of,
-    still,
-)
+from small_jobs import ALL_REDUCE, BARRIER, ELSEWHERE, INIT, dump, process, report_of, still
 
-from whyhang.analyzer.facts import (
-    Excerpt,
-    Fact,
-    Frame,
-    Process,
-    Source,
-    replace,
-)
+from whyhang.analyzer.facts import Excerpt, Fact, Frame, Process, Source, replace
 from whyhang.analyzer.report import Finding
 
 
@@ -183,7 +167,9 @@ def test_ranks_that_read_from_disk_are_not_stuck_in_the_call_they_were_caught_in
 @pytest.mark.parametrize("head", ["    for batch in loader:", "    while True:"])
 def test_out_of_the_loop_is_past_it(head: str) -> None:
     """Less deep than the with around the others, and no deeper than their loop."""
-    assert _of_loop(head, "    dist.barrier()").category == "uneven-inputs"
+    finding = _of_loop(head, "    dist.barrier()")
+
+    assert (finding.category, finding.culprit_ranks) == ("uneven-inputs", (2,))
 
 
 def test_behind_an_if_of_the_same_loop_is_not_past_it() -> None:

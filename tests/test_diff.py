@@ -180,7 +180,7 @@ def test_evidence_is_diagnosed_first(
         (["{a}", "--same-job", "--incidents"], "not allowed with"),
     ],
 )
-def test_mistakes_are_said(
+def test_mistakes_are_reported(
     arguments: list[str],
     says: str,
     kept: tuple[str, str],

@@ -15,7 +15,7 @@ def ended(rank: int, world: int) -> list[Fact]:
     return [alive, dump(rank, ELSEWHERE), gone]
 
 
-def test_a_job_that_ended_is_said_first() -> None:
+def test_a_job_that_ended_stands_first() -> None:
     """It does not hang any more, and may well have come to its planned end."""
     report = report_of([*ended(0, 2), *ended(1, 2)])
 

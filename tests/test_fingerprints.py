@@ -128,7 +128,7 @@ def test_the_place_of_a_library_is_no_difference() -> None:
     assert report_of([*ranks(), *rows]).notes == ()
 
 
-def test_a_setting_that_only_one_rank_has_is_told() -> None:
+def test_a_setting_that_only_one_rank_has_is_reported() -> None:
     """An algorithm forced on one rank makes it wait for messages that never come."""
     report = report_of(ranks(NCCL_ALGO={3: "Tree"}))
 

@@ -130,7 +130,7 @@ def test_a_group_of_thousands_is_read_whole(listed: type) -> None:
     assert track.group.ranks == tuple(range(2048))
 
 
-def test_a_name_that_its_groups_contradict_is_said() -> None:
+def test_a_name_that_its_groups_contradict_is_reported() -> None:
     """The content is believed, and the contradiction is told."""
     send = entry(0, profiling_name="nccl:send 1->0", is_p2p=True, p2p_seq_id=1)
 

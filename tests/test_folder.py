@@ -251,7 +251,7 @@ def test_missing_paths_are_gaps(tmp_path: Path) -> None:
     assert [type(fact) for fact in all_facts] == [StackDump, Gap]
 
 
-def test_progress_is_told(tmp_path: Path) -> None:
+def test_progress_is_reported(tmp_path: Path) -> None:
     """The caller hears what is being read."""
     write(tmp_path, rank0=stack(10))
     messages: list[str] = []

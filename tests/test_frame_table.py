@@ -9,12 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from whyhang.analyzer.stacks import (
-    Layer,
-    Scope,
-    WaitKind,
-    WaitRule,
-)
+from whyhang.analyzer.stacks import Layer, Scope, WaitKind, WaitRule
 from whyhang.analyzer.stacks.index import FrameIndex, symbol
 from whyhang.signatures.frames import TABLE, rules
 

@@ -14,13 +14,7 @@ import pytest
 from stack_docs import document
 
 from whyhang.analyzer.facts import Process, Record, StackDump
-from whyhang.analyzer.stacks import (
-    Place,
-    Scope,
-    WaitKind,
-    place_of,
-    undecided,
-)
+from whyhang.analyzer.stacks import Place, Scope, WaitKind, place_of, undecided
 from whyhang.collectors.stacks import pyspy_text
 from whyhang.signatures.frames import TABLE
 

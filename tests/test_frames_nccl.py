@@ -60,7 +60,7 @@ def where(functions: str, *outer: str) -> Place:
 
 
 @pytest.mark.parametrize(("functions", "kind", "says"), STATES)
-def test_a_state_of_nccl_is_told_by_its_functions(
+def test_a_state_of_nccl_is_recognized_by_its_functions(
     functions: str, kind: WaitKind, says: str
 ) -> None:
     """Each state that NCCL's source knows has a name of its own in the table."""
@@ -71,7 +71,7 @@ def test_a_state_of_nccl_is_told_by_its_functions(
 
 
 @pytest.mark.parametrize("blocked", ["waitWorkFifoAvailable", "ncclLocalOpAppend"])
-def test_a_full_queue_is_told_beside_the_operation(blocked: str) -> None:
+def test_a_full_queue_is_reported_beside_the_operation(blocked: str) -> None:
     """A launch that waits for room says that earlier operations do not finish."""
     spot = where(f"sched_yield {blocked} uploadWork groupLaunch")
 

@@ -12,12 +12,7 @@ from gpu_jobs import RESTS, SPINS, WORKS, job, states
 from small_jobs import report_of
 
 from whyhang.analyzer.commands.diagnose import add_arguments, report_on
-from whyhang.analyzer.facts import (
-    DriverSilence,
-    Source,
-    Who,
-    replace,
-)
+from whyhang.analyzer.facts import DriverSilence, Source, Who, replace
 
 FAULTS = [
     ({"mode": "GPU is lost"}, "gpu-out-of-reach", "gpu-fell-off-bus"),

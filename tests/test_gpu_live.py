@@ -119,7 +119,7 @@ def test_slow_answers_are_waited_for_a_moment(fake: Callable[[str], None], tmp_p
     assert any(b"</gpu>" in file.data for file in watch.files)
 
 
-def test_what_hangs_is_left_and_said(
+def test_what_hangs_is_left_and_reported(
     fake: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A tool that never comes back costs no more than the limit, and is ended."""
@@ -152,7 +152,7 @@ def test_what_sleeps_in_the_kernel_is_evidence(
     assert "left nvidia-smi -q -x behind" in watch.touched[0]
 
 
-def test_sleep_is_told_by_the_kernel() -> None:
+def test_sleep_is_recognized_by_the_state_in_the_kernel() -> None:
     """A process that only sleeps is not held by the driver."""
     with subprocess.Popen([sys.executable, "-c", SLEEP], stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
@@ -179,7 +179,7 @@ def test_a_failing_tool_is_asked_another_way(fake: Callable[[str], None]) -> Non
     }
 
 
-def test_without_any_tool_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_any_tool_nothing_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a machine without GPUs there is no noise; a job that uses some gets one sentence."""
     monkeypatch.setenv("PATH", "/nonexistent")
     monkeypatch.setattr(gpus, "_SIGNS", ())

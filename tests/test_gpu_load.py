@@ -10,13 +10,7 @@ from gpu_jobs import ALL, NCCL, RESTS, WORKS, job, states
 from rich.console import Console
 from small_jobs import BROADCAST, ELSEWHERE, report_of, still
 
-from whyhang.analyzer.facts import (
-    Fact,
-    Frame,
-    StackDump,
-    Who,
-    replace,
-)
+from whyhang.analyzer.facts import Fact, Frame, StackDump, Who, replace
 from whyhang.analyzer.reports.terminal import show
 
 

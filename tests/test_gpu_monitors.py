@@ -3,17 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from gpu_docs import (
-    DMON,
-    ERRORS,
-    LINKS,
-    PMON,
-    TOPOLOGY,
-    gpus,
-    listed,
-    row,
-    table,
-)
+from gpu_docs import DMON, ERRORS, LINKS, PMON, TOPOLOGY, gpus, listed, row, table
 
 from whyhang.collectors.gpu import values
 

@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from gpu_docs import (
-    CSV,
-    QUERY,
-    READERS,
-    document,
-    gpus,
-)
+from gpu_docs import CSV, QUERY, READERS, document, gpus
 
 
 def test_query_text() -> None:

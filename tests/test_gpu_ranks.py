@@ -8,15 +8,7 @@ from gpu_jobs import NCCL, RESTS
 from log_docs import diagnosed_files
 from small_jobs import ALL_REDUCE, case_of, dump, process, report_of, still
 
-from whyhang.analyzer.facts import (
-    Fact,
-    Gap,
-    GpuAddress,
-    Source,
-    Trust,
-    Who,
-    replace,
-)
+from whyhang.analyzer.facts import Fact, Gap, GpuAddress, Source, Trust, Who, replace
 from whyhang.analyzer.report import Report
 
 
@@ -140,7 +132,7 @@ def test_pids_of_another_host_do_not_count() -> None:
     assert case.job.gpus.of(0).host == "a"  # type: ignore[union-attr]
 
 
-def test_files_without_a_host_are_told_apart_by_uuid() -> None:
+def test_files_without_a_host_are_distinguished_by_uuid() -> None:
     """Two files of one machine are looks at it; a file with other UUIDs is another machine."""
     facts = [
         *gpus(node(host="a"), "one.xml"),

@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-from gpu_docs import (
-    gaps,
-    gpus,
-    node,
-    uuid,
-    xml_gpu,
-    xml_log,
-)
+from gpu_docs import gaps, gpus, node, uuid, xml_gpu, xml_log
 
 
 def test_xml_tells_everything_of_each_gpu() -> None:

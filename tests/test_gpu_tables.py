@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from gpu_docs import (
-    OLD,
-    gpus,
-    listed,
-    row,
-    table,
-)
+from gpu_docs import OLD, gpus, listed, row, table
 
 NEW = "| NVIDIA-SMI 610.57.04              KMD Version: 610.57.04     CUDA UMD Version: 13.3     |"
 

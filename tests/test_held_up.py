@@ -299,7 +299,7 @@ def test_ranks_that_go_on_leave_one_behind(together: bool) -> None:
     assert {rank.rank: rank.activity for rank in report.ranks}[0] != "running in place"
 
 
-def test_steps_are_asked_for_until_those_who_stand_have_told_theirs() -> None:
+def test_steps_are_asked_for_until_those_who_stand_have_given_theirs() -> None:
     """Whose steps were counted before is no reason to leave the others."""
     facts = mesh((90, 89), together=True)
     of_the_ahead = [f for f in facts if not isinstance(f, LoopCounter) or f.who.rank in {0, 2}]

@@ -148,7 +148,7 @@ def test_a_message_survives_labels_noise_and_being_cut_into_lines() -> None:
 
 
 @pytest.mark.parametrize("line", [b"@whyhang1 n1 .", b"@whyhang1 n1 . !!!", b"@whyhang1 n1 . W10="])
-def test_what_is_no_message_is_said_to_be_none(line: bytes) -> None:
+def test_what_is_no_message_is_refused(line: bytes) -> None:
     with pytest.raises(wire.WireError):
         wire.Assembler().line(line)
 

@@ -29,7 +29,7 @@ def test_torchrun_from_any_of_its_processes(fake: FakeProc, pid: int) -> None:
     assert (job.launcher, job.world_size) == ("torchrun", 2)
 
 
-def test_shell_above_two_jobs_must_be_told_which(fake: FakeProc) -> None:
+def test_a_shell_above_two_jobs_needs_one_of_them_named(fake: FakeProc) -> None:
     """A pid that stands above several jobs is refused, with the pids to choose from."""
     torchrun(fake, 100, 29500)
     torchrun(fake, 200, 29501)

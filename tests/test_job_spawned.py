@@ -62,7 +62,7 @@ LOADER = b'"_worker_loop" "/x/torch/utils/data/_utils/worker.py"'
 
 
 @pytest.mark.parametrize("pid", [100, 111, 120])
-def test_spawned_ranks_are_told_by_their_stacks(fake: FakeProc, pid: int) -> None:
+def test_spawned_ranks_are_recognized_by_their_stacks(fake: FakeProc, pid: int) -> None:
     """Children in ``_wrap`` are ranks, numbered by its ``i``; a worker belongs to its rank."""
     spawn_family(fake)
     host = fake.host()
@@ -207,7 +207,7 @@ def shell_loop(fake: FakeProc, *arguments: str, torch: str = "libtorch_cpu.so") 
 
 
 @pytest.mark.parametrize("pid", [10, 101])
-def test_ranks_that_were_told_their_number_as_an_argument(fake: FakeProc, pid: int) -> None:
+def test_ranks_that_have_their_number_as_an_argument(fake: FakeProc, pid: int) -> None:
     """Programs of one shell in torch.distributed are one job; what they join as counts most."""
     shell_loop(fake, "--rank 0 --world_size=3", "--rank=2", "--rank 2")
     host = fake.host()

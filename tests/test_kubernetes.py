@@ -175,7 +175,7 @@ def test_pods_of_several_jobs_are_not_mixed() -> None:
         ([pod("a", {})], Pods(selector="x=y", container="main"), "has no container main"),
     ],
 )
-def test_what_is_not_there_is_said(pods: list[dict[str, Any]], asked: Pods, words: str) -> None:
+def test_what_is_not_there_is_reported(pods: list[dict[str, Any]], asked: Pods, words: str) -> None:
     """With a command that shows what there is."""
     with pytest.raises(TargetError, match=words) as caught:
         kubernetes.plan(asked, pods_in(listed(pods)))
@@ -183,7 +183,7 @@ def test_what_is_not_there_is_said(pods: list[dict[str, Any]], asked: Pods, word
     assert caught.value.remedy
 
 
-def test_of_what_kubectl_prints_the_last_word_is_said(
+def test_of_what_kubectl_prints_the_last_word_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The library below it logs each of its tries, at length, before it says what is wrong."""

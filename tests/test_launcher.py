@@ -3,17 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from small_jobs import (
-    ALL_REDUCE,
-    BARRIER,
-    BROADCAST,
-    INIT,
-    LOADER,
-    dump,
-    process,
-    report_of,
-    still,
-)
+from small_jobs import ALL_REDUCE, BARRIER, BROADCAST, INIT, LOADER, dump, process, report_of, still
 
 from whyhang.analyzer.facts import Fact, Role, Trust, Who, replace
 

@@ -92,7 +92,7 @@ def test_nothing_is_matched_when_the_time_is_over() -> None:
             pattern.match("a")
 
 
-def test_long_lines_are_cut_and_told() -> None:
+def test_long_lines_are_cut_and_reported() -> None:
     """The other lines stay as they are, and keep their numbers."""
     text, gaps = limits.bounded(document(""), f"a\n{'b' * 50_000}\nc\r\n", first=11)
 

@@ -151,7 +151,7 @@ def test_ctrl_c_leaves_no_process_behind(moment: str) -> None:
 
 
 @pytest.mark.live
-def test_where_a_rank_sleeps_past_any_signal_is_told_by_the_kernels_own_stack() -> None:
+def test_where_a_rank_sleeps_past_any_signal_is_known_from_its_kernel_stack() -> None:
     """A read from a mount whose server is gone sleeps so once a signal has come for its process."""
     sample = SAMPLES["dead-mount"]
     lack = scenario.missing(sample)

@@ -90,7 +90,7 @@ def test_a_stream_without_readinto() -> None:
     assert bytes(block.data[block.start : block.stop]) == b"a\nb\n"
 
 
-def test_progress_is_told() -> None:
+def test_progress_is_reported() -> None:
     """The bytes told add up to the file."""
     counts: list[int] = []
     for block in blocks(io.BytesIO(b"x\n" * 500), read=64, on_bytes=counts.append):

@@ -86,7 +86,10 @@ CASES: dict[str, Blame] = {
         None,
     ),
     "some rank of a job of MPI, where its launcher failed as well": (
-        {None: raised("KeyError: 'x'") + "[n1:75] [[103,0],0] ORTE_ERROR_LOG: Out of resource\n"},
+        {
+            None: raised("KeyError: 'x'")
+            + "[n1:75] [[103,0],0] ORTE_ERROR_LOG: Out of resource in file show_help.c at line 5\n"
+        },
         "uncaught-exception",
         None,
     ),

@@ -79,7 +79,7 @@ def test_a_log_that_merely_ends_is_not_healthy(logs: dict[int | None, str]) -> N
     assert diagnosed(logs).verdict != "healthy"
 
 
-def test_the_place_where_a_log_ends_is_said_with_what_is_missing() -> None:
+def test_the_place_where_a_log_ends_is_reported_with_what_is_missing() -> None:
     """Nobody is blamed for it."""
     report = diagnosed({None: STEPS})
 

@@ -49,7 +49,7 @@ def test_announced_calls_place_every_rank() -> None:
     assert zero.source.line == len(text.splitlines())
 
 
-def test_groups_are_told_apart_by_their_numbers() -> None:
+def test_groups_are_distinguished_by_their_numbers() -> None:
     """A second series of numbers is another group; where ranks cannot be matched it is dropped."""
     both = "".join(announce(rank, seq) for seq in range(3) for rank in (0, 1))
     second = "".join(announce(rank, 0, "BROADCAST") for rank in (0, 1))
@@ -85,7 +85,7 @@ def test_an_invented_peer_is_seen_through() -> None:
     assert all_tracks[1][0].calls[0].seq == 3
 
 
-def test_the_peers_own_word_beats_what_is_said_of_it() -> None:
+def test_the_peers_own_word_beats_that_of_others() -> None:
     """Where both sides speak, the invented fingerprints are not used."""
     tensor = "SequenceNumber=3, " + TENSOR.format(op="ALLREDUCE", shape="4")
     barrier = "SequenceNumber=3OpType=BARRIER"

@@ -73,7 +73,7 @@ HEADER = "[E1206 18:44:16.997991020 ProcessGroupNCCL.cpp:632] "
         ("\x1b[31m[rank5]: red\x1b[0m", Who(rank=5, trust=Trust.PREFIX), "red"),
     ],
 )
-def test_who_speaks_and_what_is_said(line: str, who: Who, text: str) -> None:
+def test_speaker_and_text_of_a_line(line: str, who: Who, text: str) -> None:
     """Wrappings of launchers, containers, journals and kernels come off; headers stay."""
     (piece,) = take_apart(clean(line.encode()), PLAIN)
 

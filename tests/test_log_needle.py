@@ -155,7 +155,7 @@ def test_a_hit_for_each_line_not_for_each_character() -> None:
 
 
 @pytest.mark.parametrize("pattern", [r"\p{Lu}*x", r"(?P>x)", r"(?:ab){e<=1}", "a(b", "x*"])
-def test_what_cannot_be_looked_for_is_said(pattern: str) -> None:
+def test_what_cannot_be_looked_for_is_reported(pattern: str) -> None:
     """Properties, recursion, fuzzy counts and empty patterns are refused, not misread."""
     with pytest.raises(UnsearchableError):
         needle_of(pattern)

@@ -99,7 +99,7 @@ def test_small_files_and_streams_are_read_one_after_the_other(tmp_path: Path) ->
     assert ranges(io.BytesIO(b"x\n" * 1000), lambda _: None) is None
 
 
-def test_the_progress_is_told(tmp_path: Path) -> None:
+def test_the_progress_is_reported(tmp_path: Path) -> None:
     """Every byte that is given out for reading counts once."""
     path = tmp_path / "job.log"
     path.write_bytes(b"x\n" * 500)

@@ -213,7 +213,7 @@ def test_no_input_raises(data: bytes) -> None:
         read_log(data, OOM, engine=engine)
 
 
-def test_a_thousand_ranks_that_say_the_same_are_all_heard(
+def test_a_thousand_ranks_that_say_the_same_are_all_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What many ranks say once each is no storm, whatever stands before their names."""

@@ -75,7 +75,7 @@ def test_a_storm_of_hits_stops_a_search_in_a_thread() -> None:
 
 
 @pytest.mark.parametrize("engine", ["auto", "words"])
-def test_patterns_that_stand_everywhere_are_told_once_per_block(engine: str) -> None:
+def test_patterns_that_stand_everywhere_give_one_hit_per_block(engine: str) -> None:
     """Where one hit is enough there is one, whatever words the pattern has."""
     scanner, _ = searcher(
         ["some words", ": mark ", "(?i)other"], once={": mark ", "(?i)other"}, engine=engine

@@ -65,7 +65,7 @@ def test_deepspeed_says_how_a_process_ended_and_not_whose_it_was(code: int, sign
     assert (report.findings[0].signature, report.findings[0].culprit_ranks) == (signature, None)
 
 
-def test_the_last_error_of_nccl_is_said() -> None:
+def test_the_last_error_of_nccl_is_reported() -> None:
     """Behind "Last error:" stands why, on the next line; no headline may say it is not known."""
     report = diagnosed({None: NCCL_FAILED.format("NET/Plug Unable to insert address. RC: 0")})
 
@@ -117,7 +117,7 @@ def test_one_rank_behind_many_is_named() -> None:
     assert (finding.category, finding.culprit_ranks) == ("missing-rank-in-collective", (2,))
 
 
-def test_a_watchdog_that_gave_up_is_told_in_the_words_of_the_job() -> None:
+def test_a_watchdog_that_gave_up_is_reported_in_the_words_of_the_job() -> None:
     """Which call, on which ranks, after how long: not only that something timed out."""
     text = GAVE_UP.format(1, 52, "ALLREDUCE", 52, 51) + GAVE_UP.format(2, 52, "ALLREDUCE", 52, 51)
     titles = [finding.title for finding in diagnosed({None: text}).findings]
@@ -142,7 +142,7 @@ def test_a_barrier_of_which_not_all_tell_names_nobody() -> None:
     assert (finding.category, finding.culprit_ranks) == ("init-missing-rank", None)
 
 
-def test_a_barrier_with_too_many_is_told_from_one_with_too_few() -> None:
+def test_a_barrier_with_too_many_is_distinguished_from_one_with_too_few() -> None:
     """More have joined than there are ranks: they share ranks, and nobody is missing."""
     (finding, *_) = diagnosed({None: barrier(0, world=4, joined=8)}).findings
 
@@ -195,7 +195,7 @@ def test_the_last_words_of_batch_systems_are_understood(line: str, category: str
     assert (finding.category, finding.culprit_ranks) == (category, None)
 
 
-def test_a_time_limit_is_said_where_slurm_says_that_it_cancels() -> None:
+def test_a_time_limit_is_reported_where_slurm_says_that_it_cancels() -> None:
     """Of the lines in which Slurm ends a step, the one with the reason is the one to tell."""
     text = (
         "slurmstepd: error: *** STEP 5.0 ON n1 CANCELLED AT 2025-01-10T15:27:25 DUE TO TIME LIMIT "

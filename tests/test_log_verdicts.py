@@ -173,7 +173,7 @@ def waits_in_group(numbers: dict[int, int]) -> str:
     ],
     ids=["in a row", "with a stride", "all are there", "two groups of one name"],
 )
-def test_a_silent_member_is_told_by_the_numbers_in_the_group(
+def test_a_silent_member_is_known_by_the_numbers_in_the_group(
     numbers: dict[int, int], *, together: bool
 ) -> None:
     """Where number 2 of a group says nothing, nobody says that all of it have joined."""

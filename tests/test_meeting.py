@@ -129,7 +129,7 @@ def test_another_name_of_the_same_store_is_no_difference() -> None:
     assert report.findings[0].category == "init-missing-rank"
 
 
-def test_an_old_line_for_the_name_is_told_from_a_closed_port() -> None:
+def test_an_old_line_for_the_name_is_distinguished_from_a_closed_port() -> None:
     """Two hosts find different addresses under one name."""
     report = starting(view(0, 1), view(2, outcome="refused", resolved=("10.0.0.9",)))
 
@@ -178,7 +178,7 @@ def test_the_job_s_own_store_is_held_by_nobody() -> None:
     assert not [f for f in report.findings if f.category == "init-port-in-use"]
 
 
-def test_a_leftover_of_the_last_run_is_told_by_its_age_and_script() -> None:
+def test_a_leftover_of_the_last_run_is_recognized_by_its_age_and_script() -> None:
     """It runs the same script, is no rank that starts, and began long before."""
     old = Listener(
         address="[::]:29500", pid=77, command="python train.py", started_at=100.0, rank=0,

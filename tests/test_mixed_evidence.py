@@ -225,7 +225,7 @@ def test_a_warning_with_a_fallback_stands_below_a_lagging_rank() -> None:
     assert (first.signature, first.culprit_ranks) == ("network-io-blocked", (1,))
 
 
-def test_a_rank_that_compiles_is_not_told_to_call_the_collective() -> None:
+def test_nobody_is_sent_to_the_collective_for_a_rank_that_compiles() -> None:
     """A compiler that hangs is no branch around a collective."""
     inductor = "torch/_inductor/async_compile.py"
     first = diagnosed_files(beside(f"_wait_futures ({inductor}:560)", "f (t.py:3)")).findings[0]

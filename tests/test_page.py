@@ -40,7 +40,7 @@ def test_who_stands_where_comes_right_after_the_answer() -> None:
     assert [row[0] for row in blocks[2].rows] == ["2", "0-1,3"]
 
 
-def test_no_sentence_is_said_twice() -> None:
+def test_no_sentence_stands_twice() -> None:
     """The headline is not repeated as the title of the first finding."""
     report = report_of(still({0: ALL_REDUCE, 1: ALL_REDUCE, 2: ELSEWHERE}))
     texts = [b.title if isinstance(b, Section) else b.text for b in page(report)

@@ -5,16 +5,7 @@ from __future__ import annotations
 import pytest
 from small_jobs import ALL_REDUCE, ELSEWHERE, dump, process, report_of, still
 
-from whyhang.analyzer.facts import (
-    Fact,
-    LogLine,
-    PartOfHost,
-    Source,
-    Trust,
-    Who,
-    WorldSize,
-    replace,
-)
+from whyhang.analyzer.facts import Fact, LogLine, PartOfHost, Source, Trust, Who, WorldSize, replace
 from whyhang.analyzer.facts.exceptions import Raised
 
 SEEN = Source(file="claims.json")

@@ -34,7 +34,7 @@ def limits_near(
     return [fact.says for fact in pressure.facts("n1")]
 
 
-def test_a_quota_that_stops_a_rank_between_the_looks_is_said(tmp_path: Path) -> None:
+def test_a_quota_that_stops_a_rank_between_the_looks_is_reported(tmp_path: Path) -> None:
     """Both versions of control groups count; what was stopped before the looks does not."""
     stat = "nr_periods {}\nnr_throttled {}\n"
     for number, (line, place) in enumerate(
@@ -50,7 +50,7 @@ def test_a_quota_that_stops_a_rank_between_the_looks_is_said(tmp_path: Path) -> 
         assert limits_near(root, line, group, first, **first) == []
 
 
-def test_memory_near_its_limit_and_kills_are_said(tmp_path: Path) -> None:
+def test_memory_near_its_limit_and_kills_are_reported(tmp_path: Path) -> None:
     """The word max is no limit; an unreadable or missing file says nothing."""
     group = tmp_path / "cgroup" / "job"
     words = limits_near(
@@ -90,7 +90,7 @@ def test_a_shortage_stands_with_the_late_rank_only() -> None:
     assert "killed 1001 processes" not in finding.explanation
 
 
-def test_a_limit_that_was_read_twice_is_said_once_as_it_was_last() -> None:
+def test_a_limit_that_was_read_twice_is_reported_once_as_it_was_last() -> None:
     """Two captures of a job each tell the load of its host; hosts that differ are told by name."""
     environ = {"WORLD_SIZE": "3"}
     where = {1000: "a", 1001: "b", 1002: "b"}

@@ -12,16 +12,7 @@ from pathlib import Path
 import pytest
 from fake_proc import FakeProc
 
-from whyhang.analyzer.facts import (
-    Process,
-    Role,
-    Source,
-    StackDump,
-    Thread,
-    ThreadState,
-    Trust,
-    Who,
-)
+from whyhang.analyzer.facts import Process, Role, Source, StackDump, Thread, ThreadState, Trust, Who
 from whyhang.analyzer.job.identify import identify
 from whyhang.collectors.live import cgroups
 from whyhang.collectors.live.job.environment import environment, job_key, rank_of, split_zeros
@@ -150,7 +141,7 @@ def test_sockets_are_named_by_their_ends() -> None:
     assert socket_line("tcp", own, "0" * 32 + ":0000", "0A") == "tcp [::1]:80 listen"
 
 
-def test_who_listens_is_told_by_any_process_of_the_network(tmp_path: Path) -> None:
+def test_who_listens_is_known_from_any_process_of_the_network(tmp_path: Path) -> None:
     """The tables are read once, but not remembered of a process that has just ended."""
     line = "  0: 0100007F:7345 00000000:0000 0A 0 0 0 0 0 {} 1\n"
     folder = tmp_path / "7" / "net"
@@ -351,7 +342,7 @@ def test_who_waits_for_a_server_of_fuse_is_not_paused(tmp_path: Path) -> None:
         ("nfs_wait_bit_killable", "nfs4 from server:/data"),
     ],
 )
-def test_a_file_is_said_to_be_a_fifo(tmp_path: Path, wchan: str, lies_on: str) -> None:
+def test_a_file_is_recognized_as_a_fifo(tmp_path: Path, wchan: str, lies_on: str) -> None:
     """What waits for the other end of a named pipe has no use for the file system below it."""
     fake = FakeProc(tmp_path)
     fake.add(50, 1, "python3 t.py", {"RANK": 1})

@@ -38,7 +38,7 @@ def test_program_that_is_not_there() -> None:
     assert (outcome.code, outcome.errors) == (None, "/no/such/tool: No such file or directory")
 
 
-def test_late_program_is_killed_and_told() -> None:
+def test_late_program_is_killed_and_reported() -> None:
     """The limit of one program does not hold the others up; what it started ends with it."""
     ended: list[Outcome] = []
     began = time.monotonic()

@@ -80,7 +80,7 @@ def test_a_report_names_who_is_behind_or_gone(
     assert report.findings[0].culprit_ranks == culprits
 
 
-def test_a_late_rank_is_told_in_the_words_of_the_job() -> None:
+def test_a_late_rank_is_reported_in_the_words_of_the_job() -> None:
     """The operation, its number and the communicator's name are those of NCCL's own log."""
     finding = diagnosis(BEHIND).findings[0].collective
 

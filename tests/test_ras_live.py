@@ -216,6 +216,6 @@ def test_ras_that_is_switched_off_is_not_asked(tmp_path: Path) -> None:
         ("host:99999", ("localhost", 28028)),
     ],
 )
-def test_the_address_is_the_one_that_the_job_was_told(given: str, place: tuple[str, int]) -> None:
+def test_the_address_is_the_one_that_the_job_was_given(given: str, place: tuple[str, int]) -> None:
     """NCCL_RAS_ADDR names host and port; without it RAS listens at localhost:28028."""
     assert endpoint({"NCCL_RAS_ADDR": given}) == place

@@ -72,7 +72,7 @@ def test_without_a_state_api_every_node_is_looked_at() -> None:
     assert "no dashboard" in reach.gaps[0].why
 
 
-def test_a_cluster_without_workers_is_said_to_have_none() -> None:
+def test_a_cluster_without_workers_is_reported_as_such() -> None:
     """With what else to try."""
     with pytest.raises(TargetError, match="no actors"):
         ray.plan(State(nodes=NODES, actors=(CONTROLLER,)), CHANNEL)

@@ -5,13 +5,7 @@ from __future__ import annotations
 from call_docs import DONE, OPEN, WORLD, call, only, stuck_at, track
 
 from whyhang.analyzer.collectives import Verdict, recorded_calls
-from whyhang.analyzer.facts import (
-    Call,
-    Group,
-    Source,
-    Track,
-    Who,
-)
+from whyhang.analyzer.facts import Call, Group, Source, Track, Who
 
 # --- never joined ---------------------------------------------------------------------------
 

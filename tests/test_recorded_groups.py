@@ -9,10 +9,7 @@ from call_docs import OPEN, call, mesh, only, stuck_at, track
 
 from whyhang.analyzer.collectives import RecordedCalls, Verdict, recorded_calls
 from whyhang.analyzer.collectives.waits import Wait
-from whyhang.analyzer.facts import (
-    Group,
-    replace,
-)
+from whyhang.analyzer.facts import Group, replace
 
 
 def test_equal_names_on_disjoint_ranks_are_different_groups() -> None:
@@ -32,7 +29,7 @@ def test_equal_names_on_disjoint_ranks_are_different_groups() -> None:
     assert sorted(line.name for line in report.groups) == ["tp (ranks 0-1)", "tp (ranks 2-3)"]
 
 
-def test_members_that_no_source_lists_are_inferred_and_said() -> None:
+def test_members_that_no_source_lists_are_inferred_and_reported() -> None:
     """Gloo's recorder names no ranks: those that use the name are in the group."""
     nameless = Group(name="3")
     tracks = [track(r, *stuck_at(4), group=nameless) for r in (0, 2)]
@@ -146,7 +143,7 @@ def test_the_rarer_order_is_where_to_look(*, both: bool) -> None:
     assert only(opposite((0, 1, 2), (3,), both=both)).culprits == (3,)
 
 
-def test_of_groups_without_members_the_rank_that_is_not_heard_may_turn_the_vote() -> None:
+def test_of_groups_without_members_the_silent_rank_may_turn_the_vote() -> None:
     """Gloo's dumps name no members: where rank 0 wrote none, two against one is no majority."""
     assert only(opposite((0, 1), (2,), both=False, listed=False)).culprits == (2,)
     assert only(opposite((1, 3), (2,), both=False, listed=False)).culprits == ()

@@ -6,11 +6,7 @@ import pytest
 from call_docs import DONE, OPEN, at, call, only, track
 
 from whyhang.analyzer.collectives import Verdict, recorded_calls
-from whyhang.analyzer.facts import (
-    Call,
-    CallState,
-    Group,
-)
+from whyhang.analyzer.facts import Call, CallState, Group
 
 ODD = {
     "op": call("all_gather", 7, OPEN, line=20),
@@ -74,7 +70,7 @@ def rounds(count: int) -> list[Call]:
     return [call(ops[n % 3][0], n + 1, line=ops[n % 3][1], order=n) for n in range(3 * count)]
 
 
-def test_a_skipped_call_is_told_from_the_rounds_before() -> None:
+def test_a_skipped_call_is_distinguished_from_the_rounds_before() -> None:
     """The others are in the call that usually comes before the one the odd rank is in."""
     usual = rounds(3)
     tracks = [track(r, *usual, call("all_reduce", 10, OPEN, line=10)) for r in (0, 1, 3)]
@@ -97,7 +93,7 @@ def test_a_call_made_twice_is_one_too_many() -> None:
     assert (finding.verdict, finding.culprits) == (Verdict.EXTRA, (2,))
 
 
-def test_calls_in_another_order_are_told_from_a_skipped_one() -> None:
+def test_calls_in_another_order_are_distinguished_from_a_skipped_one() -> None:
     """Where both calls were enqueued, the order alone differs."""
     usual = rounds(2)
     first, second = call("all_reduce", 7, OPEN, line=10), call("broadcast", 8, OPEN, line=11)

@@ -5,13 +5,7 @@ from __future__ import annotations
 from call_docs import DONE, OPEN, at, call, mesh, only, p2p, track
 
 from whyhang.analyzer.collectives import Verdict, recorded_calls
-from whyhang.analyzer.facts import (
-    Call,
-    CallState,
-    Frame,
-    Group,
-    replace,
-)
+from whyhang.analyzer.facts import Call, CallState, Frame, Group, replace
 
 
 def test_both_receive() -> None:

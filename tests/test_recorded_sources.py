@@ -5,17 +5,10 @@ from __future__ import annotations
 from call_docs import OPEN, WORLD, mesh, only, p2p, stuck_at, track
 
 from whyhang.analyzer.collectives import Verdict, recorded_calls
-from whyhang.analyzer.facts import (
-    Call,
-    CallState,
-    Group,
-    Source,
-    Track,
-    Who,
-)
+from whyhang.analyzer.facts import Call, CallState, Group, Source, Track, Who
 
 
-def test_disagreements_are_kept_and_said() -> None:
+def test_disagreements_are_kept_and_reported() -> None:
     """The recorder is believed before a watchdog line, and both are cited."""
     tracks = [track(r, *stuck_at(7)) for r in range(4)]
     tracks.append(track(1, kind="watchdog", enqueued=9, completed=6, file="job.log"))
@@ -30,7 +23,7 @@ def test_disagreements_are_kept_and_said() -> None:
     assert only(report).verdict is Verdict.ALL_ARRIVED
 
 
-def test_a_stack_in_another_call_than_the_record_is_said() -> None:
+def test_a_stack_in_another_call_than_the_record_is_reported() -> None:
     """The record is believed, for a stack may be of another moment."""
     inside = Call(op="broadcast", state=CallState.INSIDE)
     tracks = [track(r, *stuck_at(7)) for r in range(4)]

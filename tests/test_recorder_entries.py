@@ -4,18 +4,7 @@ from __future__ import annotations
 
 import pickle
 
-from fr_docs import (
-    entry,
-    facts,
-    gaps,
-    header,
-    open_entry,
-    pickled,
-    send,
-    states,
-    status,
-    tracks,
-)
+from fr_docs import entry, facts, gaps, header, open_entry, pickled, send, states, status, tracks
 
 from whyhang.analyzer.facts import CallState, Track
 

@@ -22,11 +22,7 @@ from whyhang.collectors.flight_recorder.places import left_behind, prefixes
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import HostJob, rank_by_environment
 from whyhang.collectors.live.probes.probe import Collected, File
-from whyhang.collectors.live.probes.recorders import (
-    asked,
-    from_debug_server,
-    written,
-)
+from whyhang.collectors.live.probes.recorders import asked, from_debug_server, written
 
 
 def dump(ranks: int = 2) -> bytes:
@@ -125,7 +121,7 @@ def test_a_relative_choice_is_below_the_working_directory(tmp_path: Path) -> Non
     ("data", "age", "why"),
     [(dump(), 3600, "of an earlier run"), (dump(ranks=8), 0, "of a job of 8 ranks")],
 )
-def test_what_does_not_fit_the_job_is_left_and_said(
+def test_what_does_not_fit_the_job_is_left_and_reported(
     data: bytes, age: float, why: str, tmp_path: Path
 ) -> None:
     """Dumps of an earlier run or of another job lie in the same place."""
@@ -137,7 +133,7 @@ def test_what_does_not_fit_the_job_is_left_and_said(
     assert why in str(taken.facts[0])
 
 
-def test_nothing_written_is_nothing_said(tmp_path: Path) -> None:
+def test_nothing_written_is_nothing_reported(tmp_path: Path) -> None:
     """Most jobs that hang have written no dump yet."""
     assert take(written, *job(tmp_path)) == Collected()
 

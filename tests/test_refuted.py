@@ -6,16 +6,7 @@ import pytest
 from log_docs import diagnosed_files, document, reader
 from small_jobs import ALL_REDUCE, BARRIER, report_of, still
 
-from whyhang.analyzer.facts import (
-    Frame,
-    Process,
-    Source,
-    StackDump,
-    Thread,
-    Trust,
-    Who,
-    replace,
-)
+from whyhang.analyzer.facts import Frame, Process, Source, StackDump, Thread, Trust, Who, replace
 
 SHM = (
     "node1:7:7 [0] misc/shmutils.cc:72 NCCL WARN Error: failed to extend /dev/shm/nccl-a1b2c3 to "

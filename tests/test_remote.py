@@ -182,7 +182,7 @@ def test_a_web_server_is_read(server: str, path: str) -> None:
         ("http://127.0.0.1:9/x", "http://127.0.0.1:9/x cannot be reached", "proxy"),
     ],
 )
-def test_what_cannot_be_read_is_said_for_people(
+def test_what_cannot_be_read_is_reported_in_words(
     memory: object,
     server: str,
     capsys: pytest.CaptureFixture[str],
@@ -211,7 +211,7 @@ def test_a_package_that_is_not_installed_is_named(
     assert "pip install 'whyhang[remote]'" in capsys.readouterr().err
 
 
-def test_no_credentials_are_told_from_no_bucket(
+def test_no_credentials_are_distinguished_from_no_bucket(
     memory: object, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """What the store's own library raises is known by its name; a key in a URL is never shown."""

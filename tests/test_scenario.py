@@ -95,7 +95,7 @@ def test_ctrl_c_at_the_terminal_reaches_only_the_parent(sample: scenario.Sample)
         assert os.getpgid(job.pid) != os.getpgid(0)
 
 
-def test_a_job_that_ends_early_is_told_with_its_output(sample: scenario.Sample) -> None:
+def test_a_job_that_ends_early_is_reported_with_its_output(sample: scenario.Sample) -> None:
     """A job that fails before its hang is reported with what it printed last."""
     with scenario.Running(sample, [sys.executable, "-S", "-c", "print('no such data')"]) as job:
         with pytest.raises(scenario.ScenarioError) as error:
@@ -103,17 +103,20 @@ def test_a_job_that_ends_early_is_told_with_its_output(sample: scenario.Sample) 
         assert "no such data" in str(error.value)
 
 
-def test_the_time_limit_ends_a_forgotten_job(tmp_path: Path) -> None:
-    """A job whose parent never ends it is over when its time is up."""
+@pytest.mark.parametrize("seconds", ["0.3", "60"], ids=["time is up", "SIGTERM"])
+def test_the_end_of_the_keeper_ends_the_job(seconds: str, tmp_path: Path) -> None:
+    """A job whose parent never ends it is over when its time is up, or its keeper ends."""
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    command = [sys.executable, "-I", "-S", keeper.__file__, "--seconds", "0.3"]
+    command = [sys.executable, "-I", "-S", keeper.__file__, "--seconds", seconds]
     command += ["--scratch", str(scratch), "--", "sleep", "100"]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
     ) as kept:
         assert kept.stdout is not None
         pid = int(kept.stdout.readline().split()[1])
+        if seconds == "60":
+            kept.send_signal(signal.SIGTERM)
         kept.wait(timeout=10)
     assert alive([pid]) == []
     assert not scratch.exists()
@@ -132,19 +135,3 @@ def test_traces_of_another_job_do_not_reach_the_sample(
         names = job.output().split()
     assert not {"RANK", "SLURM_JOB_ID", "TORCHELASTIC_RUN_ID"} & set(names)
     assert "TMPDIR" in names
-
-
-def test_sigterm_to_the_keeper_ends_the_job(tmp_path: Path) -> None:
-    """Ending the keeper itself in the ordinary way ends what it keeps."""
-    scratch = tmp_path / "scratch"
-    scratch.mkdir()
-    command = [sys.executable, "-I", "-S", keeper.__file__, "--seconds", "60"]
-    command += ["--scratch", str(scratch), "--", "sleep", "100"]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
-    ) as kept:
-        assert kept.stdout is not None
-        pid = int(kept.stdout.readline().split()[1])
-        kept.send_signal(signal.SIGTERM)
-        kept.wait(timeout=10)
-    assert alive([pid]) == []

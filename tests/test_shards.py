@@ -203,7 +203,7 @@ def test_an_answer_calls_nothing(sent: Evil) -> None:
         ("slurm:7", "", "squeue --me"),
     ],
 )
-def test_a_cluster_that_is_not_there_is_said_for_people(
+def test_a_cluster_that_is_not_there_is_reported_in_words(
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

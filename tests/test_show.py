@@ -137,7 +137,7 @@ NO_REPORTS: dict[str, tuple[bytes, str]] = {
 
 
 @pytest.mark.parametrize("name", NO_REPORTS)
-def test_what_is_no_report_is_said_to_be_none(
+def test_what_is_no_report_is_refused(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """What is wrong with it, and what to do."""
@@ -172,7 +172,7 @@ def test_a_report_comes_through_a_pipe(
     assert "HUNG" in capsys.readouterr().out
 
 
-def test_a_pipe_is_told_from_a_folder(
+def test_a_pipe_is_distinguished_from_a_folder(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It might never end: as standard input it is read."""

@@ -84,7 +84,7 @@ def test_the_id_leads_to_its_file() -> None:
     } == set()
 
 
-def test_a_relation_is_told_once() -> None:
+def test_a_relation_has_one_signature_and_one_story() -> None:
     """A module has one signature, and its story as docstring."""
     for path in RELATIONS:
         assert len(ids_in(path)) == 1, path

@@ -189,7 +189,7 @@ def test_who_asked_for_memory_is_not_who_was_killed() -> None:
     assert set(matching(worker)) == {"oom-killer-dataloader"}
 
 
-def test_two_kinds_of_truncated_messages_are_told_apart() -> None:
+def test_two_kinds_of_truncated_messages_are_distinguished() -> None:
     """Bootstrap messages tell of set-up out of step, network messages of unequal collectives."""
     setup = NCCL + "bootstrap.cc:121 NCCL WARN Message truncated : received 1024 bytes instead of 8"
     data = NCCL + "NCCL WARN NET/Socket : peer 10.1.0.4<4> message truncated : receiving 8 bytes "

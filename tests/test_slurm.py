@@ -79,7 +79,7 @@ def test_a_job_in_which_nothing_can_run_is_evidence(state: str) -> None:
         ("12", {**ROW, "STATE": "COMPLETED"}, "COMPLETED"),
     ],
 )
-def test_what_does_not_run_is_said(asked: str, row: dict[str, str], words: str) -> None:
+def test_what_does_not_run_is_reported(asked: str, row: dict[str, str], words: str) -> None:
     """With what to do instead."""
     with pytest.raises(TargetError) as caught:
         slurm.plan(slurm.named(asked), row, STEPS)

@@ -108,7 +108,7 @@ def test_a_late_rank_is_slow_only_where_it_was_seen_to_go_on() -> None:
     assert moves.findings[0].category == "init-missing-rank"
 
 
-def test_durations_are_said_as_people_say_them() -> None:
+def test_durations_read_as_people_say_them() -> None:
     """Seconds up to two minutes, then the next larger unit."""
     assert [duration(s) for s in (8.4, 119, 120, 7300, 200_000)] == [
         "8 s",

@@ -91,7 +91,7 @@ def test_a_server_that_cannot_list_is_asked_for_the_keys_that_ranks_put_there() 
     ],
     ids=["silent", "ssh", "http", "hangs up"],
 )  # fmt: skip
-def test_what_is_no_store_is_told_from_one(
+def test_what_is_no_store_is_distinguished_from_one(
     serve: Callable[[socket.socket], object], outcome: str, why: str
 ) -> None:
     """Silence, another protocol and hanging up each have a name, within the limit."""

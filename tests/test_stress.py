@@ -145,7 +145,7 @@ def test_a_bundle_that_cannot_be_is_refused_before_work(
 
 
 @pytest.mark.parametrize("pid", ["abc", "²", ""])
-def test_what_is_no_pid_is_said_to_be_none(
+def test_what_is_no_pid_is_refused(
     pid: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Also what only looks like a number."""

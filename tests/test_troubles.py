@@ -23,6 +23,8 @@ from log_docs import diagnosed_files
         ("Two of my MPI_Reduce calls hang on this cluster.", "mpi-missing-rank"),
         ("It is stuck in the broadcast of the first step.", "missing-rank-in-collective"),
         ("It is killed by the system after a memory leak.", "rank-oom-killed"),
+        ("Three nodes hang, two do not: a networking issue of one.", "nccl-network-interface"),
+        ("On preemptible machines it freezes now and then.", "rank-died"),
         ("训练到第二个 epoch 卡住,数据加载没有返回。", "dataloader-blocked"),
     ],
 )

@@ -17,7 +17,7 @@ from whyhang.analyzer.facts import Excerpt
         ("Buffer.__del__", "    def __del__(self):", "a finalizer, Buffer"),
     ],
 )
-def test_what_python_calls_by_itself_is_said(function: str, definition: str, says: str) -> None:
+def test_what_python_calls_by_itself_is_reported(function: str, definition: str, says: str) -> None:
     """Who stands in a collective there has not come to it by the order of the program."""
     inside = f"""
 barrier (torch/distributed/distributed_c10d.py:4900)

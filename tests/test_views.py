@@ -147,7 +147,7 @@ def _citing(file: str, line: int) -> Report:
     return msgspec.structs.replace(report, findings=(finding,), story=())
 
 
-def test_all_in_one_call_is_said_only_of_all() -> None:
+def test_all_in_one_call_means_all() -> None:
     """Where a rank was not seen, nobody is known to be missing, and that is another thing."""
     stacks = dict.fromkeys(range(3), ALL_REDUCE)
     (whole,) = (node for node in report_of(still(stacks)).waits.nodes if node.kind == "call")

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from place_docs import C10D, place, stack
 
-from whyhang.analyzer.stacks import (
-    Scope,
-    WaitKind,
-)
+from whyhang.analyzer.stacks import Scope, WaitKind
 
 
 def test_collective_under_the_users_line() -> None:

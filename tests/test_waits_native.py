@@ -5,14 +5,8 @@ from __future__ import annotations
 import pytest
 from place_docs import C10D, of_frames, place, stack
 
-from whyhang.analyzer.facts import (
-    Frame,
-)
-from whyhang.analyzer.stacks import (
-    Scope,
-    WaitKind,
-    undecided,
-)
+from whyhang.analyzer.facts import Frame
+from whyhang.analyzer.stacks import Scope, WaitKind, undecided
 from whyhang.analyzer.stacks.index import symbol
 
 

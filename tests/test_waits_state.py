@@ -5,12 +5,7 @@ from __future__ import annotations
 import pytest
 from place_docs import C10D, dump, place, process, says, thread
 
-from whyhang.analyzer.stacks import (
-    Scope,
-    WaitKind,
-    place_of,
-    undecided,
-)
+from whyhang.analyzer.stacks import Scope, WaitKind, place_of, undecided
 from whyhang.signatures.frames import TABLE
 
 
@@ -56,7 +51,7 @@ def test_running_is_work() -> None:
     assert (spot.kind, spot.scope) == (WaitKind.WORK, Scope.WORK)
 
 
-def test_py_spys_guess_when_proc_said_nothing() -> None:
+def test_py_spys_guess_where_proc_has_no_state() -> None:
     """An archived dump has py-spy's idle and active only."""
     idle = place_of(dump(thread("f (train.py:3)", active=False)), None, TABLE)
     busy = place_of(dump(thread("f (train.py:3)", active=True)), None, TABLE)

@@ -9,21 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from place_docs import C10D, SOURCE, STARTED, dump, of_frames, process, says, stack, thread
 
-from whyhang.analyzer.facts import (
-    Frame,
-    StackDump,
-    Thread,
-    ThreadState,
-    Who,
-    replace,
-)
-from whyhang.analyzer.stacks import (
-    Scope,
-    WaitKind,
-    place_of,
-    places_of,
-    undecided,
-)
+from whyhang.analyzer.facts import Frame, StackDump, Thread, ThreadState, Who, replace
+from whyhang.analyzer.stacks import Scope, WaitKind, place_of, places_of, undecided
 from whyhang.analyzer.stacks.guesses import from_kernel, from_line
 from whyhang.signatures.frames import TABLE
 

@@ -175,7 +175,7 @@ NOTHING = Report(
 )
 
 
-def test_where_nothing_was_found_nobody_is_paged() -> None:
+def test_without_a_finding_nobody_is_paged() -> None:
     """It is said once; what comes later is judged as ever, and an alarm stands behind a hang."""
     assert events(job([-1] * 80), NOTHING) == [("asked", 120.0), ("over", 2400.0)]
     late = job([*[-1] * 10, *GOES_ON, *[10] * 40])
@@ -332,7 +332,9 @@ def test_later_reports_stand_beside_the_first() -> None:
     assert numbered("out/r.junit.xml", 2) == "out/r-2.junit.xml"
 
 
-def test_what_cannot_be_watched_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_watched_is_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A file, a process that is not there, a number that is none."""
     (tmp_path / "file").write_text("")
     with pytest.raises(TargetError):

@@ -101,7 +101,7 @@ def go_on(folder: Path) -> None:
         pipe.write("data")
 
 
-def test_a_hang_is_told_once_and_again_after_it_went_on(folder: Path) -> None:
+def test_a_hang_is_reported_once_and_again_after_it_went_on(folder: Path) -> None:
     """The report is written, the command is run; SIGTERM ends it with 0, and the job goes on."""
     program = "open('hooked', 'a').write(__import__('sys').argv[1] + ' ')"
     hook = f'{sys.executable} -c "{program}" {{report}}'

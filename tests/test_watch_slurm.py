@@ -74,7 +74,9 @@ def test_its_time_limit_is_known(controller: Controller) -> None:
     assert 95 < left <= 100
 
 
-def test_what_is_no_job_is_said(controller: Controller, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_no_job_is_reported(
+    controller: Controller, capsys: pytest.CaptureFixture[str]
+) -> None:
     """And what to give where nothing can be looked at cheaply."""
     with pytest.raises(TargetError, match="knows no job 8"):
         SlurmJob("8")

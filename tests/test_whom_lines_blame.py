@@ -23,7 +23,7 @@ def first(text: str) -> Finding:
     return diagnosed_files({"job.log": text}).findings[0]
 
 
-def test_a_rank_of_some_group_where_no_other_number_is_told() -> None:
+def test_a_rank_of_some_group_where_no_other_number_is_known() -> None:
     """Its number is all there is; where ranks are numbered otherwise, it is not one of theirs."""
     assert first(ILLEGAL.format(group=3, rank=5)).culprit_ranks == (5,)
     two = ILLEGAL.format(group=3, rank=5) + ILLEGAL.format(group=4, rank=1)

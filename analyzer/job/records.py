@@ -123,6 +123,8 @@ class Job(Record):
 
     def lines_with(self, patterns: Iterable[str]) -> list[LogLine]:
         """Return the log lines that any of these patterns found, in the order they came."""
+        if not self.by_pattern:
+            return []
         numbers = {number for pattern in patterns for number in self.by_pattern.get(pattern, ())}
         return [self.lines[number] for number in sorted(numbers)]
 

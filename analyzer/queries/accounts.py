@@ -36,6 +36,8 @@ def reported(case: Case, *deeds: Deed) -> Iterator[Hit]:
     where they are not said to have run out of memory.
     """
     accounts = case.job.of(Account)
+    if not accounts:
+        return
     by_deed = {deed: [account for account in accounts if account.deed is deed] for deed in Deed}
     waits = _ranks(by_deed[Deed.WAITS])
     for deed in deeds:

@@ -86,10 +86,12 @@ class Log(Record):
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Fold all lines that match into one hit."""
         lines = case.job.lines_with(self.patterns)
-        if self.unless_goes_on:
+        if lines and self.unless_goes_on:
             lines = unanswered(case.job, lines)
+        if not lines:
+            return ()
         speakers = {line.who.rank for line in lines if line.who.rank is not None}
-        if not lines or (self.least > 1 and len(speakers) < self.least):
+        if self.least > 1 and len(speakers) < self.least:
             return ()
         if self.most and len(speakers) > self.most:
             return ()

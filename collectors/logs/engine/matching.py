@@ -5,6 +5,7 @@ long line. A pattern of whyhang's own is then not used for the rest of that file
 user's card for the rest of the run: it would be as slow in the next ten thousand files.
 """
 
+import functools
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping
@@ -42,7 +43,6 @@ class Patterns:
         self.outside = frozenset(outside)
         self.owners = owners
         self.ended: set[str] = set()  # those of users that were given up
-        self._compiled: dict[str, regex.Pattern[str]] = {}
         self._spent: defaultdict[str, float] = defaultdict(float)
         self._tried: Counter[str] = Counter()
 
@@ -64,9 +64,7 @@ class Patterns:
 
     def _search(self, pattern: str, text: str) -> Match | None:
         try:
-            if pattern not in self._compiled:
-                self._compiled[pattern] = regex.compile(pattern)
-            return self._compiled[pattern].search(text, concurrent=False, timeout=SECONDS)
+            return _compiled(pattern).search(text, concurrent=False, timeout=SECONDS)
         except regex.error:
             raise GivenUpError("it is not a valid regular expression", "") from None
         except TimeoutError:
@@ -74,6 +72,12 @@ class Patterns:
                 f"it took longer than {SECONDS} s for one line and was given up",
                 "avoid a repeat within a repeat such as (a+)+ in it",
             ) from None
+
+
+@functools.lru_cache(maxsize=4096)
+def _compiled(pattern: str) -> regex.Pattern[str]:
+    """Compile a pattern, once for all runs of a process; ``regex`` itself remembers only 500."""
+    return regex.compile(pattern, cache_pattern=False)
 
 
 class Matching:

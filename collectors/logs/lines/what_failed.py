@@ -113,7 +113,8 @@ OBJECTS: dict[str, str] = {
         r"(?i)name or service not known|temporary failure in name resolution|UnknownHostException"
         r"|\bno such host\b|could ?n[o']t resolve|(?:un|not )able to resolve"
         r"|failed to resolve (?:host|name|addr|DNS|'|\S+\.)"
-        r"|DNS resolution failed|nodename nor servname|name does not resolve|cannot resolve"
+        r"|no server name supplied|DNS resolution failed"
+        r"|nodename nor servname|name does not resolve|cannot resolve"
         r"|unknown host\b|getaddrinfo(?: failed| error|\(\w)"
     ),
     "lock": (

@@ -143,6 +143,11 @@ def test_who_died(text: str) -> None:
         ("worker 1 won 2 points\nworker 2 lost 3 points\nrank 2 lost 3 points\n", "job.log"),
         ("INFO pool: rank 1 did not send a heartbeat for 10 s, yet.\n", "job.log"),
         ("rank 3 left all_reduce\nrank 1 left all_reduce\n", "job.log"),
+        ("It took four seconds, as it was waiting for rank 0 to read a file.\n", "report.md"),
+        (
+            "Zero means rank 1 ended before rank 0; otherwise rank 1 was the straggler.\n",
+            "report.md",
+        ),
         ("Rank 0 is responsible for saving the checkpoint. The others wait.\n", "docs.md"),
     ],
     ids=[
@@ -185,6 +190,8 @@ def test_who_died(text: str) -> None:
         "a score",
         "a level",
         "a print",
+        "a turn",
+        "otherwise",
         "what it is for",
     ],
 )

@@ -118,7 +118,7 @@ _ONLY = (
 )
 _AWAITED = (
     r"\b(?:wait(?:s|ed|ing)?|block(?:s|ed|ing)?|stuck) (?:for|on|until) (?:the )?"
-    r"(?:process (?:of|with) )?rank[- #]?(?P<ranks>\d{1,5})\b(?![.:=]\w|,? (?:and|or) )"
+    r"(?:process (?:of|with) )?rank[- #]?(?P<ranks>\d{1,5})\b(?![.:=]\w|,? (?:and|or) | to [a-z])"
     r"|\b(?:nothing|no (?:\w+ ){1,3})(?:from|by|of) rank[- #]?(?P<only>\d{1,5})\b(?![.:=]\w)"
 )
 _OTHERS_WAIT = re.compile(

@@ -25,7 +25,7 @@ DOUBTED = re.compile(
     r"|fix(?:e[sd])?(?=:| an? | the | where ))\b"
 )
 """What is supposed, wished, asked for or of another time, where it stands before the words."""
-_TAKEN_BACK = re.compile(r"(?i)\bat first\b|\blast (?:week|month|year)\b|\?\W*$")
+_TAKEN_BACK = re.compile(r"(?i)\bat first\b|\botherwise\b|\blast (?:week|month|year)\b|\?\W*$")
 _ASKS_MORE = re.compile(r"(?i)\b(?:why|what|how|where)\b")
 _PARTS = re.compile(r"(?<=[.!?;:])\s+")
 _ENDS = re.compile(r"[.?!][\"')]?\s+")

@@ -21,8 +21,8 @@ LONGEST_SENTENCE = 600
 _UNIT = r"(?:ranks?|process(?:es)?|workers?|nodes?|gpus?|machines?|hosts?|stages?|devices?)\b"
 _SOME = (
     r"(?:\b(?:some|one|a|an|any|each|certain|those|these|other|another|whichever|which|that|most"
-    r"|different|few|several|skipping|empty|master|slave|main|first|last|non-\w+)(?: of)?(?: the)?"
-    r"(?: [\w/-]+){0,2}? " + _UNIT + r"|\branks? \d+(?:\.\.|-)\w[\w-]*)"
+    r"|different|few|several|skipping|empty|master|slave|main|first|last|idle|non-\w+)"
+    r"(?: of)?(?: the)?(?: [\w/-]+){0,2}? " + _UNIT + r"|\branks? \d+(?:\.\.|-)\w[\w-]*)"
 )
 _FIRST = (
     r"(?:(?:the |on )?(?:global |local |world )?rank[- ]?(?:0|zero)\b|(?:the )?(?:main|master|first"
@@ -39,7 +39,7 @@ _CALL = (
 )
 _DATA = (
     r"(?:mini-?|micro-?)?(?:data|batch\w*|shards?|samples?|steps?|rows?|examples?|inputs?"
-    r"|iterations?|utterances?|chunks?|items?|images?|microbatch\w*)\b"
+    r"|iterations?|utterances?|chunks?|items?|images?|sequences|microbatch\w*)\b"
 )
 _UNLIKE = (
     r"(?:different|differing|uneven|unequal|unbalanced|varying|inconsistent|mismatched|divergent"
@@ -73,6 +73,9 @@ _UNEVEN = (
     r"(?:differs?|different|is not the same|uneven|unequal)\b"
     r"|(?:batch|step|数据|样本)\w*\s*(?:的)?(?:数量|个数|数目|量|数|长度)?\s*"
     r"(?:不一致|不同|不均|不相等|不等|不一样)|\w*drop_last\b"
+    rf"|(?:{_SOME}|{_FIRST})[^.;]{{0,40}}?\b(?:StopIteration\b"
+    r"|(?:exhaust(?:s|ed)|(?:runs?|ran) out of)(?: \w+)? (?:iterator|\w*loader|dataset|"
+    rf"{_DATA}))"
     r"|\b(?:last|final) (?:batch|step|iteration) of (?:the |each |every |an )?epoch"
 )
 _UNPAIRED = (
@@ -83,6 +86,7 @@ _UNPAIRED = (
     rf"(?:{_SENDS}|p2p)"
     rf"|\bwait\w*(?: [a-z]+){{0,3}}? (?:in|for|on)(?: \w+)? {_SENDS}"
     rf"|\b{_SENDS}[^.;]{{0,40}}\b(?:matched|paired|pairing)\b|\border of (?:the )?{_SENDS}"
+    rf"|\b{_SENDS}[^.;]{{0,60}}\buntil (?:the |its |a )?(?:corresponding|matching)"
     r"|\b(?:operations?|sends?|receives?) (?:never|do not|don.t) match\b"
     r"|\b(?:not|n.t|never|without) (?:launch|post|issu|call|mak)\w* (?:\w+ ){0,3}?i?(?:recv|send)\b"
     r"|\bbatch_isend_irecv\b[^.;]{0,60}\b(?:hang|deadlock)\w*"
@@ -99,6 +103,7 @@ _DIFFERS = (
     rf"|\b(?:one|ran|in) (?:a |one )?{_CALL} while\b"
     rf"|\basymmetric\w*[^.;]{{0,60}}\b(?:{_UNIT}|{_CALL})|\b{_UNIT}[^.;]{{0,60}}\basymmetric"
     rf"|\b{_UNLIKE} (?:\w+ )?(?:shapes?|sizes?|dimensions?|dtypes?)\b"
+    r"|(?:通信|集合|算子|调用|执行)[^。,;]{0,10}(?:顺序|次数)[^。,;]{0,6}不(?:一致|同|匹配)"
     rf"|\bdifferently (?:on|across|between|in) (?:\w+ ){{0,2}}?{_UNIT}"
     r"|\borders? (?:\w+ ){0,6}?(?:same|differs?|different|changes?) (?:\w+ )?"
     r"(?:across|between|on)\b"
@@ -125,7 +130,7 @@ _SAVES = (
     r"|(?:checkpoint|保存)[^。,;]{0,10}卡"
 )
 _NEVER = (
-    r"\b(?:skip(?:s|ped|ping)?|bypass\w*|early return"
+    r"\b(?:skip(?:s|ped|ping)?|miss(?:es|ed)?|bypass\w*|early return"
     r"|(?:return|exit|leave|quit)(?:s|ed|ing)? (?:early|before)"
     r"|(?:never|won.t|will not|(?:do(?:es)?|did)(?:n.t| ?not)(?: even)?|fail(?:s|ed)? to) "
     r"(?:get|call|enter|arriv|reach|join|mak|particip|invok|issu|hit|execut|have|see|receiv|run"
@@ -140,6 +145,8 @@ _SKIPS = (
     rf"|\bnot (?:\w+ ){{0,4}}?on (?:all|every) {_UNIT}"
     rf"|\bsome {_UNIT}[^.;]{{0,60}} while (?:the )?others\b"
     rf"|{_UNIT} (?:that|which|who) (?:never|(?:do(?:es)?|did)(?:n.t| ?not)) (?!print|log|sav|writ)"
+    r"|(?:rank|进程|卡|节点|worker) ?[^。;]{0,20}"
+    r"(?:(?:没有?|未|不)(?:进行|执行|调用|进入|参与|到达|走到)|提前(?:结束|退出|返回))"
     rf"|\bearly returns? (?:in|on|by|for) {_SOME}"
     rf"|\breturn(?:s|ed)? early[^.;]{{0,120}}\b{_CALL}"
     rf"|\bnot (?:all|every)(?: the| of the)? {_UNIT}[^.;]{{0,30}}?"
@@ -167,7 +174,7 @@ _HANGS = limits.compile(
     r"|freez\w*|stall\w*|wait(?:s|ed|ing)?\b|block(?:s|ed|ing|(?= (?:in|on)))\b"
     r"|(?:others?|rest|remaining)(?: \w+){0,2} block\b|tim(?:ed?|es|ing)[- ]?outs?|abort(?:s|ed)"
     r"|never (?:returns?|completes?|finish\w*)|lose(?:s)? (?:its|their) peer|wedge[sd]?)\b"
-    r"|卡住|卡死|死锁|挂起|阻塞",
+    r"|卡住|卡死|卡在|死锁|挂起|阻塞|超时|一直等",
     re.IGNORECASE,
 )
 _MANUAL = re.compile(r"(?i)(?:^|/)(?:readme|changes|changelog|contributing|faq)\b|(?:^|/)docs?/")

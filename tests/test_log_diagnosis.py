@@ -85,14 +85,6 @@ CASES: dict[str, Blame] = {
         "uncaught-exception",
         None,
     ),
-    "some rank of a job of MPI, where its launcher failed as well": (
-        {
-            None: raised("KeyError: 'x'")
-            + "[n1:75] [[103,0],0] ORTE_ERROR_LOG: Out of resource in file show_help.c at line 5\n"
-        },
-        "uncaught-exception",
-        None,
-    ),
     "nobody, if as many processes raised as the job has ranks": (
         {None: "Starting with 2 processes\nworld_size=2\n" + 2 * raised("KeyError: 'x'")},
         "plain-exception",

@@ -148,6 +148,7 @@ def test_who_died(text: str) -> None:
             "Zero means rank 1 ended before rank 0; otherwise rank 1 was the straggler.\n",
             "report.md",
         ),
+        ("| Rank 0 waits for rank 1 | a firewall, or rank 1 exited | start again |\n", "faq.md"),
         ("Rank 0 is responsible for saving the checkpoint. The others wait.\n", "docs.md"),
     ],
     ids=[
@@ -192,6 +193,7 @@ def test_who_died(text: str) -> None:
         "a print",
         "a turn",
         "otherwise",
+        "a table",
         "what it is for",
     ],
 )

@@ -80,6 +80,11 @@ CASES: dict[str, Blame] = {
         "uncaught-exception",
         (0,),
     ),
+    "some rank of a job of MPI, where the words of MPI are all that tells of one": (
+        {None: raised("mpi4py.MPI.Exception: MPI_ERR_RANK: invalid rank")},
+        "uncaught-exception",
+        None,
+    ),
     "nobody, if as many processes raised as the job has ranks": (
         {None: "Starting with 2 processes\nworld_size=2\n" + 2 * raised("KeyError: 'x'")},
         "plain-exception",

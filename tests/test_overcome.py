@@ -126,6 +126,8 @@ def test_who_was_absent_once_is_not_named_in_a_job_that_trains_on() -> None:
     assert absent(diagnosed_files({"job.log": once})) == {2}
     again = once + steps(10, 20, minute=20, ranks=4)
     assert absent(diagnosed_files({"job.log": again})) == set()
+    long_after = once + steps(10, 10, minute=20, ranks=4)
+    assert absent(diagnosed_files({"job.log": long_after})) == set()
     later = GAVE_UP.replace("09:10", "09:30").replace("=42", "=50")
     assert absent(diagnosed_files({"job.log": again + later})) == {2}
 

@@ -15,8 +15,10 @@ from whyhang.analyzer.job.records import GROUP_RANK
 from whyhang.analyzer.rank_state.ends import LOST_PEER, WAITED, who_says
 
 _OF_COLLECTIVES = re.compile(r"nccl\w+Error\b|NCCL [Ee]rror|\bDist(?:Backend|Network|Store)Error\b")
-_OF_A_GROUP = re.compile(r"Process group watchdog|\[PG (?:ID )?\d|\bDistBackendError\b")
-"""Words of torch.distributed about its groups, which a program of one process hardly has."""
+_OF_A_GROUP = re.compile(
+    r"Process group watchdog|\[PG (?:ID )?\d|\bDistBackendError\b|\bmpi4py\.MPI\.Exception\b"
+)
+"""Words of torch.distributed and MPI about groups, which a program of one process hardly has."""
 _NOT_FIRST = re.compile(r"[A-Za-z ][1-9]")  # a number that no single process has
 SAME_MOMENT = 2.0  # seconds; launchers' tables are rounded to seconds
 CRASHES = frozenset({signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE})

@@ -72,18 +72,20 @@ _GRAMMAR = re.compile(
     r"|here|never|yet|also|only|still|always|nothing|i|we|my|our|they|them)\b|n't\b"
 )
 """Words that programs, which print statements, leave out as a rule."""
-_MARKS = re.compile(r"^\W*[-*>#•|] |^\s*\d+[.)] |`|\*\*")
+_MARKS = re.compile(r"^\W*[-*>#•] |^\s*\d+[.)] |`|\*\*")
 _STOPS = re.compile(r"[.!?,;)]\W|[.!?,;:)\"'*`]+\s*$")
 _GOES_ON = re.compile(r"\s*[a-z0-9,*`]")
+CELLS = 2  # bars from which on a line is the row of a table
 WRAPPED = 50  # characters from which on a line may be broken within a sentence
 
 
 def is_sentence(line: str, after: str) -> bool:
     """Return whether a line that may be a person's is one: it has the grammar, and is punctuated.
 
-    ``after`` is the next line, in which a sentence may go on. Marks of Markdown are a person's.
+    ``after`` is the next line, in which a sentence may go on. Marks of Markdown are a person's;
+    but a row of a table tells what may be as often as what was.
     """
-    if not is_persons(line):
+    if not is_persons(line) or line.count("|") > CELLS:
         return False
     whole = len(line) >= WRAPPED or _STOPS.search(line) or _GOES_ON.match(after)
     return bool(_MARKS.search(line) or (whole and _GRAMMAR.search(f"{line} {after}")))

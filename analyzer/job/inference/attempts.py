@@ -36,6 +36,9 @@ RESTARTS = "TORCHELASTIC_RESTART_COUNT"
 STEPS = 4
 """Lines of one statement below the end of a rank, or trouble, from which on it is at work again."""
 
+GONE = 60.0
+"""Seconds behind which a process that gave up waiting is gone."""
+
 AT_WORK = frozenset({Outlook.STEPS, Outlook.ENDED})
 
 _FOLDER = re.compile(r"(?:^|/)attempt_(?P<number>\d{1,6})/")
@@ -155,9 +158,10 @@ def _comes_to_its_end(tail: LogTail, ended: Source) -> bool:
 def _trains_on(tail: LogTail | None, gave_up: LogLine) -> bool:
     """Return whether the rank that gave up prints steps after that: as another process."""
     steps = tail.steps_below(gave_up.source.line or 0) if tail is not None else []
-    first = steps[0].time if steps else None
-    later = gave_up.time is not None and first is not None and gave_up.time < first
-    return len(steps) >= STEPS and later
+    first, last = (steps[0].time, steps[-1].time) if steps else (None, None)
+    if gave_up.time is None or first is None or last is None:
+        return False
+    return gave_up.time < first and (len(steps) >= STEPS or last - gave_up.time >= GONE)
 
 
 def _is_before_end(fact: Fact, source: Source, ends: dict[str, int]) -> bool:

@@ -151,3 +151,17 @@ def test_who_was_ended_behind_another_failure_did_not_fail_alone() -> None:
     rows = ROW.format(rank=1, code=-15) + ROW.format(rank=0, code=1)
     first = FIRST.replace("local_rank: 1 (pid: 4001)", "local_rank: 0 (pid: 4000)")
     assert diagnosed({None: logs + first + rows}).findings[0].culprit_ranks == (0,)
+
+
+@pytest.mark.parametrize(("raising", "culprits"), [(5, None), (3, (0, 1, 2)), (1, (0,))])
+def test_what_most_ranks_raise_is_the_fault_of_none_of_them(
+    raising: int, culprits: tuple[int, ...] | None
+) -> None:
+    """The others ended otherwise; what they printed is not in the text."""
+    text = raised("RuntimeError: dictionary changed size", "model.py:4")
+    logs = "".join(
+        f"[rank{rank}]: {line}\n" for rank in range(raising) for line in text.splitlines()
+    )
+    up = "".join(f"[rank{rank}]: up\n" for rank in range(8))
+    first = diagnosed({None: up + logs}).findings[0]
+    assert (first.category, first.culprit_ranks) == ("rank-died", culprits)

@@ -103,3 +103,14 @@ def test_who_prints_a_line_for_each_rank_speaks_for_none_of_them() -> None:
     lines = [f"08:36:22 INFO sums of process {rank} are 7" for rank in (0, 1, 2, 3) * 3]
     voice = voice_of("\n".join(lines).encode(), NOBODY)
     assert {take_apart(line, voice)[0].who for line in lines} == {NOBODY}
+
+
+def test_a_clock_right_behind_a_word_begins_another_line() -> None:
+    """Two processes wrote at once, and the first one's line break came later."""
+    steps = [(n, rank) for n in (1, 2) for rank in (0, 1)]
+    lines = [f"2026-11-23 08:36:2{n},025 INFO rank={rank} step {n}" for n, rank in steps]
+    voice = voice_of("\n".join(["Loading data", *lines]).encode(), NOBODY)
+    parts = take_apart(lines[2] + lines[3], voice)
+    assert [(part.who.rank, part.text) for part in parts] == [(0, lines[2]), (1, lines[3])]
+    at = f"{lines[3]} since 2026-11-23 08:00:00 it runs"
+    assert [part.text for part in take_apart(at, voice)] == [at]

@@ -10,7 +10,12 @@ from whyhang.analyzer.facts import Frame, LogLine, Source, Speaker, ranks_in_wor
 from whyhang.analyzer.facts.exceptions import Raised
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.job.records import GROUP_RANK, unnumbered
-from whyhang.analyzer.queries.failures import children_of, has_no_ranks_to_blame, raised_by
+from whyhang.analyzer.queries.failures import (
+    are_most,
+    children_of,
+    has_no_ranks_to_blame,
+    raised_by,
+)
 from whyhang.analyzer.queries.hits import cite_line, members_of
 from whyhang.analyzer.queries.what_failed import NAMES, failed_lines
 from whyhang.analyzer.wording.describe import site_location
@@ -114,7 +119,7 @@ def _raised_hit(case: Case, lines: list[LogLine], ranks: tuple[int, ...]) -> Hit
         members=members,
         ranks=unseen,
         evidence=tuple(cite_line(line) for line in lines[:MAX_QUOTES]),
-        names_culprit=bool(ranks),
+        names_culprit=bool(ranks) and not are_most(case, ranks),
         location=place,
         fields={
             "who": who,

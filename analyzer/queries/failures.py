@@ -150,10 +150,18 @@ def speakers(case: Case) -> set[int]:
 
 def has_no_ranks_to_blame(case: Case, ranks: tuple[int, ...]) -> bool:
     """Return whether an error is the program's: all ranks had it, or there is only one."""
+    return not has_ranks(case) or (len(ranks) > 1 and len(ranks) >= len(_everyone(case)))
+
+
+def are_most(case: Case, ranks: Sequence[int]) -> bool:
+    """Return whether these are several ranks, and more than the others: none of them is the odd."""
+    return len(ranks) > 2 and 2 * len(ranks) > max(len(_everyone(case)), case.job.world_size or 0)
+
+
+def _everyone(case: Case) -> set[int | None]:
     exits = {row.who.rank for row in case.job.exits}
     print_too = {fact.who.rank for fact in case.job.of(Speaker)}
-    everyone = (speakers(case) | exits | print_too) - {None}
-    return not has_ranks(case) or (len(ranks) > 1 and len(ranks) >= len(everyone))
+    return (speakers(case) | exits | print_too) - {None}
 
 
 def has_ranks(case: Case) -> bool:

@@ -5,7 +5,6 @@ From the outside in: what a container runtime or journal puts in front, the pref
 ``host:pid:tid``), which stays part of the text and only tells time and process.
 """
 
-import itertools
 import re
 
 import msgspec
@@ -70,6 +69,10 @@ TORCHRUN_WORDS = re.compile(r"torch[./]distributed[./](?:run|launch|elastic)|tor
 _GLUED = re.compile(
     r"(?:(?:\[[A-Za-z_]+\d{1,3}\]:)?\[rank\d{1,6}\]: ?|\[\d+,\d+\]<std\w+>: ?"
     r"|(?:\[\d{4}-\d\d-\d\d[T ][\d:.]+\] )?[A-Za-z][\w.-]{0,63}:\d{1,7}:\d{1,7} \[-?\d+\] )"
+)
+# A line of another process whose clock stands right behind the last word of this one.
+_GLUED_CLOCK = re.compile(
+    r"(?<=[^\s\[\](){}\"'=:/_<>,.-])\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?=[.,\d]*\]? )"
 )
 ENGINE_LABEL = "(EngineCore_"  # of vLLM, whose workers are the ranks
 _BLANKS = (" ", "\t", ">")
@@ -202,16 +205,17 @@ def speaker_and_rest(text: str, voice: Voice) -> tuple[Who, str]:
 
 def _parts(who: Who, text: str) -> list[tuple[Who, str]]:
     """Part lines that were written into each other: a prefix in the middle begins a new one."""
-    if "[rank" not in text and "NCCL" not in text and "]<std" not in text:
+    clocks = {match.start() for match in _GLUED_CLOCK.finditer(text)}
+    if not clocks and "[rank" not in text and "NCCL" not in text and "]<std" not in text:
         return [(who, text)]
-    glued = itertools.islice(_GLUED.finditer(text), MOST_PARTS)
-    cuts = [match.start() for match in glued if match.start() > 0]
+    glued = {match.start() for match in _GLUED.finditer(text)} - {0}
+    cuts = sorted(glued | clocks)[:MOST_PARTS]
     if not cuts or (len(cuts) == 1 and not text[: cuts[0]].strip(" []:")):
         return [(who, text)]
     parts = [(who, text[: cuts[0]])]
     for start, end in zip(cuts, [*cuts[1:], len(text)], strict=True):
         piece_who, piece = split_prefix(text[start:end])
-        if piece_who is NOBODY and not _is_of_another(piece, text):
+        if piece_who is NOBODY and start not in clocks and not _is_of_another(piece, text):
             piece_who = who
         parts.append((piece_who, piece))
     return parts

@@ -160,7 +160,8 @@ def _findings(case: Case, candidates: list[Candidate]) -> tuple[Finding, ...]:
             cause = roots.index(other) if other in roots else 0
             finding = _finding(case, candidate)
             findings.append(replace(finding, caused_by=cause if roots else None))
-            every_rank_had_it = findings[cause].category != roots[cause].signature.category
+            own = roots[cause].hit.category or roots[cause].signature.category
+            every_rank_had_it = findings[cause].category != own
             if not roots or every_rank_had_it or findings[cause].culprit_ranks is not None:
                 continue
             if _tells_whom(other, candidate):

@@ -57,8 +57,8 @@ def raised_by(case: Case, lines: Sequence[LogLine]) -> tuple[int, ...]:
         for line in lines:
             again[line.text] += line.count
         return _crashed(case) if max(again.values(), default=0) < 2 else ()
-    told = copies == len(ended) or (copies < len(ended) and _others_were_ended(case))
-    return tuple(sorted(ended)) if told else ()
+    match = copies == len(ended) or (copies < len(ended) and _others_were_ended(case))
+    return tuple(sorted(ended)) if match else ()
 
 
 def printed_by_every_process(case: Case, lines: Sequence[LogLine]) -> bool:

@@ -51,9 +51,11 @@ def finding_blocks(
             Code(lines=lines[:1] if lines in shown.places else lines),
         ]
         shown.places.add(lines)
-    if not full:
+    if not full:  # what the title quotes is cited only where nothing else says where to look
         title = _words(finding.title)
-        shown.pieces.update(p for p in finding.evidence if _words(p.quote) in title)
+        quoted = {piece for piece in finding.evidence if _words(piece.quote) in title}
+        if finding.location is not None or len(quoted) < len({*finding.evidence}):
+            shown.pieces.update(quoted)
     blocks += _evidence(finding.evidence, shown, full=full)
     if finding.caused_by is None:
         if finding.remedies:

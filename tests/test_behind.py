@@ -50,6 +50,17 @@ def test_a_future_of_a_pool_of_processes_is_no_task_of_the_threads() -> None:
     assert place_of(dump(main, inner, manager), process(), TABLE).op != BLOCKED_POOL
 
 
+def test_a_thread_that_sleeps_ends_no_future_of_a_pool_of_processes() -> None:
+    """A thread of the program that reports now and then is not what its main thread waits for."""
+    main = thread(*FUTURE, "load_all (train.py:9)")
+    reports = thread("report (train.py:23)", *STARTED, tid=11)
+    manager = thread("run (concurrent/futures/process.py:349)", *STARTED, tid=12)
+    asleep = ThreadState(tid=11, name="report", state="S", wchan="hrtimer_nanosleep")
+    spot = place_of(dump(main, reports, manager), replace(process(), threads=(asleep,)), TABLE)
+
+    assert (spot.kind, spot.op) == (WaitKind.FUTURE, PROCESS_POOL)
+
+
 def test_a_server_stands_where_the_call_does_that_it_serves() -> None:
     """A parameter server waits at the end of its program; what it serves holds the others up."""
     main = thread(

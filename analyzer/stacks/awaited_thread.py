@@ -82,7 +82,8 @@ def _follow(place: Place, main: Thread, at: Snapshot) -> Place:
     """Go on to the thread that the main thread waits for, if it is known which one."""
     threads = [t for t in at.dump.threads if t is not main and _may_be_awaited(place, t, at)]
     if place.kind is WaitKind.FUTURE:
-        threads = [t for t in threads if _runs_in_pool(t)] or threads
+        ends_it = [t for t in threads if _runs_in_pool(t) or _runs_processes(t)]
+        threads = ends_it or threads
     places = [thread_place(t, at) for t in threads]
     if place.kind is WaitKind.FUTURE and not any(map(_runs_processes, at.dump.threads)):
         blocked = _all_wait_in_pool(threads, places)

@@ -84,6 +84,33 @@ def test_a_server_stands_where_the_call_does_that_it_serves() -> None:
     assert alone.scope is Scope.RANKS
 
 
+def test_a_server_whose_call_waits_for_another_waits_there() -> None:
+    """Its program is at its end; the call that it serves asks a third one, and has no answer."""
+    main = thread(
+        "wait (threading.py:327)",
+        f"_all_gather ({RPC}api.py:257)",
+        f"shutdown ({RPC}api.py:382)",
+        "main (train.py:17)",
+    )
+    asks = thread(
+        f"rpc_sync ({RPC}api.py:842)",
+        "push (train.py:6)",
+        f"_run_function ({RPC}internal.py:209)",
+        tid=11,
+    )
+    spot = place_of(dump(main, asks), process(), TABLE)
+    answer = place_of(
+        dump(thread("wait_all (torch/futures/__init__.py:334)", "main (train.py:18)")),
+        process(),
+        TABLE,
+    )
+
+    assert (spot.op, spot.scope) == ("rpc", Scope.RANKS)
+    assert spot.user is not None
+    assert spot.user.function == "push"
+    assert (answer.op, answer.scope) == ("rpc", Scope.MAYBE)
+
+
 def test_a_server_at_work_on_a_call_is_at_work() -> None:
     """A worker computes what another rank asked for, while its program is at its end."""
     main = thread(

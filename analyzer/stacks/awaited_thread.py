@@ -168,7 +168,8 @@ def _served(place: Place, main: Thread, at: Snapshot) -> Place:
     """Find the call of another rank that this one serves and that has not come to its end.
 
     A server waits at its end for all others; that tells nothing while it has calls to answer. One
-    that is held up comes before one that is at work.
+    that is held up comes before one that is at work, and that before one that waits for a third
+    rank.
     """
     threads = [
         t for t in at.dump.threads if t is not main and any(_has_frame(t, one) for one in _SERVED)
@@ -177,6 +178,7 @@ def _served(place: Place, main: Thread, at: Snapshot) -> Place:
     own = [p for p in places if p.user is not None]
     held = [p for p in own if p.scope in {Scope.LOCAL, Scope.THREAD}]
     held = held or [p for p in own if p.kind is WaitKind.WORK]
+    held = held or [p for p in own if p.scope is Scope.RANKS]
     if not held:
         return place
     return replace(held[0], through=f"in a call that it serves, while its program is {place.says}")

@@ -74,7 +74,8 @@ def _only_speaker(
 def _sign_at_end(text: str, data: bytes, file: LogFile, last: int | None) -> SignOfLife | None:
     """Return the last sign of life near the end of the file, and whose it is."""
     lines = [
-        clean(line.rstrip(b"\r").rpartition(b"\r")[2]) for line in data[-LAST:].rstrip().split(b"\n")
+        clean(line.rstrip(b"\r").rpartition(b"\r")[2])
+        for line in data[-LAST:].rstrip().split(b"\n")
     ]
     at = last_sign(lines, above=clean(data[:-LAST]))
     if at is None or last is None:

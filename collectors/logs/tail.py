@@ -63,9 +63,8 @@ def tails(data: bytes, file: LogFile, last: int, size: int) -> Iterator[LogTail]
         count = count_of_bar(line.text)
         redrawn = count is not None and count == bars.get(who)
         bars[who] = count or bars.get(who)
-        if who in over and not redrawn:
-            if sign(line.text) is not None or ENDED_WELL.search(line.text):
-                del over[who]  # it got over it
+        if who in over and not redrawn and (sign(line.text) or ENDED_WELL.search(line.text)):
+            del over[who]  # it got over it
         message = line.text[header_end(line.text, file.voice.logger) :].strip()
         message = behind_own_label(message, who)
         template, values = reduce(message)

@@ -204,3 +204,22 @@ def test_a_limit_that_gloo_tells_without_its_place_is_no_error_of_the_rank() -> 
     lost = raised(CLOSED, "b.py:9", (C10D, "barrier"))
     report = diagnosed({0: lost, 1: limit, 2: lost})
     assert "ended with RuntimeError" not in report.headline
+
+
+@pytest.mark.parametrize(
+    ("handler", "named"),
+    [("_sigterm_notifier_fn", False), ("__call__", False), ("sync_flags", True)],
+)
+def test_a_rank_stood_where_the_signal_came_not_in_the_handler(handler: str, named: bool) -> None:
+    """Its launcher ended it as it waited for data; what its handler waits for came after that."""
+    loader = ("/env/site-packages/torch/utils/data/dataloader.py", "_try_get_data")
+    closed = CLOSED.replace("gloo/", "gloo/gloo/transport/")
+    lost = raised(closed, "fit.py:9", loader, ("/env/hooks.py", handler), (C10D, "broadcast"))
+    lines = lost.split("\n")
+    at = next(n for n, line in enumerate(lines) if handler in line)
+    lines[at + 1] = "    self.notify(signum, frame)" if handler == "__call__" else lines[at + 1]
+    if named:  # a function of the program, which its caller calls
+        lines[at - 1] = f"    {handler}()"
+    limit = raised(LIMIT.format("recv"), "step.py:9", (C10D, "all_reduce"))
+    report = diagnosed({0: limit, 1: "\n".join(lines), 2: limit})
+    assert ("dataloader" not in report.findings[0].category) is named

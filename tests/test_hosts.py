@@ -16,7 +16,7 @@ from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.facts import Gap, Role
 from whyhang.collectors.files.bundle import MANIFEST, Entry, Manifest
 from whyhang.collectors.files.bundle_writer import archive, manifest_file
-from whyhang.collectors.hosts import boot, payload, troubles, wire
+from whyhang.collectors.hosts import boot, host_gaps, payload, wire
 from whyhang.collectors.hosts.delivery import Delivery
 from whyhang.collectors.hosts.merge import Part, Parts
 from whyhang.collectors.hosts.planners import ssh
@@ -119,7 +119,7 @@ def test_progress_names_the_hosts_that_are_waited_for() -> None:
         "n8: at work",
     ]
     for far in fars[:60]:
-        far.gap = troubles.silent(far.name, "ssh", 4.0)
+        far.gap = host_gaps.silent(far.name, "ssh", 4.0)
     lines = how_far("looking", fars[60:], fars).splitlines()
     assert lines[0] == "looking: 0 of 64 hosts answered"
     assert lines[1:5] == [f"n{number}: connecting" for number in range(60, 64)]
@@ -128,7 +128,7 @@ def test_progress_names_the_hosts_that_are_waited_for() -> None:
 
 
 def test_alike_gaps_of_several_hosts_are_one_line_that_names_each() -> None:
-    gaps = [troubles.silent(name, "ssh", 4.0) for name in ("n1", "n2", "n5")]
+    gaps = [host_gaps.silent(name, "ssh", 4.0) for name in ("n1", "n2", "n5")]
     (line,) = (each for each in report_of(gaps).gaps if "n1" in each)
     assert "host n1 (and n2, n5 alike): " in line
 
@@ -271,7 +271,7 @@ def test_another_python_gets_what_runs_there_or_a_sentence(
     [(host, order, version)] = delivery.send()
     if runs is None:
         assert order is None
-        why = troubles.no_whyhang(host.name, version).why
+        why = host_gaps.no_whyhang(host.name, version).why
         assert why.startswith(f"whyhang is not installed there for its Python {first}")
     else:
         assert order is not None

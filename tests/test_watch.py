@@ -22,7 +22,7 @@ from whyhang.collectors.files.bundle_writer import numbered
 from whyhang.collectors.watch import course as courses
 from whyhang.collectors.watch import deadline
 from whyhang.collectors.watch.course import Limits
-from whyhang.collectors.watch.folder import Folder
+from whyhang.collectors.watch.log_folder import Folder
 from whyhang.collectors.watch.look import JOB, Look
 
 EVERY = 30.0

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from whyhang import signatures
 from whyhang.analyzer.cards.card import Card, meant, read_cards
-from whyhang.analyzer.configuration.files import NAME as CONFIGURATION
-from whyhang.analyzer.configuration.files import home
+from whyhang.analyzer.configuration.config_files import NAME as CONFIGURATION
+from whyhang.analyzer.configuration.config_files import home
 from whyhang.analyzer.configuration.settings import Settings, advice, gaps_of, settings
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.facts import Gap, Record, Source, replace

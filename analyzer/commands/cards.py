@@ -18,7 +18,7 @@ from whyhang.analyzer.cards.card import Card, read_cards
 from whyhang.analyzer.cards.load import Known, cards_in, content, known, settled
 from whyhang.analyzer.cards.template import template
 from whyhang.analyzer.commands.output import with_tilde
-from whyhang.analyzer.configuration.files import home
+from whyhang.analyzer.configuration.config_files import home
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.facts import Gap, counted
 from whyhang.analyzer.reports.outgoing import plain

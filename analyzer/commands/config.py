@@ -18,7 +18,7 @@ from typing import Any
 from whyhang.analyzer.cards.load import known
 from whyhang.analyzer.commands.all_options import AllOptions
 from whyhang.analyzer.commands.output import with_tilde
-from whyhang.analyzer.configuration.files import NAME, File, files, home, read
+from whyhang.analyzer.configuration.config_files import NAME, File, files, home, read
 from whyhang.analyzer.configuration.settings import TABLES, mistakes, settings
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.reports.outgoing import plain

@@ -39,7 +39,7 @@ from whyhang.analyzer.report import Report
 from whyhang.analyzer.reports.outgoing import plain
 from whyhang.collectors.files.bundle_writer import numbered
 from whyhang.collectors.watch.course import Limits
-from whyhang.collectors.watch.folder import Folder
+from whyhang.collectors.watch.log_folder import Folder
 from whyhang.collectors.watch.look import Looks
 from whyhang.collectors.watch.processes import Processes
 from whyhang.collectors.watch.slurm import SlurmJob

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
-from whyhang.analyzer.configuration.files import File
+from whyhang.analyzer.configuration.config_files import File
 from whyhang.analyzer.toml_lines import Mistake
 
 Options: TypeAlias = dict[str, argparse.Action]

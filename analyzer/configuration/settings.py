@@ -27,8 +27,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from whyhang.analyzer.configuration.config_files import File, files
 from whyhang.analyzer.configuration.defaults import Options, of_any, of_default
-from whyhang.analyzer.configuration.files import File, files
 from whyhang.analyzer.facts import Gap, Record, Source, replace
 from whyhang.analyzer.findings.signature import Signature
 from whyhang.analyzer.toml_lines import Mistake

@@ -19,9 +19,9 @@ from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import LogLine, Record
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.queries.hits import merged
-from whyhang.analyzer.queries.lagging import KNOWN_LOCAL_CAUSES, RESTING
-from whyhang.analyzer.queries.log import Log
-from whyhang.analyzer.rank_state.log_ends import not_overcome
+from whyhang.analyzer.queries.logs.log import Log
+from whyhang.analyzer.queries.waits.lagging import KNOWN_LOCAL_CAUSES, RESTING
+from whyhang.analyzer.rank_state.from_logs.log_ends import not_overcome
 
 NAMES = (
     "about absent agents all_in_one_call connections_not_made counters_show cut_off "

@@ -38,7 +38,7 @@ from whyhang.analyzer.stacks.kinds import (
     scope_of,
 )
 from whyhang.analyzer.stacks.place import place_from
-from whyhang.analyzer.stacks.reading import read
+from whyhang.analyzer.stacks.rule_match import read
 from whyhang.analyzer.stacks.threads import LineText, Snapshot, source_lines, thread_place
 
 

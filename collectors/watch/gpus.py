@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from whyhang.collectors.gpu import probe
+from whyhang.collectors.gpu import nvml_child
 from whyhang.collectors.live.children import Child
 from whyhang.collectors.watch.look import JOB
 
@@ -85,7 +85,7 @@ class Gpus:
 def _command() -> list[str]:
     spec = importlib.util.find_spec("pynvml")
     folders = [str(Path(spec.origin).parent)] if spec is not None and spec.origin else []
-    return [sys.executable, "-I", probe.__file__, "counters", *folders]
+    return [sys.executable, "-I", nvml_child.__file__, "counters", *folders]
 
 
 def _computes(before: Mapping[str, Any], now: Mapping[str, Any], passed: float) -> bool:

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 
-from whyhang.collectors.hosts import select, troubles
+from whyhang.collectors.hosts import host_gaps, select
 from whyhang.collectors.hosts.planners import mpi, ssh, torchrun
 from whyhang.collectors.hosts.reach import Host, Known, Reach, Selector
 from whyhang.collectors.live.job.host import Host as LiveHost
@@ -45,7 +45,7 @@ def reach(host: LiveHost, job: HostJob) -> Reach | None:
         sentence=sentence if others else f"this host: {there.sentence}",
         hosts=(Host(name=here, pids=pids), *hosts) if hosts else (),
         selector=select.selector_of(host, seed) if job.ranks else Selector(words=there.words),
-        gaps=() if others else (troubles.not_all_known(1, there.count or 2),),
+        gaps=() if others else (host_gaps.not_all_known(1, there.count or 2),),
         patience=PATIENCE,
         count=there.count,
         grows=True,

@@ -115,6 +115,29 @@ def test_ranks_in_one_log_are_aligned_as_those_with_logs_of_their_own() -> None:
     assert finding.culprit_ranks == (5,)
 
 
+def test_lines_without_the_rank_belong_to_it_where_the_launcher_labels_them() -> None:
+    """A program names its rank in some of its lines, torchrun labels all of them."""
+    start = "[rank {0}] joined\n[rank {0}] step 1\n[rank {0}] step 2\n"
+    logs = {rank: (start + "[rank {0}] saving shard\n").format(rank) for rank in range(4)}
+    logs[2] = start.format(2) + "reading pages\nindex has 300 pages, sorting\n"
+    lines = [f"[default{rank}]:{line}\n" for rank in logs for line in logs[rank].splitlines()]
+    finding = phase_of({None: "".join(lines)})
+
+    assert finding is not None
+    assert finding.culprit_ranks == (2,)
+    assert "sorting" in finding.title
+    assert "'saving shard'" in finding.title
+
+
+@pytest.mark.parametrize("label", ["[rank {}] ", "Rank {}: ", "worker-{} | ", "(process {}) "])
+def test_ranks_are_shown_in_one_row_by_what_they_printed_last(label: str) -> None:
+    """What differs is their own label only."""
+    lines = [f"[default{rank}]:{label.format(rank)}saving shard\n" for rank in range(4)]
+    rows = {rank.activity for rank in diagnosed({None: "".join(lines) * 3}).ranks}
+
+    assert rows == {"last line: saving shard"}
+
+
 def test_who_waits_and_who_is_in_another_phase_make_one_picture() -> None:
     """Where the others wait in a collective, the rank that stands elsewhere has not reached it."""
     logs = {rank: trainer(rank, 117) + WATCHDOG.format(r=rank) for rank in RANKS if rank != 5}

@@ -12,7 +12,17 @@ from pathlib import Path
 import pytest
 from fake_proc import FakeProc
 
-from whyhang.analyzer.facts import Process, Role, Source, StackDump, Thread, ThreadState, Trust, Who
+from whyhang.analyzer.facts import (
+    NO_LIMIT,
+    Process,
+    Role,
+    Source,
+    StackDump,
+    Thread,
+    ThreadState,
+    Trust,
+    Who,
+)
 from whyhang.analyzer.job.identify import identify
 from whyhang.collectors.live import cgroups
 from whyhang.collectors.live.job.environment import environment, job_key, rank_of, split_zeros
@@ -23,7 +33,7 @@ from whyhang.collectors.live.pausing import Obstacle, obstacle
 from whyhang.collectors.live.proc import Proc, parse_stat, parse_status
 from whyhang.collectors.live.process import describe, observe
 from whyhang.collectors.live.sockets import Sockets, socket_line
-from whyhang.collectors.live.syscalls import parse_syscall
+from whyhang.collectors.live.syscalls import limit_of, parse_syscall
 
 linux = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="there is no /proc")
 
@@ -175,6 +185,23 @@ def test_system_call_with_its_descriptor() -> None:
     assert parse_syscall("202 0x55 0x189", "x86_64") == ("futex", None)
     for text in ("running", "-1 0x7f 0x7f", "", "99999 0x1"):
         assert parse_syscall(text, "x86_64") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "limit"),
+    [
+        ("232 0x4 0x7f 0x10 0xffffffff 0x0 0x0 0x7ff 0x7f", NO_LIMIT),
+        ("7 0x7f 0x1 0x1388 0x0 0x0 0x0 0x7ff 0x7f", 5.0),
+        ("45 0x5 0x7f 0x10 0x0 0x0 0x0 0x7ff 0x7f", NO_LIMIT),
+        ("23 0x5 0x7f 0x0 0x0 0x0 0x0 0x7ff 0x7f", NO_LIMIT),
+        ("23 0x5 0x7f 0x0 0x0 0x7ffd 0x0 0x7ff 0x7f", None),
+        ("202 0x55 0x189 0x0 0x0 0x0 0x0 0x7ff 0x7f", None),
+        ("running", None),
+    ],
+)
+def test_limit_of_a_wait_for_data(text: str, limit: float | None) -> None:
+    """A poll ends after its milliseconds, a read when data has come; a lock is no such wait."""
+    assert limit_of(text, "x86_64") == limit
 
 
 def test_process_record_of_a_fake_rank(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from whyhang.collectors.stacks.peers import ROOTED
 MORE_SNAPSHOTS = 3
 MOST_WATCHED = 30.0  # seconds, to learn whether a step comes to its end
 WATCHES = 4  # parts in which they are watched, as long as it is open
+HALF = 0.5
 SURE_SNAPSHOTS = 5  # more, before a rank of a job that moves is called slow, or all asleep
 
 
@@ -248,12 +249,13 @@ def with_open_stacks(case: Case) -> list[int]:
 
 
 def with_a_slow_rank(case: Case) -> list[int]:
-    """List all ranks if the job moves and the same ranks lagged in nearly all snapshots.
+    """List all ranks if the job moves and the same ranks lagged in half of the snapshots.
 
     On a busy machine that happens by chance: of three ranks, one is last in four snapshots of five
-    in one case of seven, at eight of ten in one of a hundred.
+    in one case of seven, at eight of ten in one of a hundred. And who is slow for certain may have
+    been caught twice in its short wait.
     """
-    return _all_if(case, bool(stragglers(case)))
+    return _all_if(case, bool(stragglers(case, share=HALF)))
 
 
 def _all_if(case: Case, condition: bool) -> list[int]:  # noqa: FBT001

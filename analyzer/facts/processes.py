@@ -125,6 +125,10 @@ class Process(Record):
         return self.state in {"Z", "X", "x"}
 
 
+NO_LIMIT = 1e9
+"""Seconds that stand for a wait without a limit."""
+
+
 class ThreadState(Record):
     """One kernel thread: its id, name, state letter and the kernel function it sleeps in.
 
@@ -134,6 +138,7 @@ class ThreadState(Record):
     ``mount`` what it lies on ("nfs4 from server:/data") or, of a fifo, that it is one. ``kernel``
     is the kernel functions that it is in, innermost first, where it sleeps past any signal and this
     user may know. ``inner`` is the id that it has in a container, by which Python calls it.
+    ``limit`` is after how many seconds its wait for data ends at the latest (``NO_LIMIT``: never).
     """
 
     tid: int
@@ -146,3 +151,4 @@ class ThreadState(Record):
     mount: str | None = None
     kernel: tuple[str, ...] = ()
     inner: int | None = None
+    limit: float | None = None

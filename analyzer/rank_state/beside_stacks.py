@@ -26,6 +26,7 @@ from whyhang.analyzer.facts import (
     Who,
     replace,
 )
+from whyhang.analyzer.facts.base import Item
 from whyhang.analyzer.facts.exceptions import EXCEPTION_STACK
 from whyhang.analyzer.job.records import Job, Member
 from whyhang.analyzer.rank_state.from_logs.ends import End
@@ -56,8 +57,14 @@ def completed(
     """
     at_work = at_work_until_ended(job, ends)
     ras = ras_states(job)
-    last = {line.who.rank: line.text for line in job.of(LastLine)}
     tails = tails_of_ranks(job)
+    printed = {rank: tail.lines[-1].text.strip() for rank, tail in tails.items()}
+    last = printed | {
+        rank: line.text
+        for line in job.of(LastLine)
+        if (rank := line.who.rank) is not None
+        and (rank not in tails or tails[rank].source != line.source)
+    }
     phases = last_phases(tails)
     listed = odd_processes(job)
     beats = pulses(job)
@@ -74,13 +81,13 @@ def completed(
         at_work=at_work,
         waited=gave_up(job) if at_work else frozenset(),
         phases=phases,
-        last={rank: tail.lines[-1].text.strip() for rank, tail in tails.items()},
+        last=printed,
     )
     return tuple(
         replace(
             _listed(job, _completed(job, state, known), listed),
             ras=ras.get(state.member, ""),
-            last_line=last.get(job.members[state.member].rank, ""),
+            last_line=_of(last, job.members[state.member].rank) or "",
             phase=_of(phases, job.members[state.member].rank),
             pulse=beats.get(state.member),
         )
@@ -88,8 +95,8 @@ def completed(
     )
 
 
-def _of(phases: Mapping[int, LastPhase], rank: int | None) -> LastPhase | None:
-    return phases.get(rank) if rank is not None else None
+def _of(by_rank: Mapping[int, Item], rank: int | None) -> Item | None:
+    return by_rank.get(rank) if rank is not None else None
 
 
 def _listed(job: Job, state: RankState, listed: Mapping[int, ProcessState]) -> RankState:

@@ -52,8 +52,7 @@ def finding_blocks(
         ]
         shown.places.add(lines)
     if not full:
-        title = _words(finding.title)
-        shown.pieces.update(p for p in finding.evidence if _words(p.quote) in title)
+        _pass_over_quoted(finding, shown)
     blocks += _evidence(finding.evidence, shown, full=full)
     if finding.caused_by is None:
         if finding.remedies:
@@ -68,6 +67,14 @@ def finding_blocks(
         if finding.runbook_url:
             blocks.append(Para(text=f"Runbook: {finding.runbook_url}"))
     return blocks
+
+
+def _pass_over_quoted(finding: Finding, shown: Shown) -> None:
+    """Do not cite what the title quotes, where something else says where to look."""
+    title = _words(finding.title)
+    quoted = {piece for piece in finding.evidence if _words(piece.quote) in title}
+    if finding.location is not None or len(quoted) < len({*finding.evidence}):
+        shown.pieces.update(quoted)
 
 
 _INCIDENTAL = re.compile(

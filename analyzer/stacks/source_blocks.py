@@ -36,8 +36,10 @@ def indent(text: str) -> int:
 def heads(frame: Frame, text: LineText) -> Iterator[Frame]:
     """Yield the lines that open the blocks around a frame, innermost first, out to its function.
 
-    Lines that were not kept are passed over.
+    Lines that were not kept are passed over. What stands around a lambda is of another function.
     """
+    if last_name(frame) == "<lambda>":
+        return
     here = text(frame)
     depth = indent(here) if here is not None else 0
     for number in range((frame.line or 1) - 1, 0, -1):

@@ -7,7 +7,7 @@ from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import JobProcess
 from whyhang.collectors.live.open_files import descriptors, name_of
 from whyhang.collectors.live.sockets import Sockets
-from whyhang.collectors.live.syscalls import parse_syscall
+from whyhang.collectors.live.syscalls import limit_of, parse_syscall
 
 MAX_PATH = 512
 FIFO_OPENING = "wait_for_partner"
@@ -83,6 +83,7 @@ def _in_call(host: Host, pid: int, thread: ThreadState, sockets: Sockets) -> Thr
     if call is None:
         return thread
     name, number = call
+    thread = replace(thread, limit=limit_of(text))
     link = proc.link_of(f"{pid}/fd/{number}") if number is not None else None
     if link is not None:
         known = redact(name_of(link, pid, sockets) or link)

@@ -3,10 +3,14 @@
 import os
 from importlib.resources import files
 
+from whyhang.analyzer.facts import NO_LIMIT
 from whyhang.analyzer.toml import tomllib
 
 _TABLE = tomllib.loads(files(__package__).joinpath("syscalls.toml").read_text(encoding="utf-8"))
 _ON_DESCRIPTOR = frozenset(_TABLE["on_descriptor"])
+_MILLISECONDS: dict[str, int] = _TABLE["milliseconds"]
+_POINTERS: dict[str, int] = _TABLE["pointers"]
+_UNLIMITED = frozenset(_TABLE["unlimited"])
 _MACHINES = {"arm64": "aarch64"}
 """Other names of machines."""
 
@@ -25,3 +29,20 @@ def parse_syscall(text: str, machine: str | None = None) -> tuple[str, int | Non
     if name is None:  # "running", too
         return None
     return name, int(field[1], 16) if name in _ON_DESCRIPTOR and len(field) > 1 else None
+
+
+def limit_of(text: str, machine: str | None = None) -> float | None:
+    """Return the seconds after which a wait for data ends at the latest, by its arguments.
+
+    ``NO_LIMIT`` where it has none; None where it is no such wait, or its limit lies in memory.
+    """
+    name, _ = parse_syscall(text, machine) or ("", None)
+    arguments = [int(word, 16) for word in text.split()[1:7]] if name else []
+    if name in _UNLIMITED:
+        return NO_LIMIT
+    if name in _POINTERS and len(arguments) > _POINTERS[name]:
+        return None if arguments[_POINTERS[name]] else NO_LIMIT
+    if name not in _MILLISECONDS or len(arguments) <= _MILLISECONDS[name]:
+        return None
+    number = arguments[_MILLISECONDS[name]] & 0xFFFFFFFF  # an int: -1 is no limit
+    return NO_LIMIT if number >> 31 else number / 1000

@@ -13,6 +13,7 @@ from whyhang.collectors.logs.lines.line_reader import LogFile
 from whyhang.collectors.logs.lines.signs_of_life import outlook, sign
 from whyhang.collectors.logs.text.line import Line, clean, take_apart
 from whyhang.collectors.logs.text.logger_header import header_end
+from whyhang.collectors.logs.text.own_rank import behind_own_label
 from whyhang.collectors.logs.text.templates import behind, header, reduce
 
 TAIL = 64 << 10  # bytes of the end of a file
@@ -60,10 +61,11 @@ def tails(data: bytes, file: LogFile, last: int, size: int) -> Iterator[LogTail]
             continue
         if who in over and (sign(line.text) is not None or ENDED_WELL.search(line.text)):
             del over[who]  # it got over it
-        message = line.text[header_end(line.text, file.voice.logger) :]
+        message = line.text[header_end(line.text, file.voice.logger) :].strip()
+        message = behind_own_label(message, who)
         template, values = reduce(message)
         if any(letter.isalpha() for letter in template):
-            text, time = message.strip(), line.time
+            text, time = message, line.time
             own.append(
                 OwnLine(number=number, text=text, template=template, values=values, time=time)
             )

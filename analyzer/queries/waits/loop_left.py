@@ -10,6 +10,7 @@ from whyhang.analyzer.findings.signature import INCOMPLETE, Hit
 from whyhang.analyzer.queries.waits.states import await_messages
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.stacks import LineText, WaitKind
+from whyhang.analyzer.stacks.kinds import last_name
 from whyhang.analyzer.stacks.source_blocks import fork, heads, indent, rank_branch
 from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.wording.describe import call_of, evidence_of, location_of, path_of
@@ -173,22 +174,11 @@ def _in_loop_below(text: LineText, caller: Frame, path: list[Frame]) -> bool:
     Who is behind that line has come back from it, and so out of its loop.
     """
     below = path[path.index(caller) + 1 :]
-    if not below:
-        return False
-    line = text(below[0])
-    depth = indent(line) if line is not None else 0
-    for number in range((below[0].line or 1) - 1, 0, -1):
-        above = text(replace(below[0], line=number))
-        if above is None:
-            return False
-        if not above.strip() or above.lstrip().startswith("#") or indent(above) >= depth:
-            continue
-        depth = indent(above)
-        if _LOOP.match(above):
-            return _OF_A_MODEL.search(above) is None
-        if above.lstrip().startswith(("def ", "async def ")):
-            return False
-    return False
+    if not below or last_name(below[0]) == "forward":
+        return False  # a module goes over its parts
+    lines = (text(head) or "" for head in heads(below[0], text))
+    loop = next((line for line in lines if _LOOP.match(line)), None)
+    return loop is not None and _OF_A_MODEL.search(loop) is None
 
 
 def loop_left(case: Case, by: Literal["few", "many"]) -> Iterator[Hit]:

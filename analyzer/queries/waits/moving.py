@@ -19,14 +19,15 @@ MOST = 0.75
 """Share of the looks at which a rank must have stood so: all of three, four of five."""
 
 
-def stragglers(case: Case) -> tuple[Hit, ...]:
+def stragglers(case: Case, *, share: float = MOST) -> tuple[Hit, ...]:
     """Return one hit if the job goes on, and at most looks the same few ranks hold the others up.
 
-    It goes on where the waiting ranks had answers, or those behind were seen to move.
+    ``share`` is that of the looks at which they must. It goes on where the waiting ranks had
+    answers, or those behind were seen to move.
     """
     graph = case.graph
-    waiters = [s for s in case.states if _mostly(s, WAITERS)]
-    behind = [s for s in case.states if _mostly(s, OWN)]
+    waiters = [s for s in case.states if _mostly(s, WAITERS, share)]
+    behind = [s for s in case.states if _mostly(s, OWN, share)]
     moves = any(s.status is Status.MOVING for s in behind)
     if not behind or not waiters or not (graph.progress or moves):
         return ()
@@ -46,9 +47,9 @@ def stragglers(case: Case) -> tuple[Hit, ...]:
     return (hit,)
 
 
-def _mostly(state: RankState, statuses: set[Status]) -> bool:
+def _mostly(state: RankState, statuses: set[Status], share: float) -> bool:
     looks = (*state.earlier, state.status)
-    return sum(was in statuses for was in looks) >= MOST * len(looks)
+    return sum(was in statuses for was in looks) >= share * len(looks)
 
 
 STEPS = 3

@@ -145,9 +145,16 @@ def _phase(rank: int, logs: Mapping[int, _Log]) -> LastPhase | None:
 
 
 def _alike(own: _Log, other: _Log) -> bool:
-    """Return whether two ranks print the same things, as far as most of the first go."""
+    """Return whether two ranks print the same things, as far as most of the first go.
+
+    The few lines that it printed behind the last event that they share are what sets it apart, and
+    no sign of another role.
+    """
+    shared = 1 + max((at for key, at in own.place.items() if key in other.place), default=-1)
+    few = len(own.events) - shared < shared
+    printed = {event.line.template for event in own.events[: shared if few else None]}
     both = len(own.templates & other.templates)
-    return both >= ALIKE * len(own.templates) and 2 * both >= ALIKE * len(other.templates)
+    return both >= max(1, ALIKE * len(printed)) and 2 * both >= ALIKE * len(other.templates)
 
 
 def _common(logs: Mapping[int, _Log]) -> set[Key]:

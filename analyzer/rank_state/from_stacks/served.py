@@ -1,7 +1,7 @@
 """Ranks that wait for what others do for them, and get it: results, data, the end of programs.
 
-Each look finds such a rank at the same place. But a wait without a limit ends only when something
-has come, so one that has woken up and is back in it goes on.
+Each look finds such a rank at the same place. But a wait ends before its limit only when something
+has come, so one that has woken up more often than the limit lets it, and is back in it, goes on.
 """
 
 from collections.abc import Iterable
@@ -23,7 +23,10 @@ _UNLIMITED = {
     "concurrent/futures/_base.py": {"result", "as_completed"},
 }
 """Functions that wait for what another process sends or a thread has done, as a rule without a
-limit, and their files."""
+limit, and their files: where the kernel does not tell of one."""
+
+_LOOKS_FOR_ITSELF = frozenset({WaitKind.STORE, WaitKind.LOCK, WaitKind.SUBPROCESS})
+"""Waits in which a program asks time and again, and gets an answer each time."""
 
 
 def is_served(member: Member, place: Place, workers: Iterable[Place | None], moves: Motion) -> bool:
@@ -31,7 +34,7 @@ def is_served(member: Member, place: Place, workers: Iterable[Place | None], mov
     if (moves.sleeps or 0) < OFTEN:
         return False
     works = any(worker is not None and worker.kind is WaitKind.WORK for worker in workers)
-    return (works and waits_for_pool(place)) or _takes(member)
+    return (works and waits_for_pool(place)) or _takes(member, place, moves)
 
 
 def awaits_another(member: Member, place: Place, moves: Motion) -> bool:
@@ -49,9 +52,18 @@ def awaits_another(member: Member, place: Place, moves: Motion) -> bool:
     return max(looks) < member.processes[-1].look
 
 
-def _takes(member: Member) -> bool:
+def _takes(member: Member, place: Place, moves: Motion) -> bool:
     """Return whether the main thread is in such a wait at every look."""
-    return bool(member.dumps) and all(_is_unlimited(dump) for dump in member.dumps)
+    if bool(member.dumps) and all(_is_unlimited(dump) for dump in member.dumps):
+        return True
+    if place.kind in _LOOKS_FOR_ITSELF or place.through or len(member.processes) < OFTEN:
+        return False
+    mains = [process.threads[0] for process in member.processes if process.threads]
+    limits = [main.limit for main in mains if main.limit is not None]
+    if len(limits) < len(member.processes):
+        return False
+    watched = (member.processes[-1].taken_at or 0.0) - (member.processes[0].taken_at or 0.0)
+    return (moves.sleeps or 0) * min(limits) > OFTEN * watched
 
 
 def _is_unlimited(dump: StackDump) -> bool:

@@ -98,14 +98,15 @@ def state_from_stacks(
     children = tuple(child_place(child, rules, line_text) for child in member.children)
     if status is Status.BLOCKED and lock_holder(job, member) is not None:
         status = Status.WAITING  # on the rank that holds the lock
+    if status is Status.IDLE and member.rank is not None and place and place.user is not None:
+        # A rank in an event loop of its own is in no collective, unless it serves requests.
+        place, status = replace(place, certain=False), Status.BLOCKED
+        earlier = tuple(Status.BLOCKED if was is Status.IDLE else was for was in earlier)
     if status is Status.BLOCKED and place is not None:
         if awaits_another(member, place, moves):
             moves, status = replace(moves, moved=Moved.ON), Status.MOVING
         elif is_served(member, place, children, moves):
             status = Status.MOVING
-    if status is Status.IDLE and member.rank is not None and place and place.user is not None:
-        # A rank in an event loop of its own is in no collective, unless it serves requests.
-        place, status = replace(place, certain=False), Status.BLOCKED
     return RankState(
         member=member.id,
         place=place,

@@ -63,6 +63,24 @@ MENTIONED_INDEX = re.compile(
 )
 
 
+_OWN_LABEL = re.compile(
+    r"[\W_]{0,4}(?:(?:global|GLOBAL)[ _])?(?:rank|Rank|RANK|process|Process|worker|Worker)"
+    r"[ =:#_-]{0,2}(?P<rank>\d{1,6})(?:[])>]\W{0,3}|:\s*|,\s*|\s*[|-]\s+|\s+)(?=\S)"
+)
+
+
+def behind_own_label(text: str, who: Who) -> str:
+    """Return what a rank says behind its own label, as the other ranks say it: "[rank 3] saving".
+
+    The text as it stands where no label of this rank begins it, or nothing but numbers follows.
+    """
+    label = _OWN_LABEL.match(text)
+    if label is None or int(label["rank"]) not in {who.rank, who.local_rank}:
+        return text
+    message = text[label.end() :]
+    return message if any(letter.isalpha() for letter in message) else text
+
+
 def rank_in_statement(text: str) -> tuple[int, str]:
     """Return the first rank or device that a line mentions, and its template without; else ""."""
     index = MENTIONED_INDEX.match(text)

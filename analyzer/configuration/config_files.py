@@ -29,7 +29,7 @@ chosen: ContextVar[str | None] = ContextVar("chosen", default=None)
 """The file that --config names in this run."""
 
 
-class File(Record):
+class ConfigFile(Record):
     """A file that was read. ``lines`` has the line of each key; ``wrong`` why it is not TOML."""
 
     path: str
@@ -48,7 +48,7 @@ class File(Record):
         close = difflib.get_close_matches(str(keys[-1]), known, n=1)
         return self.mistake(f"{text}; did you mean {close[0]}?" if close else text, *keys)
 
-    def without(self, mistakes: Sequence[Mistake]) -> File:
+    def without(self, mistakes: Sequence[Mistake]) -> ConfigFile:
         """Return the file as it is used: without what is wrong in it."""
         gone = {mistake.at for mistake in mistakes}
         table = {key: _left(value, (key,), gone) for key, value in self.table.items()}
@@ -73,7 +73,7 @@ def home() -> Path | None:
         return None
 
 
-def files() -> list[File]:
+def files() -> list[ConfigFile]:
     """Read the files there are, the one that counts most last. Raises ``TargetError``.
 
     That is for a file that was named and cannot be read; what is wrong with others stands in them.
@@ -88,7 +88,7 @@ def files() -> list[File]:
     return read_files
 
 
-def _named(path: str) -> File:
+def _named(path: str) -> ConfigFile:
     if not Path(path).exists():
         raise TargetError(f"there is no configuration at {path}", "Check the path of --config.")
     file = read(Path(path))
@@ -97,7 +97,7 @@ def _named(path: str) -> File:
     return file
 
 
-def read(path: Path, *, own: bool = True) -> File:
+def read(path: Path, *, own: bool = True) -> ConfigFile:
     """Read one file, whatever is in it."""
     shown = str(path)
     try:
@@ -105,10 +105,10 @@ def read(path: Path, *, own: bool = True) -> File:
             data = stream.read(toml_lines.MAX_BYTES + 1)
     except OSError as error:
         why = f"it cannot be read ({error.strerror})"
-        return File(path=shown, own=own, wrong=Mistake(path=shown, text=why))
+        return ConfigFile(path=shown, own=own, wrong=Mistake(path=shown, text=why))
     try:
         table, lines = toml_lines.read(data)
     except toml_lines.UnreadableError as error:
         wrong = Mistake(path=shown, text=str(error), line=error.line)
-        return File(path=shown, own=own, wrong=wrong)
-    return File(path=shown, table=table, lines=lines, own=own)
+        return ConfigFile(path=shown, own=own, wrong=wrong)
+    return ConfigFile(path=shown, table=table, lines=lines, own=own)

@@ -48,7 +48,7 @@ GROUPS: dict[str, tuple[enum.Enum, ...]] = {
 """Words that stand for several members of an enumeration."""
 
 
-class Question(Record):
+class AskedQuery(Record):
     """One query with its arguments: those that it takes in any number, and those by name."""
 
     query: str
@@ -74,8 +74,8 @@ class Asked(Record):
     """
 
     log: Log
-    questions: tuple[Question, ...] = ()
-    vetoes: tuple[Question, ...] = ()
+    questions: tuple[AskedQuery, ...] = ()
+    vetoes: tuple[AskedQuery, ...] = ()
 
     def __call__(self, case: Case) -> Iterable[Hit]:
         """Merge the answers."""
@@ -92,7 +92,7 @@ class Asked(Record):
         return answers[0] if len(answers) == 1 else merged(*answers)
 
 
-def question_of(table: Mapping[str, Any]) -> Question:
+def question_of(table: Mapping[str, Any]) -> AskedQuery:
     """Read a question. Raises ``ValueError``, with words for its author, for one nobody can ask."""
     name = table.get("query")
     if name not in [*QUERIES]:
@@ -110,7 +110,7 @@ def question_of(table: Mapping[str, Any]) -> Question:
             listed = _listed(of, value)
         else:
             named[key] = _value(of, value)
-    question = Question(query=name, listed=listed, named=named)
+    question = AskedQuery(query=name, listed=listed, named=named)
     lines = {LINES: ()} if question.takes_lines else {}
     try:
         _signature(name).bind(None, *listed, **named, **lines)

@@ -15,7 +15,7 @@ from whyhang.analyzer.facts import Gap
 from whyhang.collectors.hosts import host_gaps, payload, wire
 from whyhang.collectors.hosts.channel import Channels, Closed
 from whyhang.collectors.hosts.delivery import Delivery
-from whyhang.collectors.hosts.reach import Host, Reach
+from whyhang.collectors.hosts.reach import Reach, ReachedHost
 from whyhang.collectors.hosts.remote_host import RemoteHost, how_far
 from whyhang.collectors.hosts.wire import Answer
 
@@ -66,7 +66,7 @@ class Connections(AbstractContextManager["Connections"]):
         """Return the seconds until the deadline; making what is sent to hosts does not count."""
         return self._until + self._delivery.seconds - time.monotonic()
 
-    def open(self, hosts: Iterable[Host]) -> None:
+    def open(self, hosts: Iterable[ReachedHost]) -> None:
         """Reach these hosts; then each has a gap, or waits for orders."""
         new: list[RemoteHost] = []
         for planned in hosts:

@@ -12,7 +12,7 @@ import msgspec
 from whyhang.collectors.files.bundle import Bundle, Clock
 from whyhang.collectors.hosts import host_gaps
 from whyhang.collectors.hosts.connections import Connections
-from whyhang.collectors.hosts.merge import Part, Parts
+from whyhang.collectors.hosts.merge import HostJobNumber, Parts
 from whyhang.collectors.hosts.planners import ssh
 from whyhang.collectors.hosts.remote_host import RemoteHost, left_to_others
 from whyhang.collectors.hosts.wire import Answer
@@ -187,7 +187,7 @@ class Conversation:
                 host.jobs[str(job.get("name"))[:500]] = job["ranks"]
 
     def _part(self, host: RemoteHost, answer: Answer) -> None:
-        trouble = self.parts.add(Part(host.name, answer.number("number")), answer.blob)
+        trouble = self.parts.add(HostJobNumber(host.name, answer.number("number")), answer.blob)
         if trouble:
             self.connections.give_up(host, host_gaps.unreadable(host.name, trouble))
         else:

@@ -18,7 +18,6 @@ from whyhang.collectors.ras.reader import RasReader
 from whyhang.collectors.stacks import (
     accounts,
     core,
-    explanations,
     faulthandler,
     gdb,
     handwritten,
@@ -51,7 +50,6 @@ READERS: tuple[Reader, ...] = (
     accounts.READER,
     one_and_others.READER,
     troubles.READER,
-    explanations.READER,
     TextReader(),
     ClusterReader(),
 )

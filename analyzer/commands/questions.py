@@ -100,6 +100,7 @@ def late_but_on_the_way(case: Case) -> list[int]:
     """List the ranks that others wait for and that are in what ends by itself.
 
     They run or sleep, or their DataLoader's worker does: a step may take longer than two snapshots.
+    Or they woke up: whether once, or for one answer after the other, further snapshots tell.
     """
     starting = all(meeting.kind is WaitKind.INIT for meeting in case.graph.operations)
 
@@ -110,6 +111,7 @@ def late_but_on_the_way(case: Case) -> list[int]:
         places = [state.place, worker[1] if worker is not None else None]
         return (
             state.status is Status.RUNNING
+            or (state.status is Status.BLOCKED and state.motion.moved is Moved.STIRRED)
             or any(p is not None and p.kind in {WaitKind.SLEEP, WaitKind.WORK} for p in places)
             or (starting and state.motion.moved in {Moved.IN_PLACE, Moved.STIRRED})
         )

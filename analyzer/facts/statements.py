@@ -72,14 +72,6 @@ class Deed(enum.Enum):
     IN_FILES = "in files"  # stands in a read or a write
     SPINS = "spins"
     OUT_OF_MEMORY = "out of memory"  # of its GPU
-    UNEVEN = "uneven"  # have other numbers of steps
-    SKIPS = "skips"  # a call that the others make
-    DIFFERS = "differs"  # in its calls, or their order
-    CROSSES = "crosses"  # two groups, in another order than the others
-    UNPAIRED = "unpaired"  # sends or receives what its peer does not
-    RECOMPILES = "recompiles"  # while the others do not
-    FAILS = "fails"  # and leaves the others in a call
-    SAVES = "saves"  # while the others wait
 
 
 class Account(Statement):
@@ -94,6 +86,7 @@ Subject: TypeAlias = Literal[
     "checkpoint",
     "collective call",
     "coordinator",
+    "crossed groups",
     "dataloader",
     "dataloader worker",
     "debugger",
@@ -109,17 +102,23 @@ Subject: TypeAlias = Literal[
     "loop",
     "missing workers",
     "nvlink",
+    "other calls",
     "peer access",
     "port",
     "processes",
     "rdma",
+    "recompiling",
     "same rank",
+    "save",
     "service",
     "shared memory",
+    "skipped call",
     "slowness",
     "stale lock",
     "start-up",
     "storage",
+    "uneven inputs",
+    "unpaired sends",
     "unused parameters",
     "world size",
 ]

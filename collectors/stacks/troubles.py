@@ -1,15 +1,18 @@
 r"""What people write that a job's trouble is about, where they name no rank.
 
-``Training deadlocks in the DataLoader after 3 hours.``  ``It hangs unless P2P is disabled.``
-``Slow loading of weights from NFS causes the timeout.``  Of the sentences of a person the one
-counts that names a topic next to words of trouble; a text that names many topics is a guide, and
-tells nothing.
+``save_checkpoint stands under is_main_process, so the others never get to its barrier.``
+``Training deadlocks in the DataLoader after 3 hours.``  ``It hangs unless P2P is disabled.``  Of
+ranks that somebody saw, ``accounts`` and ``one_and_others`` read; this is of what they say in
+general: why ranks differ, and what else a trouble is about. A sentence counts that names a topic
+near words of trouble, and of the topics of a text the most specific; a text that names many is a
+guide, and tells nothing.
 """
 
 import functools
 import re
 from collections.abc import Iterator
 from importlib.resources import files
+from typing import TypeAlias
 
 import msgspec
 
@@ -17,78 +20,99 @@ from whyhang.analyzer.facts import NOBODY, Record, Subject, Trouble
 from whyhang.analyzer.reading import Document
 from whyhang.analyzer.toml import tomllib
 from whyhang.collectors import limits
-from whyhang.collectors.stacks.prose import Prose, paragraphs
+from whyhang.collectors.stacks.prose import Prose, paragraphs, sentences
 
 LONGEST_SENTENCE = 500
 MOST_TOPICS = 6  # of one text; more are those of a guide
-NEAR = 200  # characters between a topic and words of trouble
+NEAR = 2  # sentences between a reason and words of trouble
 
-_ENDS = re.compile(r"(?<=[.!?;])\s+|(?<=[\u3002\uff01\uff1f\uff1b])")
-_ADVICE = re.compile(
-    r"(?i)\bif you\b|\byou (?:can|may|could|should|need)\b|\bplease\b|\brecommended\b"
-    r"|\blast (?:week|month|year)\b|\byesterday\b|\beither\b|\bat first\b"
-    r"|^\W*(?:warning|if|unless)\b|\bolder version"
-    r"|\b(?:may|might|could|would) (?:\w+ ){0,2}"
-    r"(?:hang|dead-?lock|block|fail|stall|time|crash|freeze)"
+_DOUBTED = re.compile(
+    r"(?i)\b(?:if you|you (?:can|may|could|should|need)|please|recommend\w*"
+    r"|last (?:week|month|year)|yesterday|either|at first|(?:may|might|could) (?:\w+ ){0,2}"
+    r"(?:hang|dead-?lock|block|fail|stall|time|crash|freeze)|make sure|ensure"
+    r"|avoids?|prevents?|no longer|old(?:er)? versions?"
+    r"|never hang\w*|(?:not|n't) (?:hang|deadlock|block))\b"
+    r"|^\W*(?:warning|unless|if(?! (?:one|an?|any|some) ))\b"
 )
-"""What a program tells everybody beforehand, and what is supposed."""
+"""What is advised or supposed, is told of another time, or does not hang."""
+_SUPPOSED = re.compile(r"(?i)\b(?:whether|may|might|could(?! ?n[o']t)|should|must)\b")
+"""A mere supposition where it stands before the words."""
 _FUNCTION_WORD = re.compile(
-    r"(?i)\b(?:the|an?|is|are|was|it|this|that|when|while|and|we|i|my|on|to|of|for|in|with|but|not)\b"
+    r"(?i)\b(?:the|an?|is|are|was|it|this|that|when|while|and|we|i|my|on|to|of|for|in|with|but|not|can)\b"
     r"|[\u4e00-\u9fff]"
 )
 _NEGATED = re.compile(
-    r"(?i)(?:\b(?:no|not|isn't|wasn't|aren't|without|rules? out|ruled out|instead of) (?:\w+ ){0,3}"
+    r"(?i)(?:\b(?:no|not|isn't|wasn't|aren't|without|rules? out|ruled out|instead of) (?:\w+ ){0,2}"
     r"|non-)$"
 )
+_MANUAL = re.compile(r"(?i)(?:^|/)(?:readme|changes|changelog|contributing|faq)\b|(?:^|/)docs?/")
+"""What explains how a program works, not why a job hung."""
+_PART = re.compile(r"<([a-z-]+)>")
 
 
-class _Words(Record):
-    """The words of trouble, and those of each topic, the specific before the general."""
+class _Table(Record):
+    """The words of trouble, those of topics, and parts of theirs that have a name."""
 
     trouble: tuple[str, ...]
+    words: dict[str, tuple[str, ...]]
+    reasons: dict[Subject, tuple[str, ...]]
     topics: dict[Subject, tuple[str, ...]]
+
+    def any(self, patterns: tuple[str, ...]) -> limits.Pattern[str]:
+        """Return the pattern of one of these, their parts put in."""
+        return limits.compile(self._whole(patterns), re.IGNORECASE)
+
+    def _whole(self, patterns: tuple[str, ...]) -> str:
+        return _PART.sub(lambda part: f"(?:{self._whole(self.words[part[1]])})", "|".join(patterns))
+
+
+_Patterns: TypeAlias = dict[Subject, limits.Pattern[str]]
 
 
 @functools.cache
-def _patterns() -> tuple[limits.Pattern[str], dict[Subject, limits.Pattern[str]]]:
+def _patterns() -> tuple[limits.Pattern[str], _Patterns, _Patterns]:
     text = files("whyhang.collectors.stacks").joinpath("troubles.toml").read_text(encoding="utf-8")
-    words = msgspec.convert(tomllib.loads(text), _Words)
-    return _any(words.trouble), {topic: _any(each) for topic, each in words.topics.items()}
+    table = msgspec.convert(tomllib.loads(text), _Table)
+    reasons, topics = (
+        {about: table.any(words) for about, words in each.items()}
+        for each in (table.reasons, table.topics)
+    )
+    return table.any(table.trouble), reasons, topics
 
 
-def _any(words: tuple[str, ...]) -> limits.Pattern[str]:
-    return limits.compile("|".join(words), re.IGNORECASE)
-
-
-def _topics_of(sentence: str) -> Iterator[Subject]:
-    """Yield the topics that a sentence names near words of trouble."""
-    if not _FUNCTION_WORD.search(sentence) or _ADVICE.search(sentence):
+def _named(sentence: str, patterns: _Patterns) -> Iterator[Subject]:
+    """Yield what a sentence names and does not take back."""
+    if not _FUNCTION_WORD.search(sentence) or _DOUBTED.search(sentence):
         return
-    trouble, topics = _patterns()
-    troubles = [match.span() for match in trouble.finditer(sentence)]
-    for topic, words in topics.items() if troubles else ():
+    for about, words in patterns.items():
         for match in words.finditer(sentence):
-            near = any(
-                begin - match.end() <= NEAR and match.start() - end <= NEAR
-                for begin, end in troubles
-            )
-            if near and not _NEGATED.search(sentence, 0, match.start()):
-                yield topic
+            start, end = match.span()
+            if not _NEGATED.search(sentence, 0, start) and not _SUPPOSED.search(sentence, 0, end):
+                yield about
                 break
 
 
 def _troubles(document: Document) -> Iterator[Trouble]:
-    """Yield the most specific of the topics, where there are not too many."""
+    """Yield the most specific of what a text names, where that is not too much."""
+    if _MANUAL.search(document.path):
+        return
+    told = [
+        (number, sentence.strip())
+        for number, text in paragraphs(document)
+        for sentence in sentences(text)
+        if len(sentence) <= LONGEST_SENTENCE
+    ]
+    trouble, reasons, topics = _patterns()
+    troubles = {at for at, (_, sentence) in enumerate(told) if trouble.search(sentence)}
     firsts: dict[Subject, tuple[int, str]] = {}
-    for number, text in paragraphs(document):
-        for sentence in _ENDS.split(text):
-            if 12 < len(sentence) <= LONGEST_SENTENCE:
-                for topic in _topics_of(sentence):
-                    firsts.setdefault(topic, (number, sentence.strip()))
+    for at, (number, sentence) in enumerate(told):
+        if not troubles.isdisjoint(range(at - NEAR, at + NEAR + 1)):
+            for about in _named(sentence, reasons | topics if at in troubles else reasons):
+                firsts.setdefault(about, (number, sentence))
     if 0 < len(firsts) <= MOST_TOPICS:
-        topic = min(firsts, key=[*_patterns()[1]].index)
-        number, sentence = firsts[topic]
-        yield Trouble(who=NOBODY, source=document.source(number), subject=topic, text=sentence)
+        about = min(firsts, key=[*reasons, *topics].index)
+        number, sentence = firsts[about]
+        yield Trouble(who=NOBODY, source=document.source(number), subject=about, text=sentence)
 
 
 READER = Prose(name="what people say that a trouble is about", facts=_troubles)

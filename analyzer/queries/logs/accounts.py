@@ -15,7 +15,7 @@ from whyhang.analyzer.facts import (
     ranks_in_words,
 )
 from whyhang.analyzer.facts.stacks import SUMMARY
-from whyhang.analyzer.findings.signature import GUESSED, INCOMPLETE, INDIRECT, Hit
+from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INCOMPLETE, INDIRECT, Hit
 from whyhang.analyzer.queries.hits import cite_line, members_of
 from whyhang.analyzer.rank_state.listed import odd_processes, odd_programs
 from whyhang.analyzer.report import cite
@@ -54,7 +54,6 @@ def reported(case: Case, *deeds: Deed) -> Iterator[Hit]:
 
 CATEGORIES: dict[Subject, str] = {
     "call of MPI": "mpi-missing-rank",
-    "checkpoint": "checkpoint-stall",
     "collective call": "missing-rank-in-collective",
     "coordinator": "init-master-unreachable",
     "dataloader": "dataloader-blocked",
@@ -74,7 +73,6 @@ CATEGORIES: dict[Subject, str] = {
     "nvlink": "nvlink-error",
     "peer access": "nccl-p2p-or-acs",
     "port": "init-port-in-use",
-    "processes": "rank-died",
     "rdma": "nccl-ib-error",
     "same rank": "init-duplicate-rank",
     "service": "network-io-blocked",
@@ -86,30 +84,33 @@ CATEGORIES: dict[Subject, str] = {
     "unused parameters": "unused-parameters",
     "world size": "init-world-size-mismatch",
 }
-"""The category of what a person's words are about."""
+"""The category of what words are about, if no signature asks for just that."""
 
 VAGUE = {"call of MPI", "collective call"}
 """Where a hang shows, which is no cause: it counts of jobs of which there is nothing else."""
 
 
-def about(case: Case) -> Iterator[Hit]:
+def about(case: Case, *subjects: Subject) -> Iterator[Hit]:
     """Yield one hit for what people write that the trouble is about, if they name one thing.
 
-    What they write of ranks tells more.
+    It is one of ``subjects``; if none are given, what ``CATEGORIES`` has a category for, of which
+    they write nothing of ranks, which tells more.
     """
-    troubles = () if case.job.of(Account) else case.job.of(Trouble)
+    troubles = case.job.of(Trouble)
+    named = {trouble.subject for trouble in troubles}
+    if len(named) != 1 or case.graph.lagging or not named <= set(subjects or CATEGORIES):
+        return
     dumps = [dump for member in case.job.members for dump in member.dumps]
     of_program = any(line.time is not None or line.who != NOBODY for line in case.job.lines)
     looked_at = of_program or any(dump.tool != SUMMARY for dump in dumps)
-    subjects = {trouble.subject for trouble in troubles}
-    if len(subjects) == 1 and not (looked_at and subjects <= VAGUE):
+    if subjects or not (case.job.of(Account) or (looked_at and named <= VAGUE)):
         first = troubles[0]
         yield Hit(
             evidence=tuple(cite(each.source, each.text) for each in troubles[:MAX_QUOTES]),
-            strength=GUESSED,
+            strength=CLEAR if subjects else GUESSED,
             fields={"what": first.subject, "text": first.text[:LONGEST]},
             names_culprit=False,
-            category=CATEGORIES[first.subject],
+            category="" if subjects else CATEGORIES[first.subject],
         )
 
 

@@ -127,8 +127,8 @@ def test_all_others_are_not_the_odd_ones() -> None:
     [
         (
             "RuntimeError: Expected to mark a variable ready only once. This error is caused by "
-            "one of the following reasons: "
-            "1) Use of a module parameter outside the `forward` function."
+            "one of the following reasons: 1) Use of a module parameter outside the `forward` "
+            "function."
         ),
         (
             "Abort(5) on node {rank} (rank {rank} in comm 0): application called "

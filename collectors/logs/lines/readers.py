@@ -4,6 +4,7 @@ from whyhang.collectors.logs.lines.debug_detail import FingerprintReader, Mismat
 from whyhang.collectors.logs.lines.desync import DesyncReader
 from whyhang.collectors.logs.lines.elastic import ElasticReader
 from whyhang.collectors.logs.lines.exits import ExitReader
+from whyhang.collectors.logs.lines.exits_of_several import ExitsOfSeveralReader
 from whyhang.collectors.logs.lines.job import JobReader
 from whyhang.collectors.logs.lines.line_reader import LineReader
 from whyhang.collectors.logs.lines.nccl_collectives import CollReader
@@ -22,6 +23,7 @@ READERS: tuple[type[LineReader], ...] = (
     NcclStartReader,
     LastErrorReader,
     ExitReader,
+    ExitsOfSeveralReader,
     ElasticReader,
     WatchdogReader,
     DesyncReader,

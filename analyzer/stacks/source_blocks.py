@@ -1,0 +1,156 @@
+"""The blocks of source around a frame: the loops and branches that it stands in.
+
+Read off the indentation of the lines that a collector kept; what it did not keep ends the search.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from whyhang.analyzer.facts import Frame, replace
+from whyhang.analyzer.stacks.kinds import last_name
+from whyhang.analyzer.stacks.threads import LineText
+
+_FUNCTION = ("def ", "async def ", "class ", "lambda ")
+_RANK = re.compile(
+    r"""
+      (?:\b|[._])rank(?:\(\))? \s* (?: == | != | <[^<] | >[^>] | % | :\s*$ | \b(?:in|and|or|not)\b )
+    | \bnot \s+ (?:[\w.]*[._])?rank\b
+    | \bget_rank\(
+    | \bis_(?:main|master|global|world|local|root|rank|first|last|chief|saving)\w*
+    | \b(?:main|master|process)_(?:process|index)\b
+    """,
+    re.VERBOSE,
+)
+"""What a condition asks that depends on the number of the rank."""
+
+_BRANCH = re.compile(r"\s*(?:el)?if\b")
+_ELSE = re.compile(r"\s*(?:else\b|elif\b)")
+
+
+def indent(text: str) -> int:
+    """Return how many characters a line is indented by."""
+    return len(text) - len(text.lstrip())
+
+
+def heads(frame: Frame, text: LineText) -> Iterator[Frame]:
+    """Yield the lines that open the blocks around a frame, innermost first, out to its function.
+
+    Lines that were not kept are passed over. What stands around a lambda is of another function.
+    """
+    if last_name(frame) == "<lambda>":
+        return
+    here = text(frame)
+    depth = indent(here) if here is not None else 0
+    for number in range((frame.line or 1) - 1, 0, -1):
+        if depth == 0:
+            return
+        at = replace(frame, line=number)
+        line = text(at) or ""
+        if not line.strip() or line.lstrip().startswith("#") or indent(line) >= depth:
+            continue
+        if line.lstrip().startswith(_FUNCTION):
+            return
+        depth = indent(line)
+        yield at
+
+
+def fork(mine: Sequence[Frame], its: Sequence[Frame]) -> tuple[Frame, Frame] | None:
+    """Return the function in which two paths part, at the line of each."""
+    for a, b in zip(mine, its, strict=False):
+        if (a.function, a.file) != (b.function, b.file):
+            return None
+        if a.line != b.line:
+            return (a, b)
+    return None
+
+
+_STRAIGHT = re.compile(r"\s*(?:async\s+)?(?:with|try)\b")
+
+
+def comes_first(path: Sequence[Frame], other: Sequence[Frame], text: LineText) -> bool:
+    """Return whether who stands at the end of ``other`` has come through ``path``.
+
+    Its function goes on there further down, and each line names the next function, with no loop or
+    condition around it: who was not in the call has turned off before.
+    """
+    forked = fork(path, other)
+    if forked is None or (forked[0].line or 0) >= (forked[1].line or 0):
+        return False
+    shared = {*heads(forked[1], text)}
+    inside = path[path.index(forked[0]) :]
+    around = [head for frame in inside for head in heads(frame, text) if head not in shared]
+    named = all(last_name(b) in (text(a) or "") for a, b in pairwise(inside))
+    return named and bool(text(inside[-1])) and all(_STRAIGHT.match(text(h) or "") for h in around)
+
+
+_SIGNAL = re.compile(
+    r"def \w+\((?:self,\s*|cls,\s*)?_*(?:sig\w*|s)\b[^,()]*,\s*_*(?:(?:stack_?)?frame|stack|f|_)\b"
+)
+"""What Python calls with the number of a signal and the frame that it came in."""
+
+
+def unasked(path: Sequence[Frame], text: LineText) -> tuple[Frame, str] | None:
+    """Return the innermost frame of a function that Python called by itself, and what that is.
+
+    A signal's handler or a finalizer runs at any line of the program. ``path`` are the user's own
+    frames of a stack, outermost first.
+    """
+    for frame, caller in zip(reversed(path), reversed(path[:-1]), strict=False):
+        name = last_name(frame)
+        if name == "__del__":
+            return frame, "a finalizer"
+        if name not in (text(caller) or name) and _SIGNAL.search(_definition(frame, text)):
+            return frame, "a signal's handler"
+    return None
+
+
+def _definition(frame: Frame, text: LineText) -> str:
+    """Return the line that defines the function of a frame; empty where it was not kept."""
+    start = f"def {last_name(frame)}("
+    lines = (text(replace(frame, line=n)) or "" for n in range(frame.line or 0, 0, -1))
+    return next((line for line in lines if start in line), "")
+
+
+def rank_branch(path: Sequence[Frame], text: LineText) -> Frame | None:
+    """Return the innermost branch around any of these frames that depends on the rank's number.
+
+    ``path`` are the user's own frames of a stack, outermost first.
+    """
+    for frame in reversed(path):
+        for head in heads(frame, text):
+            line = text(head) or ""
+            if _BRANCH.match(line) and _RANK.search(line):
+                return head
+    return None
+
+
+def may_be_in_branch(path: Sequence[Frame], text: LineText) -> bool:
+    """Return whether any of these frames may stand where only some ranks come.
+
+    An ``else`` is not seen to belong to a condition on the rank, nor that it does not.
+    """
+    if rank_branch(path, text) is not None:
+        return True
+    return any(_ELSE.match(text(head) or "") for frame in path for head in heads(frame, text))
+
+
+_LOOP = re.compile(r"\s*(?:async\s+)?(?P<kind>for|while)\b(?:.*?\bin\b(?P<over>.*))?")
+_WITHOUT_END = re.compile(r"count\(|cycle|repeat\(|iter|stream|infinite|endless|forever|loop|gen")
+_KNOWN = re.compile(r"\b(?:range|enumerate|zip|reversed|sorted|tqdm|trange|list|tuple|set|len)\(")
+_CALL = re.compile(r"[\w\])]\(|\byield\b")
+_OF_A_DICT = re.compile(r"\.(?:items|keys|values)\(\)")
+
+
+def ends(head: Frame, text: LineText) -> bool | None:
+    """Return whether the loop that a line opens comes to an end; None where it opens no loop.
+
+    One over a range or a container does; one with a condition may not, nor one over what a
+    function yields.
+    """
+    line = (text(head) or "").partition("  #")[0]
+    loop = _LOOP.match(line)
+    if loop is None:
+        return None
+    over = _OF_A_DICT.sub("", _KNOWN.sub("(", loop["over"] or ""))
+    return loop["kind"] == "for" and not _WITHOUT_END.search(over) and not _CALL.search(over)

@@ -6,7 +6,7 @@ import pytest
 from log_docs import diagnosed_files
 from test_places_in_logs import C10D, raised
 
-LIMIT = "RuntimeError: [gloo/transport/b.cc:78] Timed out waiting 9000ms for recv operation to complete"
+LIMIT = "RuntimeError: [gloo/transport/] Timed out waiting 9000ms for recv operation to complete"
 WAITS = raised(LIMIT, "train.py:9", (C10D, "all_reduce"))
 FAILS = raised("FileNotFoundError: no file /srv/run7.json", "conf.py:3")
 JOINED = raised(
@@ -53,3 +53,22 @@ def test_of_two_files_without_a_rank_either_may_be_the_one_that_is_left() -> Non
 def test_other_things_are_counted_as_well(name: str) -> None:
     files = {name.format(n): JOINED if n == 0 else "waits\n" for n in range(3)}
     assert culprits(files | {name.format(1): FAILS}) is None
+
+
+def test_an_event_is_told_by_its_fields_as_well() -> None:
+    """What a program logs as an object has words in several of its fields."""
+    event = '{{"time": {}, "rank": {}, "event": "phase", "step": {}, "name": "{}"}}\n'
+    names = ("load_batch", "forward")
+    files = {
+        f"events_00{rank}.jsonl": "".join(
+            event.format(100 + step, rank, step, name) for step in range(9) for name in names
+        )
+        for rank in range(4)
+    }
+    begun = event.format(109, 3, 9, "load_batch")
+    retries = "".join(event.format(110 + n, 3, n, "retry_shard") for n in range(4))
+    files = {name: text + event.format(109, 0, 9, "forward") for name, text in files.items()}
+    files["events_003.jsonl"] = files["events_003.jsonl"].rpartition("{")[0] + begun + retries
+    report = diagnosed_files(files)
+    assert report.findings[0].culprit_ranks == (3,)
+    assert "name=retry_shard" in report.headline

@@ -23,7 +23,7 @@ from whyhang.analyzer.report import cite
 MAX_QUOTES = 4
 LONGEST = 100  # characters of a sentence in a title
 
-ELSEWHERE = {Deed.ABSENT, Deed.ODD, Deed.LEFT, Deed.WORKS, Deed.AWAITED}
+ELSEWHERE = {Deed.ABSENT, Deed.ODD, Deed.LEFT, Deed.WORKS, Deed.AWAITED, Deed.AHEAD}
 """What counts only of ranks whose numbers are given, and where nothing tells why."""
 
 SAYS_WHY = {Deed.RAN_OUT, Deed.IN_FILES, Deed.SPINS, Deed.OUT_OF_MEMORY}

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from place_docs import STARTED, dump, process, thread
 
-from whyhang.analyzer.facts import ThreadState, replace
+from whyhang.analyzer.facts import SHARED_FUTEX, ThreadState, replace
+from whyhang.analyzer.queries.states import is_shared_lock
 from whyhang.analyzer.rank_state.motion import Moved, motion_of_thread
 from whyhang.analyzer.stacks import BLOCKED_POOL, PROCESS_POOL, Scope, WaitKind, place_of
 from whyhang.signatures.frames import TABLE
@@ -50,6 +51,17 @@ def test_a_future_of_a_pool_of_processes_is_no_task_of_the_threads() -> None:
     assert place_of(dump(main, inner, manager), process(), TABLE).op != BLOCKED_POOL
 
 
+def test_a_thread_that_sleeps_ends_no_future_of_a_pool_of_processes() -> None:
+    """A thread of the program that reports now and then is not what its main thread waits for."""
+    main = thread(*FUTURE, "load_all (train.py:9)")
+    reports = thread("report (train.py:23)", *STARTED, tid=11)
+    manager = thread("run (concurrent/futures/process.py:349)", *STARTED, tid=12)
+    asleep = ThreadState(tid=11, name="report", state="S", wchan="hrtimer_nanosleep")
+    spot = place_of(dump(main, reports, manager), replace(process(), threads=(asleep,)), TABLE)
+
+    assert (spot.kind, spot.op) == (WaitKind.FUTURE, PROCESS_POOL)
+
+
 def test_a_server_stands_where_the_call_does_that_it_serves() -> None:
     """A parameter server waits at the end of its program; what it serves holds the others up."""
     main = thread(
@@ -71,6 +83,33 @@ def test_a_server_stands_where_the_call_does_that_it_serves() -> None:
     assert spot.user is not None
     assert spot.user.function == "push"
     assert alone.scope is Scope.RANKS
+
+
+def test_a_server_whose_call_waits_for_another_waits_there() -> None:
+    """Its program is at its end; the call that it serves asks a third one, and has no answer."""
+    main = thread(
+        "wait (threading.py:327)",
+        f"_all_gather ({RPC}api.py:257)",
+        f"shutdown ({RPC}api.py:382)",
+        "main (train.py:17)",
+    )
+    asks = thread(
+        f"rpc_sync ({RPC}api.py:842)",
+        "push (train.py:6)",
+        f"_run_function ({RPC}internal.py:209)",
+        tid=11,
+    )
+    spot = place_of(dump(main, asks), process(), TABLE)
+    answer = place_of(
+        dump(thread("wait_all (torch/futures/__init__.py:334)", "main (train.py:18)")),
+        process(),
+        TABLE,
+    )
+
+    assert (spot.op, spot.scope) == ("rpc", Scope.RANKS)
+    assert spot.user is not None
+    assert spot.user.function == "push"
+    assert (answer.op, answer.scope) == ("rpc", Scope.MAYBE)
 
 
 def test_a_server_at_work_on_a_call_is_at_work() -> None:
@@ -140,3 +179,16 @@ def test_a_future_of_a_pool_of_processes_leads_to_its_workers() -> None:
     spot = place_of(dump(main, manager), process(), TABLE)
 
     assert (spot.kind, spot.scope, spot.op) == (WaitKind.FUTURE, Scope.LOCAL, PROCESS_POOL)
+
+
+@pytest.mark.parametrize(("call", "shared"), [(SHARED_FUTEX, True), ("futex", False)])
+def test_the_kernel_tells_a_lock_that_processes_share(call: str, *, shared: bool) -> None:
+    """A semaphore of multiprocessing leaves no frame of its own."""
+    waits = ThreadState(tid=10, name="python", state="S", wchan="futex_do_wait", syscall=call)
+    main = thread("__getitem__ (train.py:18)")
+    spot = place_of(
+        dump(main), replace(process(), threads=(waits,)), TABLE, lambda _: "self.slots.acquire()"
+    )
+
+    assert spot.kind is WaitKind.LOCK
+    assert is_shared_lock(spot) is shared

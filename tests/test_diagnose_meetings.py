@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from small_jobs import ALL_REDUCE, BARRIER, dump, report_of, still
 
 from whyhang.analyzer.facts import (
@@ -122,3 +123,22 @@ def test_a_send_and_a_receive_that_face_each_other_and_do_not_end_do_not_fit() -
     assert (finding.category, finding.culprit_ranks) == ("p2p-mismatch", None)
     assert finding.title.startswith("Rank 2 waits to receive and rank 1 to send to it")
     assert all(f.category != "p2p-mismatch" for each in others for f in each)
+
+
+@pytest.mark.parametrize(("classes", "culprits"), [("ABA", (1,)), ("AAA", None), ("ABC", None)])
+def test_batches_of_sends_and_receives_of_another_schedule(
+    classes: str, culprits: tuple[int, ...] | None
+) -> None:
+    """Stages stand at lines of their own; a schedule of its own on one rank posts other calls."""
+    schedules = "torch/distributed/pipelining/schedules.py"
+    stacks = {
+        rank: f"_wait_batch_p2p ({schedules}:683)\n"
+        f"Schedule{name}._step_microbatches ({schedules}:{900 + rank})\n"
+        f"PipelineScheduleSingle.step ({schedules}:785)\nrun (pipe.py:{17 + rank})\n"
+        for rank, name in enumerate(classes)
+    }
+    report = report_of(still(stacks))
+
+    assert report.verdict == "hung"
+    assert report.findings[0].category == "p2p-mismatch"
+    assert report.findings[0].culprit_ranks == culprits

@@ -120,3 +120,29 @@ def test_all_others_are_not_the_odd_ones() -> None:
     assert culprits(MISSING.format("1, 3")) == (1, 3)
     assert culprits(MISSING.format("1, 2, 3")) == ()
     assert culprits("world_size=8\n" + MISSING.format("1, 2, 3")) == (1, 2, 3)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        (
+            "RuntimeError: Expected to mark a variable ready only once. This error is caused by "
+            "one of the following reasons: 1) Use of a module parameter outside the `forward` "
+            "function."
+        ),
+        (
+            "Abort(5) on node {rank} (rank {rank} in comm 0): application called "
+            "MPI_Abort(MPI_COMM_WORLD, 5) - process {rank}"
+        ),
+    ],
+    ids=["said", "named"],
+)
+def test_what_most_ranks_say_of_themselves_is_the_fault_of_none(line: str) -> None:
+    """Of eight, one or two that say so are to blame; five of six are not."""
+    said = [f"[rank{rank}]: {line.format(rank=rank)}\n" for rank in range(8)]
+    up = "".join(f"[rank{rank}]: model is up\n" for rank in range(8))
+
+    assert culprits(up + said[3]) == (3,)
+    assert culprits(up + said[3] + said[5]) == (3, 5)
+    assert culprits(up + "".join(said[1:6])) == ()
+    assert culprits("".join(said)) == ()

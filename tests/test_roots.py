@@ -113,3 +113,26 @@ def test_the_root_is_read_from_the_arguments_of_torchs_own_frame() -> None:
     (call,) = READER.read(dump)
     assert isinstance(call, RootArgument)
     assert (call.op, call.root, call.in_default_group) == ("broadcast", 3, True)
+
+
+def test_a_collective_of_objects_names_the_root_in_its_own_arguments() -> None:
+    """It gives the call that it makes the number of the root in the group, not its rank."""
+    inner = {
+        "name": "broadcast",
+        "filename": C10D,
+        "line": 9,
+        "locals": [{"name": "src", "repr": "None"}, {"name": "group_src", "repr": "0"}],
+    }
+    outer = {
+        "name": "broadcast_object_list",
+        "filename": C10D,
+        "line": 99,
+        "locals": [{"name": "src", "repr": "2"}, {"name": "device", "repr": "None"}],
+    }
+    user = {"name": "suggest", "filename": "t.py", "line": 3, "locals": [{"name": "src"}]}
+    kept = peers_only(json.dumps([{"pid": 7, "frames": [inner, outer, user]}]).encode())
+    (call,) = READER.read(document(kept, "rank1.json", Who(rank=1, trust=Trust.ENVIRONMENT)))
+
+    assert isinstance(call, RootArgument)
+    assert (call.op, call.root) == ("broadcast", 2)
+    assert b"device" not in kept

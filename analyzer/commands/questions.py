@@ -22,7 +22,7 @@ from whyhang.collectors.stacks.peers import ROOTED
 
 MORE_SNAPSHOTS = 3
 MOST_WATCHED = 30.0  # seconds, to learn whether a step comes to its end
-WATCHES = 4  # parts in which they are watched, as long as it is open
+WATCHES = 8  # parts in which they are watched, as long as it is open
 HALF = 0.5
 SURE_SNAPSHOTS = 5  # more, before a rank of a job that moves is called slow, or all asleep
 
@@ -100,6 +100,7 @@ def late_but_on_the_way(case: Case) -> list[int]:
     """List the ranks that others wait for and that are in what ends by itself.
 
     They run or sleep, or their DataLoader's worker does: a step may take longer than two snapshots.
+    Or they woke up: whether once, or for one answer after the other, further snapshots tell.
     """
     starting = all(meeting.kind is WaitKind.INIT for meeting in case.graph.operations)
 
@@ -110,6 +111,7 @@ def late_but_on_the_way(case: Case) -> list[int]:
         places = [state.place, worker[1] if worker is not None else None]
         return (
             state.status is Status.RUNNING
+            or (state.status is Status.BLOCKED and state.motion.moved is Moved.STIRRED)
             or any(p is not None and p.kind in {WaitKind.SLEEP, WaitKind.WORK} for p in places)
             or (starting and state.motion.moved in {Moved.IN_PLACE, Moved.STIRRED})
         )
@@ -168,7 +170,7 @@ def _watch(job: Observed, processes: list[Named]) -> None:
 
     Those that spin while they wait do not show otherwise that they had an answer.
     """
-    job.look_more(2, spacing=4.0)
+    job.look_more(1, spacing=4.0)
     job.take_more("counters", processes)
 
 

@@ -81,7 +81,8 @@ class Process(Record):
     those that it has open and on which another process has one, ``positions`` how far it is in
     the regular files that it has open, in bytes. ``asleep_for`` is how many seconds before this
     look its main thread last ran, ``silent_for`` how many before that something was written to
-    its standard output or error. ``pauses`` is how often something else paused it since the
+    its standard output or error. ``messages`` changes whenever MPI passes a message between ranks
+    of this host. ``pauses`` is how often something else paused it since the
     look before this one: a py-spy, a second whyhang. ``tracer`` is the command line of a
     debugger, ``frozen`` the control group that keeps it from running.
     """
@@ -112,6 +113,7 @@ class Process(Record):
     positions: dict[str, int] = {}
     asleep_for: float | None = None
     silent_for: float | None = None
+    messages: int | None = None
     pauses: int = 0
 
     @property
@@ -127,6 +129,10 @@ class Process(Record):
 
 NO_LIMIT = 1e9
 """Seconds that stand for a wait without a limit."""
+
+
+SHARED_FUTEX = "futex(shared)"
+"""The system call of a thread that waits for a lock which processes share."""
 
 
 class ThreadState(Record):

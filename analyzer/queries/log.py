@@ -9,7 +9,6 @@ import enum
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from collections.abc import Set as AbstractSet
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import LogLine, ProcessRank, Record, Who, ranks_in_words
@@ -17,7 +16,12 @@ from whyhang.analyzer.facts.times import latest
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.job.records import GROUP_RANK, Member
 from whyhang.analyzer.queries.cluster import ranks_of_pod, ranks_on
-from whyhang.analyzer.queries.failures import printed_by_every_process, raised_by, speakers
+from whyhang.analyzer.queries.failures import (
+    are_most,
+    printed_by_every_process,
+    raised_by,
+    speakers,
+)
 from whyhang.analyzer.queries.hits import about_same, cite_line, members_of
 from whyhang.analyzer.queries.log_ranks import (
     all_came,
@@ -43,7 +47,7 @@ class Blames(enum.Enum):
 
     SPEAKER = "speaker"  # the rank whose log says so (an exception, a segfault)
     NAMED = "named"  # the ranks, pids or hosts that the line names (groups rank, ranks, pid)
-    FEW = "few"  # the same, unless they are several and all of the job but one
+    FEW = "few"  # the same, or else the speaker; nobody where they are most of the ranks
     HOST = "host"  # all ranks on the host that the line names (group node)
     POD = "pod"  # all ranks in the pod that the line names (group pod)
     ENDED = "ended"  # the ranks whose end the lines report; nobody where that may be an echo
@@ -108,6 +112,7 @@ class Log(Record):
             blamed = _who_ended(case, lines, blamed)
         members = {who: case.job.member_of(who) for who in blamed}
         first = min(lines, key=_when)
+        many = self.blames is Blames.FEW and _are_many(case, blamed)
         fields = _place(members)
         for line in [first, *lines]:
             for key, value in line.fields.items():
@@ -117,7 +122,7 @@ class Log(Record):
         return Hit(
             members=tuple(sorted({m.id for m in members.values() if m is not None})),
             ranks=tuple(sorted(_strangers(case, members))),
-            names_culprit=bool(blamed),
+            names_culprit=bool(blamed) and not many,
             evidence=tuple(cite_line(line) for line in _spread(lines)),
             collective=_collective(fields),
             fields={**fields, "times": str(sum(line.count for line in lines))},
@@ -133,8 +138,6 @@ class Log(Record):
             for who in self._blamed(case, line)
             if self.blames not in NAMES_RANKS or str(who.rank) not in waiters
         ]
-        if self.blames is Blames.FEW and _all_but_one(case, {who.rank for who in blamed}):
-            blamed = []
         if self.blames is Blames.HOST:
             nodes = (line.fields.get("node") for line in lines)
             blamed = [Who(rank=rank) for rank in ranks_on(case, nodes)]
@@ -178,10 +181,11 @@ def _counts_all(case: Case, line: LogLine) -> bool:
     return not among or (is_number(among) and int(among) == case.job.world_size)
 
 
-def _all_but_one(case: Case, ranks: AbstractSet[int | None]) -> bool:
-    """Return whether these ranks are all others of the job, as far as its size is known."""
+def _are_many(case: Case, blamed: Iterable[Who]) -> bool:
+    """Return whether these are most ranks, or all but rank 0, as far as the size is known."""
+    ranks = {who.rank for who in blamed if who.rank is not None}
     others = set(range(1, case.job.world_size or len(ranks) + 1))
-    return len(others) > 1 and ranks == others
+    return are_most(case, [*ranks]) or (len(others) > 1 and ranks == others)
 
 
 def _place(members: Mapping[Who, Member | None]) -> dict[str, str]:

@@ -1,13 +1,14 @@
 """Sends and receives that stacks show and that do not pair."""
 
+from collections import Counter
 from collections.abc import Iterator
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import Verdict
 from whyhang.analyzer.facts import Setting
-from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE, Hit
+from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE, INDIRECT, Hit
 from whyhang.analyzer.queries.states import all_recorded, all_seen
-from whyhang.analyzer.rank_state.motion import Moved
+from whyhang.analyzer.rank_state.motion import Moved, python_frames
 from whyhang.analyzer.report import Collective, cite
 from whyhang.analyzer.stacks import WaitKind
 from whyhang.analyzer.wait_graph import PendingOperation
@@ -103,6 +104,67 @@ def face_to_face(case: Case) -> Iterator[Hit]:
         )
         return
     yield from _crossing(case, paired, rest)
+    yield from _batches(case, paired, rest)
+
+
+def _batches(
+    case: Case, paired: list[PendingOperation], rest: list[PendingOperation]
+) -> Iterator[Hit]:
+    """Yield a hit if all ranks wait for batches of sends and receives, and do not move.
+
+    Whom they named is not known. Those that run another class of torch's than the others, as of
+    schedules for a pipeline, post them in another order.
+    """
+    members = tuple(sorted(n for meeting in paired for n in meeting.members))
+    states = [case.states[n] for n in members]
+    if rest or len(members) < 2 or any(_way(m) is not None or m.op == "rpc" for m in paired):
+        return
+    if any(state.motion.moved is not Moved.STILL for state in states):
+        return
+    odd, classes = _of_another_class(case, members)
+    shown = [case.states[n] for n in odd] or states
+    others = tuple(n for n in members if n not in odd)
+    because = f": {classes}" if classes else ": peer, tag, size or order of the calls differ"
+    yield Hit(
+        members=odd,
+        affected=others,
+        evidence=tuple(
+            p for s in (*shown[:2], case.states[others[0]]) for p in evidence_of(case, s)
+        ),
+        names_culprit=bool(odd),
+        strength=INDIRECT if odd else INCOMPLETE,
+        collective=Collective(op=paired[0].op),
+        location=location_of(case, shown[0]) if odd else None,
+        fields=subject_fields(case, shown, others)
+        | {"says": f"All ranks wait in {paired[0].op}, and no message comes across{because}"},
+    )
+
+
+def _of_another_class(case: Case, members: tuple[int, ...]) -> tuple[tuple[int, ...], str]:
+    """Return who runs a method of torch.distributed's in another class than most, and in words."""
+    paths = {n: _methods(case, n) for n in members}
+    for method in dict.fromkeys(method for path in paths.values() for method in path):
+        classes = Counter(path[method] for path in paths.values() if method in path)
+        (usual, many), *few = classes.most_common()
+        odd = tuple(n for n in members if paths[n].get(method, usual) != usual)
+        if few and many == len(members) - len(odd) > len(odd):
+            others = case.names(n for n in members if n not in odd)
+            own = ", ".join(sorted({paths[n][method] for n in odd}))
+            return odd, f"{case.names(odd)} in {own}, {others} in {usual}"
+    return (), ""
+
+
+def _methods(case: Case, number: int) -> dict[tuple[str, str], str]:
+    """Return the class of each method of torch.distributed's on a stack (Python 3.11 tells it)."""
+    dumps = case.member(number).dumps[-1:]
+    parts = [
+        (frame.function.rpartition("."), frame.file) for d in dumps for frame in python_frames(d)
+    ]
+    return {
+        (name, file): owner
+        for (owner, _, name), file in parts
+        if owner and "torch/distributed/" in file and "<locals>" not in owner
+    }
 
 
 def _crossing(

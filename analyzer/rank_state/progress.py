@@ -69,7 +69,7 @@ def progress(job: Job, states: Sequence[RankState]) -> bool | None:
         return True
     if states and not waiting and counted_on(job).issuperset(s.member for s in states):
         return True
-    if _next_step(waiting or states):
+    if _next_step(waiting or states) or any(_messages_pass(job.members[s.member]) for s in waiting):
         return True
     still = any(s.motion.moved is Moved.STILL for s in waiting)
     if not still and any(_is_fed(s, job.members[s.member]) for s in states):
@@ -156,6 +156,12 @@ def counted_on(job: Job) -> set[int]:
         if member is not None:
             known.setdefault(member.id, set()).add(fact.checksum)
     return {member for member, checksums in known.items() if len(checksums) > 1}
+
+
+def _messages_pass(member: Member) -> bool:
+    """Return whether MPI passed messages on this host up to the last snapshot."""
+    sums = [process.messages for process in member.processes[-2:]]
+    return None not in sums and len(set(sums)) > 1
 
 
 def _next_step(states: Sequence[RankState]) -> bool:

@@ -82,7 +82,8 @@ def _follow(place: Place, main: Thread, at: Snapshot) -> Place:
     """Go on to the thread that the main thread waits for, if it is known which one."""
     threads = [t for t in at.dump.threads if t is not main and _may_be_awaited(place, t, at)]
     if place.kind is WaitKind.FUTURE:
-        threads = [t for t in threads if _runs_in_pool(t)] or threads
+        ends_it = [t for t in threads if _runs_in_pool(t) or _runs_processes(t)]
+        threads = ends_it or threads
     places = [thread_place(t, at) for t in threads]
     if place.kind is WaitKind.FUTURE and not any(map(_runs_processes, at.dump.threads)):
         blocked = _all_wait_in_pool(threads, places)
@@ -167,7 +168,8 @@ def _served(place: Place, main: Thread, at: Snapshot) -> Place:
     """Find the call of another rank that this one serves and that has not come to its end.
 
     A server waits at its end for all others; that tells nothing while it has calls to answer. One
-    that is held up comes before one that is at work.
+    that is held up comes before one that is at work, and that before one that waits for a third
+    rank.
     """
     threads = [
         t for t in at.dump.threads if t is not main and any(_has_frame(t, one) for one in _SERVED)
@@ -176,6 +178,7 @@ def _served(place: Place, main: Thread, at: Snapshot) -> Place:
     own = [p for p in places if p.user is not None]
     held = [p for p in own if p.scope in {Scope.LOCAL, Scope.THREAD}]
     held = held or [p for p in own if p.kind is WaitKind.WORK]
+    held = held or [p for p in own if p.scope is Scope.RANKS]
     if not held:
         return place
     return replace(held[0], through=f"in a call that it serves, while its program is {place.says}")

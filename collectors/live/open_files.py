@@ -15,6 +15,7 @@ from whyhang.analyzer.facts import LockWait, Process, replace
 from whyhang.analyzer.redact import redact, redact_command
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.proc import Proc
+from whyhang.collectors.live.segments import messages
 from whyhang.collectors.live.sockets import Sockets
 from whyhang.collectors.live.syscalls import parse_syscall
 
@@ -98,6 +99,7 @@ def with_files(
     holds = locked_files(host.proc, table, processes)
     others = locks_of_others(host, table, ranks)
     silent = silences(host, ranks, time.time())
+    passed = messages(host, ranks)
     for pid, process in processes.items():
         added = replace(
             process,
@@ -106,6 +108,7 @@ def with_files(
             locked_by_others=tuple(others.get(pid, ())),
             positions=positions(host.proc, pid) if pid in ranks else {},
             silent_for=silent.get(pid),
+            messages=passed.get(pid),
         )
         yield pid, added
 

@@ -46,9 +46,14 @@ class PeerCall(Record):
     line: int | None = None
 
 
+def is_of_calls(file: str) -> bool:
+    """Return whether a file is that of torch's calls."""
+    return file.endswith(_FILE)
+
+
 def argument_of(function: str, file: str) -> str | None:
     """Name the argument that holds the other rank, where a frame is of such a call."""
-    if not file.endswith(_FILE):
+    if not is_of_calls(file):
         return None
     return _PEERS.get(function) or _ROOTS.get(function)
 
@@ -58,14 +63,19 @@ def calls_on(
 ) -> tuple[PeerCall, ...]:
     """Return the innermost such call on a stack; ``variables`` are those of the frame at a place.
 
-    It is empty where there is none, or nothing is known of its variables.
+    It is empty where there is none, or nothing is known of its variables. A collective of objects
+    names the other rank in its own arguments, and gives another number to the call that it makes.
     """
     for place in range(len(frames)) if variables else ():
-        if argument_of(frames[place].function, frames[place].file):
-            arguments = variables.get(place)
-            return (
-                (PeerCall(frames=tuple(frames[place:]), arguments=arguments),) if arguments else ()
-            )
+        name = argument_of(frames[place].function, frames[place].file)
+        if name is None:
+            continue
+        arguments = {**variables.get(place, {})}
+        for outer in range(place + 1, len(frames)):
+            value = variables.get(outer, {}).get(name, "")
+            if is_of_calls(frames[outer].file) and not _is_number(arguments.get(name, "")):
+                arguments |= {name: value} if _is_number(value) else {}
+        return (PeerCall(frames=tuple(frames[place:]), arguments=arguments),) if arguments else ()
     return ()
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 
 import msgspec
 
@@ -124,17 +125,25 @@ def peers_only(data: bytes) -> bytes:
 def _only_call(trace: Trace) -> Trace | None:
     for place, called in enumerate(trace.frames):
         if argument := peers.argument_of(called.name, called.filename):
-            frames = [
-                PrintedFrame(name=outer.name, filename=outer.filename, line=outer.line)
-                for outer in trace.frames[place:]
-            ]
-            frames[0].locals = [
-                local
-                for local in called.locals or ()
-                if local.name in {argument, "tag"} or (local.name, local.repr) == ("group", "None")
-            ]
+            frames = [_only_locals(outer, {argument, "tag"}) for outer in trace.frames[place:]]
             return Trace(pid=trace.pid, frames=frames)
     return None
+
+
+def _only_locals(printed: PrintedFrame, names: AbstractSet[str]) -> PrintedFrame:
+    """Keep these variables of a frame of torch's, none of another one."""
+    kept = [
+        local
+        for local in printed.locals or ()
+        if local.name in names or (local.name, local.repr) == ("group", "None")
+    ]
+    is_torchs = peers.is_of_calls(printed.filename)
+    return PrintedFrame(
+        name=printed.name,
+        filename=printed.filename,
+        line=printed.line,
+        locals=kept if is_torchs else None,
+    )
 
 
 def _gap(document: Document, why: str) -> Gap:

@@ -8,7 +8,7 @@ the odd one, and of a rank with two numbers a course of events is told.
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from whyhang.analyzer.facts import Account, Deed, Trust, Who
 from whyhang.analyzer.reading import Document
@@ -52,7 +52,7 @@ def _accounts(document: Document) -> Iterator[Account]:
             ]
             if any(is_doubted(text, match.start(), match.end()) for match in near):
                 continue
-            for rank, deed in _odd(near):
+            for rank, deed in _odd([match.groupdict() for match in near]):
                 begin, _ = sentence_of(text, near[0].start())
                 _, end = sentence_of(text, near[-1].start())
                 yield Account(
@@ -63,12 +63,12 @@ def _accounts(document: Document) -> Iterator[Account]:
                 )
 
 
-def _odd(matches: list[re.Match[str]]) -> Iterator[tuple[int, Deed]]:
+def _odd(matches: Sequence[Mapping[str, str | None]]) -> Iterator[tuple[int, Deed]]:
     """Yield the ranks with another number than the others, and whether it is less or more."""
     of_ranks: dict[int, set[int]] = {}
     of_others = set[int]()
     for match in matches:
-        number = int(match["number"])
+        number = int(match["number"] or 0)
         if match["others"]:
             of_others.add(number)
         for rank in heading.numbers(match["ranks"] or ""):

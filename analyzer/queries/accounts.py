@@ -11,6 +11,7 @@ from whyhang.analyzer.facts import (
     LogLine,
     ProcessState,
     Subject,
+    TrainingOutput,
     Trouble,
     ranks_in_words,
 )
@@ -96,7 +97,8 @@ def about(case: Case, *subjects: Subject) -> Iterator[Hit]:
     It is one of ``subjects``; if none are given, what ``CATEGORIES`` has a category for, of which
     they write nothing of ranks, which tells more.
     """
-    troubles = case.job.of(Trouble)
+    output = {printed.source.file for printed in case.job.of(TrainingOutput)}
+    troubles = [each for each in case.job.of(Trouble) if each.source.file not in output]
     named = {trouble.subject for trouble in troubles}
     if len(named) != 1 or case.graph.lagging or not named <= set(subjects or CATEGORIES):
         return

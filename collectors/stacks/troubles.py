@@ -28,7 +28,8 @@ _DOUBTED = re.compile(
     r"(?:hang|dead-?lock|block|fail|stall|time|crash|freeze)|make sure|ensure"
     r"|avoids?|prevents?|no longer|old(?:er)? versions?"
     r"|never hang\w*|(?:not|n't) (?:hang|deadlock|block))\b"
-    r"|^\W*(?:warning|unless|if(?! (?:one|an?|any|some) ))\b"
+    r"|made no difference|no effect|(?:did|does) ?(?:n't|not) help|things (?:I|we) (?:have )?tried"
+    r"|无用|没用|无效|^\W*(?:warning|unless|if(?! (?:one|an?|any|some) ))\b"
 )
 """What is advised or supposed, is told of another time, or does not hang."""
 _SUPPOSED = re.compile(r"(?i)\b(?:whether|may|might|could(?! ?n[o']t)|should|must)\b")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from place_docs import STARTED, dump, process, thread
 
-from whyhang.analyzer.facts import ThreadState, replace
+from whyhang.analyzer.facts import SHARED_FUTEX, ThreadState, replace
+from whyhang.analyzer.queries.states import is_shared_lock
 from whyhang.analyzer.rank_state.motion import Moved, motion_of_thread
 from whyhang.analyzer.stacks import BLOCKED_POOL, PROCESS_POOL, Scope, WaitKind, place_of
 from whyhang.signatures.frames import TABLE
@@ -178,3 +179,16 @@ def test_a_future_of_a_pool_of_processes_leads_to_its_workers() -> None:
     spot = place_of(dump(main, manager), process(), TABLE)
 
     assert (spot.kind, spot.scope, spot.op) == (WaitKind.FUTURE, Scope.LOCAL, PROCESS_POOL)
+
+
+@pytest.mark.parametrize(("call", "shared"), [(SHARED_FUTEX, True), ("futex", False)])
+def test_the_kernel_tells_a_lock_that_processes_share(call: str, *, shared: bool) -> None:
+    """A semaphore of multiprocessing leaves no frame of its own."""
+    waits = ThreadState(tid=10, name="python", state="S", wchan="futex_do_wait", syscall=call)
+    main = thread("__getitem__ (train.py:18)")
+    spot = place_of(
+        dump(main), replace(process(), threads=(waits,)), TABLE, lambda _: "self.slots.acquire()"
+    )
+
+    assert spot.kind is WaitKind.LOCK
+    assert is_shared_lock(spot) is shared

@@ -88,16 +88,21 @@ def test_a_pools_worker_may_wait_for_a_lock_copied_by_fork(stack: str, *, catego
 
 
 @pytest.mark.parametrize(
-    ("head", "category"),
+    ("head", "function", "category"),
     [
-        ("    for batch in part:", "uneven-inputs"),
-        ("    for parameter in part.parameters():", "collective-mismatch"),
-        ("    if part:", "collective-mismatch"),
+        ("    for batch in part:", "epoch", "uneven-inputs"),
+        ("    for parameter in part.parameters():", "epoch", "collective-mismatch"),
+        ("    if part:", "epoch", "collective-mismatch"),
+        ('    for split in ("train", "test"):', "epoch", "collective-mismatch"),
+        ("    for stage in part:", "Net.forward", "collective-mismatch"),
+        ("    for batch in part:", "epoch.<locals>.<lambda>", "collective-mismatch"),
     ],
 )
-def test_back_from_a_function_is_past_its_loop(head: str, category: str) -> None:
-    """The others are in a loop of the function that one rank has come back from."""
-    inner = ALL_REDUCE.replace("train (train.py:40)", "epoch (train.py:12)\nmain (train.py:50)")
+def test_back_from_a_function_is_past_its_loop(head: str, function: str, category: str) -> None:
+    """The others are in a loop over data of the function that one rank has come back from."""
+    inner = ALL_REDUCE.replace(
+        "train (train.py:40)", f"{function} (train.py:12)\nmain (train.py:50)"
+    )
     last = BARRIER.replace("main (train.py:55)", "main (train.py:51)")
     source = (
         Excerpt(

@@ -165,3 +165,61 @@ def test_what_most_ranks_raise_is_the_fault_of_none_of_them(
     up = "".join(f"[rank{rank}]: up\n" for rank in range(8))
     first = diagnosed({None: up + logs}).findings[0]
     assert (first.category, first.culprit_ranks) == ("rank-died", culprits)
+
+
+BAR = "[default0]: 52%|#####     | 21/40 [00:{:02}<00:13,  1.42it/s, loss=0.0053]"
+
+
+def bars(*texts: str) -> str:
+    """Return what torchrun keeps of ranks, the first of which draws a bar as it begins and ends."""
+    said = woven(texts, lambda rank: f"[default{rank}]:[rank{rank}]: ")
+    ends = (
+        "W1123 12:02:50.145000 259 torch/distributed/elastic/multiprocessing/api.py:1028] Sending"
+    )
+    return f"{BAR.format(1)} {said}{BAR.format(14)}\n{ends} process 260 closing signal SIGTERM\n"
+
+
+def test_a_bar_that_is_drawn_once_more_as_it_is_closed_is_no_step() -> None:
+    """Nor does a launcher's line behind it speak for the rank whose bar ends in a bracket."""
+    gather = raised(LIMIT.format("send"), "run.py:11", (C10D, "all_gather"))
+    reduce = raised(CLOSED, "run.py:13", (C10D, "all_reduce"))
+    report = diagnosed({None: bars(gather, reduce, reduce)})
+
+    assert report.findings[0].culprit_ranks == (0,)
+    assert report.findings[0].category == "collective-mismatch"
+    assert [rank.rank for rank in report.ranks] == [0, 1, 2]
+
+
+def test_a_bar_that_has_come_further_tells_that_the_rank_went_on() -> None:
+    gather = raised(LIMIT.format("send"), "run.py:11", (C10D, "all_gather"))
+    reduce = raised(CLOSED, "run.py:13", (C10D, "all_reduce"))
+    text = bars(gather, reduce, reduce).replace(
+        BAR.format(14), BAR.format(14).replace("21/", "30/")
+    )
+    assert diagnosed({None: text}).findings[0].culprit_ranks != (0,)
+
+
+def test_a_limit_that_gloo_tells_without_its_place_is_no_error_of_the_rank() -> None:
+    limit = raised("RuntimeError: Application timeout caused pair closure", "a.py:9")
+    lost = raised(CLOSED, "b.py:9", (C10D, "barrier"))
+    report = diagnosed({0: lost, 1: limit, 2: lost})
+    assert "ended with RuntimeError" not in report.headline
+
+
+@pytest.mark.parametrize(
+    ("handler", "named"),
+    [("_sigterm_notifier_fn", False), ("__call__", False), ("sync_flags", True)],
+)
+def test_a_rank_stood_where_the_signal_came_not_in_the_handler(handler: str, named: bool) -> None:
+    """Its launcher ended it as it waited for data; what its handler waits for came after that."""
+    loader = ("/env/site-packages/torch/utils/data/dataloader.py", "_try_get_data")
+    closed = CLOSED.replace("gloo/", "gloo/gloo/transport/")
+    lost = raised(closed, "fit.py:9", loader, ("/env/hooks.py", handler), (C10D, "broadcast"))
+    lines = lost.split("\n")
+    at = next(n for n, line in enumerate(lines) if handler in line)
+    lines[at + 1] = "    self.notify(signum, frame)" if handler == "__call__" else lines[at + 1]
+    if named:  # a function of the program, which its caller calls
+        lines[at - 1] = f"    {handler}()"
+    limit = raised(LIMIT.format("recv"), "step.py:9", (C10D, "all_reduce"))
+    report = diagnosed({0: limit, 1: "\n".join(lines), 2: limit})
+    assert ("dataloader" not in report.findings[0].category) is named

@@ -242,3 +242,42 @@ def test_who_was_ended_long_after_the_others_gave_up(
 
     assert findings[0].category == "missing-rank-in-collective"
     assert findings[0].culprit_ranks == named
+
+
+OF_SEVERAL = {
+    "a launcher of its own": (
+        "launched rank 0 as pid 811\nlaunched rank 1 as pid 812\nlaunched rank 2 as pid 813\n"
+        "pid 811 finished with return code 1\npid 812 finished with return code -9\n"
+        "pid 813 finished with return code 1\n"
+    ),
+    "docker compose": (
+        "worker-0 exited with code 1\nworker-1 exited with code 139\nworker-2 exited with code 1\n"
+    ),
+    "supervisord": (
+        "2026-11-21 02:29:34,120 WARN exited: rank_0 (exit status 1; not expected)\n"
+        "2026-11-21 02:29:34,121 WARN exited: rank_1 (terminated by SIGKILL; not expected)\n"
+    ),
+    "a list": "all workers are gone, exit codes: [1, -9, 1]\n",
+}
+
+
+@pytest.mark.parametrize("text", OF_SEVERAL.values(), ids=OF_SEVERAL)
+def test_who_of_several_was_killed_is_told_in_any_words(text: str) -> None:
+    """The others, who lost it, print no rank at all."""
+    lost = "RuntimeError: [gloo/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:1684.\n"
+    first = diagnosed_files({"launcher.log": text + lost}).findings[0]
+
+    assert (first.category, first.culprit_ranks) == ("rank-died", (1,))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "pid 812 finished with return code -9\n",  # one process may be any
+        "step-3 exited with code 1\nstep-5 exited with code 1\n",
+        "worker-1 exited with code 0\nworker-0 exited with code 0\n",
+        "exit code: 1\nreturn codes [0, 0, 0]\n",
+    ],
+)
+def test_what_is_said_of_one_process_or_of_a_clean_end_is_no_rank_that_died(text: str) -> None:
+    assert not [end for end in exits(text) if end.who.rank is not None]

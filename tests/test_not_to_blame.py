@@ -125,10 +125,15 @@ def test_all_others_are_not_the_odd_ones() -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "RuntimeError: Expected to mark a variable ready only once. This error is caused by one of "
-        "the following reasons: 1) Use of a module parameter outside the `forward` function.",
-        "Abort(5) on node {rank} (rank {rank} in comm 0): application called "
-        "MPI_Abort(MPI_COMM_WORLD, 5) - process {rank}",
+        (
+            "RuntimeError: Expected to mark a variable ready only once. This error is caused by "
+            "one of the following reasons: 1) Use of a module parameter outside the `forward` "
+            "function."
+        ),
+        (
+            "Abort(5) on node {rank} (rank {rank} in comm 0): application called "
+            "MPI_Abort(MPI_COMM_WORLD, 5) - process {rank}"
+        ),
     ],
     ids=["said", "named"],
 )

@@ -33,7 +33,7 @@ from whyhang.collectors.live.pausing import Obstacle, obstacle
 from whyhang.collectors.live.proc import Proc, parse_stat, parse_status
 from whyhang.collectors.live.process import describe, observe
 from whyhang.collectors.live.sockets import Sockets, socket_line
-from whyhang.collectors.live.syscalls import limit_of, parse_syscall
+from whyhang.collectors.live.syscalls import is_shared_futex, limit_of, parse_syscall
 
 linux = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="there is no /proc")
 
@@ -202,6 +202,13 @@ def test_system_call_with_its_descriptor() -> None:
 def test_limit_of_a_wait_for_data(text: str, limit: float | None) -> None:
     """A poll ends after its milliseconds, a read when data has come; a lock is no such wait."""
     assert limit_of(text, "x86_64") == limit
+
+
+def test_a_futex_that_processes_share_is_told_from_one_of_a_process() -> None:
+    """The bit FUTEX_PRIVATE_FLAG of the operation."""
+    assert is_shared_futex("202 0x7f04d03bd000 0x109 0x0 0x0 0x0 0x0 0x7ff 0x7f", "x86_64")
+    assert not is_shared_futex("202 0x55bb15b98c60 0x189 0x0 0x0 0x0 0x0 0x7ff 0x7f", "x86_64")
+    assert not is_shared_futex("0 0x5 0x109 0x0 0x0 0x0 0x0 0x7ff 0x7f", "x86_64")
 
 
 def test_process_record_of_a_fake_rank(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from whyhang.collectors.stacks.peers import ROOTED
 
 MORE_SNAPSHOTS = 3
 MOST_WATCHED = 30.0  # seconds, to learn whether a step comes to its end
-WATCHES = 4  # parts in which they are watched, as long as it is open
+WATCHES = 8  # parts in which they are watched, as long as it is open
 HALF = 0.5
 SURE_SNAPSHOTS = 5  # more, before a rank of a job that moves is called slow, or all asleep
 
@@ -170,7 +170,7 @@ def _watch(job: Observed, processes: list[Named]) -> None:
 
     Those that spin while they wait do not show otherwise that they had an answer.
     """
-    job.look_more(2, spacing=4.0)
+    job.look_more(1, spacing=4.0)
     job.take_more("counters", processes)
 
 

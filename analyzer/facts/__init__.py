@@ -66,6 +66,7 @@ from whyhang.analyzer.facts.live import (
 from whyhang.analyzer.facts.logs import NO_YEAR, RAS_LINE, Exit, LogLine
 from whyhang.analyzer.facts.processes import (
     NO_LIMIT,
+    SHARED_FUTEX,
     SWITCHES_PER_PAUSE,
     Counters,
     LockWait,

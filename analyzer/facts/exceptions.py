@@ -43,6 +43,9 @@ _ABOUT_OTHERS = re.compile(
 _ASSERTED = "INTERNAL ASSERT FAILED"
 """PyTorch found its own state wrong: no rank can bring that about in another."""
 
+_GLOO, _GLOO_LIMIT = "gloo/transport/", "Application timeout caused pair closure"
+"""Words of gloo, whose own limit it names without its place."""
+
 _FAILED_CALL = re.compile(
     r"(?i)\b(?:nccl|hccl|rccl)(?:all|reduce|broadcast|send|recv|barrier|gather|scatter)\w*,? "
     r"(?:error code|failed|returned)"
@@ -86,7 +89,8 @@ class Raised(Record):
             or self.kind in OF_OTHERS
             or (self.op and self.is_about_others)
             or self.message.startswith(BY_OTHERS)
-            or "gloo/transport/" in self.message
+            or _GLOO in self.message
+            or self.message.startswith(_GLOO_LIMIT)
             or _FAILED_CALL.search(self.message)
             or self.kind in ON_REQUEST
         )

@@ -131,6 +131,10 @@ NO_LIMIT = 1e9
 """Seconds that stand for a wait without a limit."""
 
 
+SHARED_FUTEX = "futex(shared)"
+"""The system call of a thread that waits for a lock which processes share."""
+
+
 class ThreadState(Record):
     """One kernel thread: its id, name, state letter and the kernel function it sleeps in.
 

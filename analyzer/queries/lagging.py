@@ -14,6 +14,7 @@ from whyhang.analyzer.queries.states import (
     kinds_of,
     waiters_for,
 )
+from whyhang.analyzer.rank_state.ends import LOST_PEER
 from whyhang.analyzer.rank_state.motion import Moved
 from whyhang.analyzer.rank_state.recent import ended_meanwhile
 from whyhang.analyzer.rank_state.state import RankState, Status
@@ -95,8 +96,19 @@ def _not_waiting(case: Case, waiters: tuple[int, ...]) -> list[RankState]:
         # Of ranks whose calls are all recorded the ledger knows better who waits for whom.
         if not (state.position is not None and recorded)
         # How it ended is a line's to say, and jobs come to an end; here, that others wait for it.
-        and (waiters or not (state.status is Status.GONE and (state.end or state.member in over)))
+        and (
+            waiters
+            or not (state.status is Status.GONE and (state.end or state.member in over))
+            or _left_by_signal(case, state)
+        )
     ]
+
+
+def _left_by_signal(case: Case, state: RankState) -> bool:
+    """Return whether a rank crashed or was killed, and somebody noticed the loss of a peer."""
+    end = state.end
+    crashed = end is not None and end.own and end.signal is not None
+    return crashed and any(LOST_PEER.search(line.text) for line in case.job.lines)
 
 
 def _is_in(state: RankState, op: str) -> bool:

@@ -22,6 +22,9 @@ _OF_A_MODEL = re.compile(
     r"param|grad|bucket|tensor|layer|module|weight|buffer|rank|world|group", re.IGNORECASE
 )
 """A loop over the parts of a model or over ranks: to be out of it is to be further in the step."""
+_LITERAL = re.compile(r"\bin\s*[(\[]\s*[\"'\d]")
+"""What a loop goes over that is written there, and so the same on all ranks."""
+
 _SHARE = re.compile(r"\b(?!(?:range|len|enumerate|zip|reversed|sorted|list)\()\w+\([^()]*\)")
 """A call that is looped over: what it is given may be the rank, for its share of the data."""
 
@@ -163,7 +166,7 @@ def _leaves_loop(text: LineText, inside: Frame, depth: int, to: int) -> bool:
         depth = indent(line)
         if depth < to:
             return False
-        if _LOOP.match(line):
+        if _LOOP.match(line) and not _LITERAL.search(line):
             return True
     return to < depth
 
@@ -177,7 +180,8 @@ def _in_loop_below(text: LineText, caller: Frame, path: list[Frame]) -> bool:
     if not below or last_name(below[0]) == "forward":
         return False  # a module goes over its parts
     lines = (text(head) or "" for head in heads(below[0], text))
-    loop = next((line for line in lines if _LOOP.match(line)), None)
+    loops = (line for line in lines if _LOOP.match(line) and not _LITERAL.search(line))
+    loop = next(loops, None)
     return loop is not None and _OF_A_MODEL.search(loop) is None
 
 

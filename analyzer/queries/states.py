@@ -6,6 +6,7 @@ from whyhang.analyzer.case import Case
 from whyhang.analyzer.job.records import Member
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.stacks import Place, WaitKind
+from whyhang.analyzer.stacks.kinds import SHARED_LOCK
 
 WAITERS = {Status.WAITING, Status.MAYBE}
 """Waiting for other ranks, or perhaps."""
@@ -38,8 +39,9 @@ def collective_beside(state: RankState) -> Place | None:
 
 def is_shared_lock(place: Place | None) -> bool:
     """Return whether a place is the wait for a lock that processes share (multiprocessing's)."""
-    frame = place.frame if place is not None else None
-    return frame is not None and frame.file.endswith("multiprocessing/synchronize.py")
+    if place is None or place.op == SHARED_LOCK:
+        return place is not None
+    return place.frame is not None and place.frame.file.endswith("multiprocessing/synchronize.py")
 
 
 def has_initialized(member: Member) -> bool:

@@ -30,6 +30,7 @@ WAITED = re.compile(
     r"|Timed out (?:initializing process group in store"
     r"|after \d+ seconds waiting for (?:clients|workers))"
     r"|wait timeout after \d+ms|Operation timed out after \d+ ?ms"
+    r"|Application timeout caused pair closure"  # gloo, of its own limit
 )
 """A line of a rank that waited for another one until the limit."""
 

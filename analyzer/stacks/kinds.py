@@ -72,6 +72,7 @@ SCOPES: dict[WaitKind, Scope] = {
 
 
 FILE_LOCK = "file-lock"
+SHARED_LOCK = "shared-lock"  # of multiprocessing
 PROCESS_POOL = "process-pool"
 BLOCKED_POOL = "blocked-pool"  # all of its threads wait for a task of their own pool
 REQUESTS = "requests"

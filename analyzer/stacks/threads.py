@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from whyhang.analyzer.facts import Excerpt, Frame, Process, StackDump, Thread, replace
+from whyhang.analyzer.facts import SHARED_FUTEX, Excerpt, Frame, Process, StackDump, Thread, replace
 from whyhang.analyzer.stacks.guesses import Guess, from_kernel, from_line
 from whyhang.analyzer.stacks.index import FrameIndex
-from whyhang.analyzer.stacks.kinds import PIPE, Place, Scope, WaitKind, phrase
+from whyhang.analyzer.stacks.kinds import PIPE, SHARED_LOCK, Place, Scope, WaitKind, phrase
 from whyhang.analyzer.stacks.place import place_from
 from whyhang.analyzer.stacks.reading import Reading, read
 
@@ -42,7 +42,16 @@ def thread_place(thread: Thread, at: Snapshot) -> Place:
         # Reading modules or files while on the CPU is work, not a wait for storage.
         says = phrase("running library code")
         place = replace(place, kind=WaitKind.WORK, scope=Scope.WORK, says=says, certain=False)
+    if place.kind is WaitKind.LOCK and _call_of(thread, at.process) == SHARED_FUTEX:
+        says = phrase("waiting for a lock that it shares with other processes")
+        place = replace(place, says=says, op=SHARED_LOCK)
     return replace(place, thread=thread.name, tid=thread.tid)
+
+
+def _call_of(thread: Thread, process: Process | None) -> str | None:
+    """Return the system call that a thread waits in."""
+    known = process.threads if process is not None else ()
+    return next((state.syscall for state in known if state.tid == thread.tid), None)
 
 
 def _kernel_state(

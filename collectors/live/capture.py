@@ -17,6 +17,7 @@ from whyhang.analyzer.facts import (
     InitArguments,
     Paused,
     Process,
+    Role,
     Source,
     counted,
     replace,
@@ -118,7 +119,8 @@ class Capture:
     def look_more(self, count: int, *, spacing: float = 1.0) -> None:
         """Take further snapshots, where the first ones left open whether the job moves.
 
-        They are ``spacing`` times the interval from each other.
+        They are ``spacing`` times the interval from each other, or less where that is long and a
+        rank that slept wakes up.
         """
         begun = len(self._snapshots)
         for _ in range(count):
@@ -245,7 +247,12 @@ class Capture:
         """Wait until the next snapshot is to begin."""
         self._snapshots[-1].settle()
         further = len(self._snapshots) - self.options.looks
-        time.sleep(self.options.interval * spacing * spread(further))
+        seconds = self.options.interval * spacing * spread(further)
+        if spacing > 1.0:
+            ranks = (m.pid for m in self.job.members if m.role is Role.RANK)
+            self.host.proc.sleep_until_woken(list(ranks)[:MOST], seconds)
+        else:
+            time.sleep(seconds)
 
     def _settle(self) -> None:
         """Tell from the first stacks which processes are ranks, and number them."""

@@ -9,6 +9,7 @@ read by ``files.py``.
 
 import os
 import time
+from collections.abc import Iterable
 
 from whyhang.analyzer.facts import Counters, Record, ThreadState
 
@@ -22,6 +23,12 @@ MAX_THREADS = 512
 
 MOST_COUNTED = 16
 """Threads of one process whose switches are counted, to know a pause of all from a wake of one."""
+
+RESTING = 0.5
+"""Seconds without a switch from which a thread is at rest."""
+
+WATCHING = 0.1
+"""Seconds between two readings of threads that are watched."""
 
 _KERNEL_THREAD = 0x00200000  # PF_KTHREAD of linux/sched.h
 _FIRST_PID_NAMESPACE = "pid:[4026531836]"  # PROC_PID_INIT_INO of linux/proc_ns.h
@@ -257,6 +264,22 @@ class Proc:
             if sleeper is None:
                 break
         return sleeper
+
+    def sleep_until_woken(self, pids: Iterable[int], most: float) -> None:
+        """Sleep for ``most`` seconds, or until the main thread of one of these at rest runs.
+
+        At rest is who did not go to sleep anew within ``RESTING`` seconds: naps and polls do.
+        """
+        end = time.monotonic() + most
+        before = {pid: self._slept(pid) for pid in pids}
+        time.sleep(min(RESTING, most))
+        at_rest = {pid: slept for pid, slept in before.items() if slept == self._slept(pid)}
+        while time.monotonic() < end and all(self._slept(p) == s for p, s in at_rest.items()):
+            time.sleep(WATCHING)
+
+    def _slept(self, pid: int) -> int:
+        status = self.status(pid, pid)
+        return status.switches if status is not None else -1
 
     def thread_ids(self, pid: int) -> list[int]:
         """List the threads of a process, main thread first."""

@@ -1,13 +1,13 @@
 """One process of a job as a ``Process`` record, read from /proc."""
 
-from whyhang.analyzer.facts import Process, Source, ThreadState, replace
+from whyhang.analyzer.facts import SHARED_FUTEX, Process, Source, ThreadState, replace
 from whyhang.analyzer.redact import redact, redact_command, redact_environment
 from whyhang.collectors.live.cgroups import frozen
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import JobProcess
 from whyhang.collectors.live.open_files import descriptors, name_of
 from whyhang.collectors.live.sockets import Sockets
-from whyhang.collectors.live.syscalls import limit_of, parse_syscall
+from whyhang.collectors.live.syscalls import is_shared_futex, limit_of, parse_syscall
 
 MAX_PATH = 512
 FIFO_OPENING = "wait_for_partner"
@@ -84,6 +84,8 @@ def _in_call(host: Host, pid: int, thread: ThreadState, sockets: Sockets) -> Thr
         return thread
     name, number = call
     thread = replace(thread, limit=limit_of(text))
+    if is_shared_futex(text):
+        return replace(thread, syscall=SHARED_FUTEX)
     link = proc.link_of(f"{pid}/fd/{number}") if number is not None else None
     if link is not None:
         known = redact(name_of(link, pid, sockets) or link)

@@ -8,6 +8,8 @@ from whyhang.analyzer.toml import tomllib
 
 _TABLE = tomllib.loads(files(__package__).joinpath("syscalls.toml").read_text(encoding="utf-8"))
 _ON_DESCRIPTOR = frozenset(_TABLE["on_descriptor"])
+_FUTEX_PRIVATE = 0x80
+"""A bit of the operation of futex(2)."""
 _MILLISECONDS: dict[str, int] = _TABLE["milliseconds"]
 _POINTERS: dict[str, int] = _TABLE["pointers"]
 _UNLIMITED = frozenset(_TABLE["unlimited"])
@@ -29,6 +31,13 @@ def parse_syscall(text: str, machine: str | None = None) -> tuple[str, int | Non
     if name is None:  # "running", too
         return None
     return name, int(field[1], 16) if name in _ON_DESCRIPTOR and len(field) > 1 else None
+
+
+def is_shared_futex(text: str, machine: str | None = None) -> bool:
+    """Return whether a thread waits for a lock that processes share: none of its process alone."""
+    name, _ = parse_syscall(text, machine) or ("", None)
+    field = text.split()
+    return name == "futex" and len(field) > 2 and not int(field[2], 16) & _FUTEX_PRIVATE
 
 
 def limit_of(text: str, machine: str | None = None) -> float | None:

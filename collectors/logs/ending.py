@@ -50,8 +50,9 @@ def ending(
     text = tail + "\n" + clean(bytes(file.document.head[:HEAD]))
     who, source = file.voice.who, file.document.source()
     if lines and (output := sign(text)) is not None:
-        place = _sign_at_end(lines, file, last) or _sign_in_head(file) or source
-        yield SignOfLife(text=output, who=who, source=place)
+        yield _sign_at_end(output, data, file, last) or SignOfLife(
+            text=output, who=who, source=_sign_in_head(file) or source
+        )
     if lines and (output := program(text)) is not None:
         yield TrainingOutput(text=output, who=who, source=source)
     yield from own
@@ -70,12 +71,17 @@ def _only_speaker(
     return named
 
 
-def _sign_at_end(lines: Sequence[str], file: LogFile, last: int | None) -> Source | None:
-    """Return where the last of these lines, which end the file, has a sign of life."""
-    at = last_sign(lines)
+def _sign_at_end(text: str, data: bytes, file: LogFile, last: int | None) -> SignOfLife | None:
+    """Return the last sign of life near the end of the file, and whose it is."""
+    lines = [
+        clean(line.rstrip(b"\r").rpartition(b"\r")[2])
+        for line in data[-LAST:].rstrip().split(b"\n")
+    ]
+    at = last_sign(lines, above=clean(data[:-LAST]))
     if at is None or last is None:
         return None
-    return file.document.source(max(1, last - (len(lines) - 1 - at)))
+    source = file.document.source(max(1, last - (len(lines) - 1 - at)))
+    return SignOfLife(text=text, who=take_apart(lines[at], file.voice)[-1].who, source=source)
 
 
 def _sign_in_head(file: LogFile) -> Source | None:

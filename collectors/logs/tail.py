@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from whyhang.analyzer.facts import NOBODY, LogTail, OwnLine, Trust, Who, replace
 from whyhang.analyzer.facts.progress import ENDED_WELL
 from whyhang.collectors.logs.lines.line_reader import LogFile
-from whyhang.collectors.logs.lines.signs_of_life import outlook, sign
+from whyhang.collectors.logs.lines.signs_of_life import count_of_bar, outlook, sign
 from whyhang.collectors.logs.text.line import Line, clean, take_apart
 from whyhang.collectors.logs.text.logger_header import header_end
 from whyhang.collectors.logs.text.own_rank import behind_own_label
@@ -51,6 +51,7 @@ def tails(data: bytes, file: LogFile, last: int, size: int) -> Iterator[LogTail]
     raw = raw[-most:]
     lines: dict[Who, list[OwnLine]] = {}
     over: dict[Who, int] = {}  # how many lines there were at the first word of trouble
+    bars: dict[Who, tuple[str, ...] | None] = {}  # how far the last one had come
     nameless = -1  # line of the last word of trouble that nobody's label claims
     for number, line in _lines_of_program(raw, last - len(raw) + 1, file):
         who = _speaker(line)
@@ -59,7 +60,10 @@ def tails(data: bytes, file: LogFile, last: int, size: int) -> Iterator[LogTail]
             over.setdefault(who, len(own))
             nameless = number if who == NOBODY else nameless
             continue
-        if who in over and (sign(line.text) is not None or ENDED_WELL.search(line.text)):
+        count = count_of_bar(line.text)
+        redrawn = count is not None and count == bars.get(who)
+        bars[who] = count or bars.get(who)
+        if who in over and not redrawn and (sign(line.text) or ENDED_WELL.search(line.text)):
             del over[who]  # it got over it
         message = line.text[header_end(line.text, file.voice.logger) :].strip()
         message = behind_own_label(message, who)

@@ -16,6 +16,7 @@ from whyhang.analyzer.job.inference.group_ranks import with_group_ranks
 from whyhang.analyzer.job.inference.joined_tails import with_joined_tails
 from whyhang.analyzer.job.inference.local_ranks import numbered
 from whyhang.analyzer.job.inference.peers import with_peers_of_two
+from whyhang.analyzer.job.inference.pid_ranks import with_ranks_of_pids
 from whyhang.analyzer.job.inference.plausible import plausible
 from whyhang.analyzer.job.inference.pod_ranks import with_numbers_of_pods
 from whyhang.analyzer.job.inference.sole_ranks import with_sole_ranks
@@ -23,7 +24,14 @@ from whyhang.analyzer.job.inference.years import in_one_year
 
 STEPS: tuple[Callable[[Sequence[Fact]], Sequence[Fact]], ...] = (
     *(plausible, of_the_last_attempt, in_one_year, with_numbers_of_pods),  # what is believed
-    *(with_hosts_of_files, with_sole_ranks, numbered, with_device_ranks, with_group_ranks),
+    *(
+        with_hosts_of_files,
+        with_ranks_of_pids,
+        with_sole_ranks,
+        numbered,
+        with_device_ranks,
+        with_group_ranks,
+    ),
     *(with_joined_tails, with_stacks_of_exceptions, with_peers_of_two),
 )
 

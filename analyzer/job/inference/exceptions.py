@@ -16,14 +16,14 @@ def with_stacks_of_exceptions(facts: Sequence[Fact]) -> Sequence[Fact]:
     if not lines:
         return facts
     seen = {(_named(f.who), f.source.file) for f in facts if isinstance(f, StackDump)}
-    went_on = {f.source.file: f.source.line or 0 for f in facts if isinstance(f, SignOfLife)}
+    signs = {fact.source.file: fact for fact in facts if isinstance(fact, SignOfLife)}
     stacks = []
     for line in lines:
         if line.raised is None or not line.raised.stood:
             continue
         key = (_named(line.who), line.source.file)
-        outlived = (line.source.line or 0) < went_on.get(line.source.file, 0)
-        if any(key[0]) and key not in seen and not outlived:
+        sign = signs.get(line.source.file)
+        if any(key[0]) and key not in seen and not (sign and _went_on(line, sign)):
             seen.add(key)
             thread = Thread(frames=line.raised.stood, name="MainThread", line=line.source.line)
             stacks.append(
@@ -37,6 +37,12 @@ def with_stacks_of_exceptions(facts: Sequence[Fact]) -> Sequence[Fact]:
                 )
             )
     return [*facts, *stacks]
+
+
+def _went_on(line: LogLine, sign: SignOfLife) -> bool:
+    """Return whether this sign of life may be of who raised, and stands below."""
+    ranks = {line.who.rank, sign.who.rank} - {None}
+    return len(ranks) < 2 and (line.source.line or 0) < (sign.source.line or 0)
 
 
 def _named(who: Who) -> tuple[object, ...]:

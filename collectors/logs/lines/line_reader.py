@@ -31,7 +31,7 @@ _CONTINUED = re.compile(
 # A line whose message is on the next one: a header alone, or the announcement of more.
 _IN_GROUP = re.compile(r"\[PG (?:ID )?\d+ [^\]\n]{0,60}?Rank (?P<rank>\d{1,6})\]")
 _OPEN = re.compile(
-    r"(?:^|\s)(?:Traceback(?: \(most recent call)?|\[[^\[\]]{1,80}\]|[^\]]{0,200}:)\s*$"
+    r"(?:^|\s)(?:Traceback(?: \(most recent call)?|\[(?![\d:]+<)[^\[\]]{1,80}\]|[^\]]{0,200}:)\s*$"
 )
 
 Method = TypeVar("Method", bound=Callable[..., None])
@@ -171,8 +171,8 @@ class FoundLine:
 
         ``goes_on``: its own words show that it does; else the line just above has to end open.
         """
-        if not goes_on and self.who.local_rank is not None:
-            return  # a label of its own
+        if not goes_on and (self.who.local_rank is not None or self.who.pid is not None):
+            return  # a label or a header of its own
         own = _IN_GROUP.search(self.text)
         for text in self._before(INHERIT if goes_on else 1):
             if "[" not in text and not goes_on:

@@ -3,6 +3,7 @@
 from whyhang.collectors.logs.lines.desync import DesyncReader
 from whyhang.collectors.logs.lines.elastic import ElasticReader
 from whyhang.collectors.logs.lines.exits import ExitReader
+from whyhang.collectors.logs.lines.exits_of_several import ExitsOfSeveralReader
 from whyhang.collectors.logs.lines.fingerprints import FingerprintReader, MismatchReader
 from whyhang.collectors.logs.lines.job import JobReader
 from whyhang.collectors.logs.lines.line_reader import LineReader
@@ -22,6 +23,7 @@ READERS: tuple[type[LineReader], ...] = (
     NcclStartReader,
     LastErrorReader,
     ExitReader,
+    ExitsOfSeveralReader,
     ElasticReader,
     WatchdogReader,
     DesyncReader,

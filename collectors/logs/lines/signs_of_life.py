@@ -128,11 +128,26 @@ def sign(text: str) -> str | None:
     return None
 
 
-def last_sign(lines: Sequence[str], without: str = "") -> int | None:
-    """Return the place of the last line with a sign of life and without a text, or None."""
+def count_of_bar(text: str) -> tuple[str, ...] | None:
+    """Return how far a progress bar has come, and of what; None where there is none."""
+    counts = [match.groups() for match in _BAR.finditer(text)]
+    return counts[-1] if counts else None
+
+
+def last_sign(lines: Sequence[str], above: str = "", without: str = "") -> int | None:
+    """Return the place of the last line with a sign of life and without a text, or None.
+
+    A progress bar is drawn once more as it is closed, also by an exception: one that has come no
+    further than the one before, which may stand in the text ``above``, is no sign.
+    """
+    count, redrawn = count_of_bar(above), set()
+    for at, line in enumerate(lines):
+        if (drawn := count_of_bar(line)) is not None:
+            redrawn |= {at} if drawn == count else set()
+            count = drawn
     for at in range(len(lines) - 1, -1, -1):
         is_source = at > 0 and _FRAME.search(lines[at - 1]) is not None
-        if is_source or (without and without in lines[at]):
+        if is_source or at in redrawn or (without and without in lines[at]):
             continue
         if sign(lines[at]) is not None:
             return at

@@ -38,6 +38,8 @@ _C10D = re.compile(r"torch/distributed/(?:distributed_c10d|nn/functional)\.py$")
 _WRAPPERS = frozenset(
     {"wrapper", "_new_process_group_helper", "_new_group_with_tag", "_store_based_barrier"}
 )
+_OF_SIGNAL = re.compile(r"(?i)sig(?:nal|term|int|usr|alrm|hup)|_process_handler$")
+_SIGNUM = re.compile(r"\bsig(?:num|nal_?num|no)\b")
 _INNER = "Original Traceback (most recent call last):"
 
 # Ray's words above a traceback of a task: whose it is stands in it.
@@ -61,6 +63,18 @@ class Traceback:
     type: str = ""
     message: str = ""
     foreign: int = 0
+
+    def leave_out_handler(self) -> None:
+        """Leave out the handler of a signal: the rank stood where the signal came.
+
+        Python calls it at any line, so the line that stands above its frame does not name it.
+        """
+        for at in range(len(self.frames) - 1, 0, -1):
+            caller, name = self.sources[at], self.frames[at - 1].function.rpartition(".")[2]
+            handler = _OF_SIGNAL.search(name) or _SIGNUM.search(self.sources[at - 1])
+            if handler and caller and name not in caller:
+                del self.frames[:at], self.sources[:at]
+                return
 
     @property
     def user_frame(self) -> Frame | None:

@@ -147,6 +147,8 @@ class TracebackReader(LineReader):
 
         What a rank raises while it handles the loss of a peer follows from that.
         """
+        for part in chain:
+            part.leave_out_handler()
         first = chain[0]
         telling = chain[-1] if first.raised.is_own else first
         number, line = telling.end or (0, Line(who=who, text=""))

@@ -1,0 +1,129 @@
+"""What a launcher of somebody's own prints of the processes that it started, as they end.
+
+Everybody words it anew ("pid 812 finished with return code -9", "worker-3 exited with code 137",
+"exited: trainer_2 (terminated by SIGKILL; not expected)", "exit codes: [1, -11, 1]"). One such line
+may be about any process; what is said alike of several is said of those that were started. Numbers
+in their names are ranks where they count from 0 on without a gap.
+"""
+
+import re
+import signal
+from collections import defaultdict
+from collections.abc import Iterator
+
+from whyhang.analyzer.facts import Exit, Fact, Record, Source, Trust, Who
+from whyhang.collectors.logs.engine.matching import Match
+from whyhang.collectors.logs.lines.line_reader import FoundLine, LineReader, LogFile, wants
+from whyhang.collectors.logs.text.templates import reduce
+
+MAX_EXITS = 20000
+_CODE = r"(?P<code>-?(?:\d{1,3}|SIG[A-Z]{2,6}))\b"
+_PID = re.compile(r"(?i)\bpid\W{1,3}(?P<pid>\d{2,7})\b")
+_NAME = re.compile(r"(?P<name>[A-Za-z][A-Za-z_.-]{0,40}?)[-_ #:=]{0,2}(?P<index>\d{1,4})\b")
+
+
+class _End(Record):
+    pid: int | None
+    name: str
+    index: int | None
+    code: int
+    quote: str
+    source: Source
+    time: float | None
+
+
+class ExitsOfSeveralReader(LineReader):
+    """Collects what is said alike of several processes that ended."""
+
+    def __init__(self, file: LogFile) -> None:
+        super().__init__(file)
+        self._ends: dict[str, list[_End]] = defaultdict(list)
+        self._lists: list[Exit] = []
+        self._count = 0
+
+    @wants(
+        rf"(?:return ?code|exitcode)\W{{1,3}}{_CODE}",
+        r"(?:exited|terminated|finished|killed|crashed|died|ended|failed)[ (]{1,2}"
+        rf"(?:with|by|on|from) (?:(?:exit |return )?(?:code|status|signal)[ :=]{{1,2}})?{_CODE}",
+        rf"\((?:exit status|terminated by) {_CODE}; not expected\)",
+    )
+    def on_end(self, line: FoundLine, match: Match) -> None:
+        """Note how the process ended that the line names in front of the code."""
+        before = line.text[: match.start()]
+        pid = next(reversed([*_PID.finditer(before)]), None)
+        name = next(reversed([*_NAME.finditer(_PID.sub("", before))]), None)
+        if (pid or name) and self._count < MAX_EXITS:
+            self._count += 1
+            code = match["code"]
+            number = _number(code.lstrip("-")) if "SIG" in code else int(code)
+            by_signal = "SIG" in code or "signal" in match[0]
+            self._ends[reduce(before)[0]].append(
+                _End(
+                    pid=int(pid["pid"]) if pid else None,
+                    name=name["name"] if name else "",
+                    index=int(name["index"]) if name else None,
+                    code=-abs(number) if by_signal else number,
+                    quote=line.text.strip()[:400],
+                    source=line.source,
+                    time=line.time,
+                )
+            )
+
+    @wants(
+        r"(?:[Ee]xit|[Rr]eturn)[ _]?[Cc]ode\w{0,3}\W{1,4}[\[(]"
+        r"(?P<codes>-?\d{1,3}(?:, ?-?\d{1,3})+)[\])]"
+    )
+    def on_list(self, line: FoundLine, match: Match) -> None:
+        """Note the codes of all processes, in the order in which they were started."""
+        for rank, code in enumerate(map(int, match["codes"].split(","))):
+            who = Who(rank=rank, trust=Trust.INFERRED)
+            end = _End(
+                pid=None,
+                name="",
+                index=rank,
+                code=code,
+                quote=line.text.strip()[:400],
+                source=line.source,
+                time=line.time,
+            )
+            if code and self._count < MAX_EXITS:
+                self._count += 1
+                self._lists.append(_exit(who, end))
+
+    def facts(self) -> Iterator[Fact]:
+        """Yield the ends of which several are told alike; a clean one is none that counts."""
+        for ends in self._ends.values():
+            pids = {end.pid for end in ends}
+            indices = {end.index for end in ends}
+            if len(pids) < 2 and len({(end.name, end.index) for end in ends}) < 2:
+                continue
+            ranks = len({end.name for end in ends}) == 1 and indices == set(range(len(indices)))
+            for end in ends:
+                if end.code:
+                    yield _exit(_who(end, ranks=ranks), end)
+        yield from self._lists
+
+
+def _who(end: _End, *, ranks: bool) -> Who:
+    if ranks:
+        return Who(rank=end.index, trust=Trust.INFERRED, pid=end.pid)
+    if end.pid is not None:
+        return Who(pid=end.pid)
+    label = f"{end.name}-{end.index}"
+    return Who(label=label, host=label)
+
+
+def _exit(who: Who, end: _End) -> Exit:
+    code = end.code
+    return Exit(
+        who=who,
+        source=end.source,
+        quote=end.quote,
+        exitcode=code if code >= 0 else None,
+        signal=-code if code < 0 else code - 128 if 128 < code < 128 + 32 else None,
+        time=end.time,
+    )
+
+
+def _number(name: str) -> int:
+    return int(getattr(signal, name, signal.SIGKILL))

@@ -13,6 +13,7 @@ the Python frame in the interpreter's own ("Frame 0x…, for file x.py, line 3, 
 import functools
 import itertools
 import re
+from collections.abc import Iterable
 
 from whyhang.analyzer.facts import NOBODY, Frame, Record, Thread, Who, replace
 from whyhang.collectors import limits
@@ -177,7 +178,6 @@ def _body(text: str) -> _Body:
     """Read the frames at the beginning of a text, and give what comes after them."""
     native: list[Frame] = []
     python: list[Frame] = []
-    numbers: list[int] = []
     waits_for_gil = False
     wrapped = ""  # the native frame that is open, which may go on in the next line
     rest = ""
@@ -186,7 +186,6 @@ def _body(text: str) -> _Body:
         if start := _START.match(line):
             native += _native(wrapped)
             wrapped = start[2].rstrip()
-            numbers.append(int(start[1]))
         elif parts := _PYTHON.match(line):
             python.append(frame(parts[3], parts[1], int(parts[2])))
         elif "(most recent call first)" in line or _SETTING.match(line):
@@ -205,14 +204,18 @@ def _body(text: str) -> _Body:
             rest += line + "\n"
             waits_for_gil = waits_for_gil or "Waiting for the GIL" in line
     native += _native(wrapped)
-    if len(numbers) > 1 and numbers[-1] == 0 and numbers == sorted(numbers, reverse=True):
-        native.reverse()
     return _Body(
-        native=shared(tuple(native)),
+        native=shared(tuple(reversed(native) if _outermost_first(lines) else native)),
         python=shared(tuple(python)),
         waits_for_gil=waits_for_gil,
         rest=rest,
     )
+
+
+def _outermost_first(lines: Iterable[str]) -> bool:
+    """Return whether the numbers of the frames go down."""
+    numbers = [int(start[1]) for line in lines if (start := _START.match(line))]
+    return len(numbers) > 1 and numbers[0] > numbers[1]
 
 
 def _native(text: str) -> list[Frame]:

@@ -22,7 +22,7 @@ _DATE = re.compile(
     r"|(?<![A-Za-z])[VDIWEFC](?P<month3>\d{1,2})(?P<day3>\d\d) (?P<clock3>\d\d:\d\d:\d\d)"
     r"\.(?P<fraction3>\d{6,9})"
     r"|(?P<name>[A-Z][a-z]{2}) +(?P<day4>\d{1,2}) (?P<clock4>\d\d:\d\d:\d\d)(?: (?P<year4>\d{4}))?"
-    r"|(?<!\d)(?P<month5>\d\d)-(?P<day5>\d\d) (?P<clock5>\d\d:\d\d:\d\d)"
+    r"|(?<![\d/-])(?P<month5>\d\d)[-/](?P<day5>\d\d) (?P<clock5>\d\d:\d\d:\d\d)"
 )
 _CLOCK = re.compile(r"\d:\d\d:\d")  # in each of these
 _YEAR = re.compile(r"\d\d(?:[-/ ]\d\d){1,2}[T _]\d\d:|/\d\d,? \d\d:|:\d\d 20\d\d")

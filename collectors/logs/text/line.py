@@ -270,5 +270,5 @@ def label_of_message(message: str) -> Who:
 def _around(outer: re.Match[str]) -> Who:
     host = outer["host"] or outer["host2"]
     if host is None:
-        return Who(label=outer["service"], host=outer["service"]) if outer["service"] else NOBODY
+        return Who(label=outer["service"]) if outer["service"] else NOBODY
     return Who(host=host.partition(".")[0])

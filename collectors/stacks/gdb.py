@@ -29,7 +29,8 @@ _HEAD = limits.compile(
     r"|(?:(?P<attached>Attaching to )|\[Inferior \d+ \()(?:program: [^\n]*, )?"
     r"process (?P<pid>\d{1,10})[^\n]*"
     # A stack whose innermost frames were left out, or come last, begins below a heading.
-    r"|(?P<bare>(?:(?<!\n#[1-9] [^\n]{1,400}\n)#0 |(?<=(?::|[=*-]{3})[ \t]{0,4}\n(?:\.{3}\n)?)#\d{1,3} )[ ]?"
+    r"|(?P<bare>(?:(?<!\n#[1-9] [^\n]{1,400}\n)#0 "
+    r"|(?<=(?::|[=*-]{3})[ \t]{0,4}\n(?:\.{3}\n)?)#\d{1,3} )[ ]?"
     r"(?=[^\n]*(?: in |\(|<sig))[^\n]*)"
     r"|(?P<python>Traceback \(most recent call first\):)[^\n]*"
     r")$",

@@ -9,27 +9,31 @@ from whyhang.analyzer.facts import replace
 from whyhang.analyzer.job.launch import agents_of, each_once
 from whyhang.analyzer.job.records import Job
 from whyhang.analyzer.job.world import at_least
-from whyhang.analyzer.rank_state.at_exit import gaps_beside, place_at_the_end, without_interpreter
-from whyhang.analyzer.rank_state.clocks import on_one_clock
-from whyhang.analyzer.rank_state.ends import ends_of
-from whyhang.analyzer.rank_state.from_stacks import (
+from whyhang.analyzer.rank_state.beside_stacks import completed, ranked_tracks, records_of
+from whyhang.analyzer.rank_state.from_logs.clocks import on_one_clock
+from whyhang.analyzer.rank_state.from_logs.ends import ends_of
+from whyhang.analyzer.rank_state.from_logs.log_ends import without_overcome
+from whyhang.analyzer.rank_state.from_stacks.at_exit import (
+    gaps_beside,
+    place_at_the_end,
+    without_interpreter,
+)
+from whyhang.analyzer.rank_state.from_stacks.other_threads import place_by_working_threads
+from whyhang.analyzer.rank_state.from_stacks.polled_locks import with_polled_locks
+from whyhang.analyzer.rank_state.from_stacks.states import (
     child_place,
     state_from_stacks,
     with_store_waits,
     without_bystanders,
 )
-from whyhang.analyzer.rank_state.log_ends import without_overcome
-from whyhang.analyzer.rank_state.long_steps import with_long_steps
-from whyhang.analyzer.rank_state.other_threads import place_by_working_threads
-from whyhang.analyzer.rank_state.polled_locks import with_polled_locks
-from whyhang.analyzer.rank_state.progress import with_growing_counters
-from whyhang.analyzer.rank_state.recent import (
+from whyhang.analyzer.rank_state.over_time.job_progress import with_growing_counters
+from whyhang.analyzer.rank_state.over_time.long_steps import with_long_steps
+from whyhang.analyzer.rank_state.over_time.recent import (
     AT_REST,
     LONG_AT_REST,
     since_all_at_rest,
     since_the_last_death,
 )
-from whyhang.analyzer.rank_state.records import completed, ranked_tracks, records_of
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.stacks import LineText, WaitKind, WaitRule, source_lines
 from whyhang.analyzer.wait_graph import wait_graph, waits_of_stacks

@@ -16,7 +16,7 @@ from whyhang.analyzer.commands import live, live_options, redaction
 from whyhang.analyzer.commands import watch as watching
 from whyhang.analyzer.commands.diagnose import report_on, split
 from whyhang.analyzer.commands.following import Event, follow
-from whyhang.analyzer.commands.progress import Progress
+from whyhang.analyzer.commands.progress_display import Progress
 from whyhang.analyzer.commands.readers import readers_for
 from whyhang.analyzer.errors import TargetError, WhyhangError
 from whyhang.analyzer.facts import replace

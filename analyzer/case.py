@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from whyhang.analyzer.facts import Agent, Record, ranks_in_words
 from whyhang.analyzer.job.records import Job, Member
-from whyhang.analyzer.rank_state.ends import End
+from whyhang.analyzer.rank_state.from_logs.ends import End
 from whyhang.analyzer.rank_state.state import RankState
 from whyhang.analyzer.wait_graph import WaitGraph
 

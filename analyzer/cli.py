@@ -90,10 +90,13 @@ def _with_defaults(arguments: list[str]) -> list[str]:
     name, *words = arguments
     if name not in COMMANDS:
         return arguments
-    from whyhang.analyzer.configuration import defaults, files  # noqa: PLC0415 - not for --help
+    from whyhang.analyzer.configuration import (  # noqa: PLC0415 - not for --help
+        config_files,
+        defaults,
+    )
 
-    files.chosen.set(_named_configuration(words))
-    configured = [] if name == "config" else files.files()
+    config_files.chosen.set(_named_configuration(words))
+    configured = [] if name == "config" else config_files.files()
     if not any("defaults" in file.table for file in configured):
         return arguments
     from whyhang.analyzer.commands.all_options import AllOptions  # noqa: PLC0415 - nor without them

@@ -3,7 +3,7 @@
 Ranks whose calls are recorded meet by process group and sequence number (``calls``, see
 ``whyhang.analyzer.collectives``); a stack or a traceback alone tells the operation and not its
 number, so there ranks meet by operation (``operations``). Both kinds of evidence speak in both:
-``rank_state.records`` carries them over.
+``rank_state.beside_stacks`` carries them over.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,7 +12,7 @@ from whyhang.analyzer.collectives import RecordedCalls
 from whyhang.analyzer.collectives.waits import CallRef, Wait
 from whyhang.analyzer.facts import Record, Track
 from whyhang.analyzer.job.records import Job
-from whyhang.analyzer.rank_state.progress import progress
+from whyhang.analyzer.rank_state.over_time.job_progress import progress
 from whyhang.analyzer.rank_state.state import NOT_WAITING, RankState, Status
 from whyhang.analyzer.stacks import Phrase, Place, WaitKind
 from whyhang.analyzer.stacks.usercode import short

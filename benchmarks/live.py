@@ -1,8 +1,9 @@
-"""How long ``whyhang --help`` and ``whyhang PID`` take, and PID compared with bare py-spy.
+"""How long ``whyhang --help``, ``whyhang LOGDIR`` and ``whyhang PID`` take, and bare py-spy.
 
 Starts a torchrun job on the CPU (gloo) whose rank 1 blocks in its dataset, waits until it
-hangs, then measures in turn. The bars: ``--help`` takes less than 0.2 s, and ``whyhang PID``
-with its two looks 1 s apart less than 2.5 s. What follows has no bar and says where the time
+hangs, then measures in turn. The bars: ``--help`` takes less than 0.2 s, a small folder of logs
+(four ranks, one of which raised) less than 0.5 s, and ``whyhang PID`` with its two looks 1 s
+apart less than 2.5 s. What follows has no bar and says where the time
 goes: the same py-spy dumps run bare and at the same time, the collection of one look alone, and
 the whole command with one look. Needs torch.
 
@@ -51,8 +52,23 @@ if __name__ == "__main__":
         dist.all_reduce(batch)
 """
 
+ENDS = {
+    "raised": (
+        "Traceback (most recent call last):",
+        '  File "/job/train.py", line 8, in main',
+        "    check(batch)",
+        "ValueError: the batch has 3 rows, 4 were asked for",
+    ),
+    "lost": (
+        "Traceback (most recent call last):",
+        '  File "/job/train.py", line 9, in main',
+        "    dist.all_reduce(x)",
+        "RuntimeError: [gloo/transport/tcp/pair.cc:547] Connection closed by peer [10.0.0.2]:27401",
+    ),
+}
+
 BARE = "py-spy, bare"
-BARS = {"--help": 0.2, "PID": 2.5}
+BARS = {"--help": 0.2, "LOGDIR": 0.5, "PID": 2.5}
 """Seconds that a median may take."""
 
 
@@ -70,7 +86,7 @@ def main() -> int:
             # an installed package has its bytecode beside it; here it goes to the scratch folder
             os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
             os.environ["PYTHONPYCACHEPREFIX"] = folder + "/bytecode"
-            measure(launcher.pid, job, options.rounds)
+            measure(launcher.pid, logs_of_ranks(Path(folder)), job, options.rounds)
         finally:
             end(launcher)
     return 0
@@ -115,13 +131,25 @@ def _still(before: dict[int, int], now: dict[int, int]) -> bool:
     return all(now[pid] - before.get(pid, 0) <= 2 for pid in now)
 
 
-def measure(pid: int, job: HostJob, rounds: int) -> None:
+def logs_of_ranks(folder: Path) -> Path:
+    """Write what four ranks print of which one raises and the others lose their peer."""
+    logs = folder / "logs"
+    logs.mkdir()
+    for rank in range(4):
+        lines = [f"[rank {rank}] step {step} loss {2 - step / 10:.3f}" for step in range(7)]
+        error = ENDS["raised" if rank == 2 else "lost"]
+        (logs / f"rank_{rank}.log").write_text("\n".join([*lines, *error, ""]))
+    return logs
+
+
+def measure(pid: int, logs: Path, job: HostJob, rounds: int) -> None:
     """Run everything in turn, so that a busy machine disturbs all alike, and print medians."""
     pids = sorted(worth_reading(job.members))
     program = [sys.executable, "-m", "whyhang"]
     whole = [*program, str(pid), "--format", "json"]
     cases: dict[str, Callable[[], None]] = {
         "--help": lambda: command([*program, "--help"]),
+        "LOGDIR": lambda: command([*program, str(logs)]),
         "PID": lambda: command(whole),
         "PID --looks 1": lambda: command([*whole, "--looks", "1"]),
         "collection alone": lambda: collect(pid),

@@ -23,7 +23,7 @@ from whyhang.collectors.files.bundle import MANIFEST, Entry, Manifest
 from whyhang.collectors.files.bundle_writer import archive, manifest_file
 from whyhang.collectors.hosts.connections import Connections
 from whyhang.collectors.hosts.conversation import Conversation
-from whyhang.collectors.hosts.reach import Host, Reach
+from whyhang.collectors.hosts.reach import Reach, ReachedHost
 from whyhang.collectors.live.probes.probe import Options
 
 DEAD = 0.02
@@ -95,7 +95,7 @@ def main(count: int) -> int:
         script = Path(folder, "far.pl")
         script.write_text(FAR)
         hosts = tuple(
-            Host(name=name, argv=("perl", str(script), name, pauses[name], folder))
+            ReachedHost(name=name, argv=("perl", str(script), name, pauses[name], folder))
             for name in names
         )
         reach = Reach(kind="ssh", sentence="", hosts=hosts, patience=PATIENCE)

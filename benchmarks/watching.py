@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 
 from whyhang.analyzer.commands.following import follow
-from whyhang.collectors.watch.course import Limits
+from whyhang.collectors.watch.course import SilenceLimits
 from whyhang.collectors.watch.processes import Processes
 
 BAR = 0.5
@@ -97,7 +97,7 @@ def measure(pid: int, seconds: float) -> int:
         time.sleep(pause)
 
     try:
-        for event in follow(looks, _asked, Limits(), every=INTERVAL, sleep=sleep):
+        for event in follow(looks, _asked, SilenceLimits(), every=INTERVAL, sleep=sleep):
             raise SystemExit(f"the job should have gone on: {event}")
     except TimeoutError:
         pass

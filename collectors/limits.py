@@ -9,6 +9,7 @@ part, which takes hours. So every reader of text that a person or a program may 
 - leaves the error to ``read_documents``, which gives the readers of each file a ``Budget``.
 """
 
+import functools
 import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar, Token
@@ -107,10 +108,18 @@ _CURRENT: ContextVar[Budget | None] = ContextVar("budget", default=None)
 
 
 class Pattern(Generic[AnyStr]):
-    """A compiled pattern of ``regex`` that gives up when the file's time is over."""
+    """A pattern of ``regex`` that gives up when the file's time is over, compiled when first used.
+
+    Most readers have nothing to read in what somebody hands in.
+    """
 
     def __init__(self, pattern: AnyStr, flags: int) -> None:
-        self._regex: regex.Pattern[AnyStr] = regex.compile(pattern, flags)
+        self.pattern: AnyStr = pattern
+        self.flags = flags
+
+    @functools.cached_property
+    def _regex(self) -> regex.Pattern[AnyStr]:
+        return regex.compile(self.pattern, self.flags)
 
     def match(
         self, text: AnyStr, pos: int = 0, end: int | None = None
@@ -164,7 +173,7 @@ def _timeout(text: str | bytes) -> float | None:
 
 
 def compile(pattern: AnyStr, flags: int = 0) -> Pattern[AnyStr]:  # noqa: A001 - as in ``re``
-    """Compile a pattern in the syntax of ``regex``; ``flags`` are regex's (``re``'s I, M, S, X)."""
+    """Return a pattern in the syntax of ``regex``; ``flags`` are regex's (``re``'s I, M, S, X)."""
     return Pattern(pattern, flags)
 
 

@@ -51,7 +51,7 @@ _NO_HOST = frozenset(
 _MAX_HEADING = 300  # characters of a line that names a host
 
 
-class Line(Record):
+class PrintedLine(Record):
     """A line of a file, without what stands before and after it. Numbers count from 1."""
 
     number: int
@@ -69,7 +69,7 @@ class Line(Record):
         return Source(file=self.file, line=self.number)
 
 
-_END = Line(number=0, text="", file="")
+_END = PrintedLine(number=0, text="", file="")
 
 
 class Lines:
@@ -81,14 +81,14 @@ class Lines:
     def __init__(self, host: str | None, who: Who) -> None:
         self.host = host
         self.who = who
-        self._lines: list[Line] = []
+        self._lines: list[PrintedLine] = []
         self._at = 0
 
-    def append(self, line: Line) -> None:
+    def append(self, line: PrintedLine) -> None:
         """Add a line at the end."""
         self._lines.append(line)
 
-    def __iter__(self) -> Iterator[Line]:
+    def __iter__(self) -> Iterator[PrintedLine]:
         while self._at < len(self._lines):
             at = self._at
             yield self._lines[at]
@@ -96,21 +96,21 @@ class Lines:
                 self._at += 1
 
     @property
-    def next(self) -> Line:
+    def next(self) -> PrintedLine:
         """The line that is to be read next; an empty one behind the last."""
         return self._lines[self._at] if self._at < len(self._lines) else _END
 
     @property
-    def behind(self) -> Line:
+    def behind(self) -> PrintedLine:
         """The line behind the next."""
         return self._lines[self._at + 1] if self._at + 1 < len(self._lines) else _END
 
     @property
-    def above(self) -> Line:
+    def above(self) -> PrintedLine:
         """The line before the next."""
         return self._lines[self._at - 1] if self._at else _END
 
-    def take(self) -> Line:
+    def take(self) -> PrintedLine:
         """Return the next line, and go on to the one behind it."""
         line = self.next
         self._at += 1
@@ -140,7 +140,7 @@ def by_host(document: Document, text: str) -> list[Lines]:
         else:
             current = (_host_named(lines, number) if whole else None) or current
             host, own = current, whole
-        line = Line(number=number, text=own, file=document.path)
+        line = PrintedLine(number=number, text=own, file=document.path)
         hosts.setdefault(host, Lines(host, document.who)).append(line)
     return list(hosts.values())
 
@@ -220,7 +220,7 @@ class PrintReader(Generic[T]):
 
     def _prints(
         self, document: Document, data: bytes, text: str
-    ) -> Iterator[tuple[str | None, list[T] | Line]]:
+    ) -> Iterator[tuple[str | None, list[T] | PrintedLine]]:
         """Yield what each print says, and each line between prints that is not empty."""
         parsers = self.parsers(data)
         for lines in by_host(document, text):

@@ -12,7 +12,7 @@ import zstandard
 
 from whyhang.analyzer.facts import Gap
 from whyhang.analyzer.reading import Document
-from whyhang.collectors.files.archive import Limits, Store
+from whyhang.collectors.files.archive import Store, UnpackLimits
 from whyhang.collectors.files.listing import Item, Unopened
 
 MIB = 1 << 20
@@ -48,7 +48,7 @@ def zstd(data: bytes) -> bytes:
     return zstandard.ZstdCompressor().compress(data)
 
 
-def unpacked(path: Path, limits: Limits | None = None) -> tuple[dict[str, bytes], list[str]]:
+def unpacked(path: Path, limits: UnpackLimits | None = None) -> tuple[dict[str, bytes], list[str]]:
     """Give every document's bytes by its path, and why the rest was not read."""
     contents: dict[str, bytes] = {}
     troubles: list[str] = []

@@ -23,6 +23,15 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 COLUMNS = ("sample", "truth", "said live", "", "said from logs alone", "")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Note which tests there are, for the golden reports of those that are not."""
+    names = config.stash.setdefault(golden.COLLECTED, {})
+    if not any("::" in argument for argument in config.args):
+        for item in items:
+            names.setdefault(item.path.stem, set()).add(item.name)
+
+
 def pytest_collection_finish() -> None:
     """Spare the garbage collector thousands of collected tests, which stay to the end."""
     gc.freeze()
@@ -106,9 +115,12 @@ _TAKEN = pytest.StashKey[set[str]]()
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Write what was taken anew."""
+    """Write what was taken anew, without what is of tests that are gone."""
     for module in session.config.stash.get(_TAKEN, set()):
-        golden.keep(module, golden.kept(module))
+        names = session.config.stash[golden.COLLECTED].get(module) or golden.tests_in(module)
+        gone = golden.stale(module, names)
+        kept = {test: made for test, made in golden.kept(module).items() if test not in gone}
+        golden.keep(module, kept)
 
 
 @pytest.fixture

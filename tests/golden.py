@@ -4,7 +4,8 @@ Whatever report is made while a test runs (from a sample's bundle or from a docu
 hand) is compared with the one kept in ``golden/<module>.json.zst``. A change of words, of order
 or of a confidence is seen at once, also where the test asks for something else. Who changes
 one on purpose runs ``pytest -n 0 --golden-update`` and says in the commit why the new one is
-better. ``python tests/golden.py MODULE [TEST]`` prints what is kept.
+better; what is kept of tests that are gone goes then, too (``test_golden.py`` names it).
+``python tests/golden.py MODULE [TEST]`` prints what is kept.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ import difflib
 import functools
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import msgspec
+import pytest
 import zstandard
 
 FOLDER = Path(__file__).parent / "golden"
@@ -28,6 +30,10 @@ _UNSET = (',"owner":null', ',"step":null')
 
 Reports = dict[str, list[object]]
 """By the test's name: the reports that were made while it ran, in order."""
+
+
+COLLECTED = pytest.StashKey[dict[str, set[str]]]()
+"""The names of all tests by module, before any are deselected; none where single tests are run."""
 
 
 @functools.cache
@@ -49,6 +55,26 @@ def keep(module: str, reports: Reports) -> None:
     FOLDER.mkdir(exist_ok=True)
     data = msgspec.json.encode(dict(sorted(reports.items())))
     path.write_bytes(zstandard.ZstdCompressor(level=19).compress(data))
+
+
+def stale(module: str, names: Collection[str]) -> list[str]:
+    """List the kept reports of a module whose tests are gone. ``names`` are those of its tests.
+
+    A name may stand for all rows of a test that has parameters.
+    """
+    return [test for test in kept(module) if not {test, test.partition("[")[0]} & {*names}]
+
+
+def modules() -> list[str]:
+    """List the test modules of which reports are kept."""
+    return sorted(path.name.removesuffix(".json.zst") for path in FOLDER.glob("*.json.zst"))
+
+
+def tests_in(module: str) -> list[str]:
+    """List the test functions in the source of a module; none where the module is gone."""
+    source = FOLDER.with_name(f"{module}.py")
+    text = source.read_text() if source.is_file() else ""
+    return re.findall(r"^def (test_\w+)", text, re.MULTILINE)
 
 
 def plain(report: object, temporary: Iterator[str] | list[str]) -> object:

@@ -16,7 +16,7 @@ from archive_docs import CONTENTS, MEMBERS, MIB, tar_of, unpacked, zip_of, zstd
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from whyhang.collectors.files.archive import Limits
+from whyhang.collectors.files.archive import UnpackLimits
 
 
 @pytest.mark.parametrize("cut", [0.3, 0.6, 0.95])
@@ -46,7 +46,7 @@ def test_cut_compressed_files(tmp_path: Path, pack: object) -> None:
 
 def test_bombs(tmp_path: Path) -> None:
     """A stream that grows without end is left out, however it is nested."""
-    limits = Limits(ratio_free_bytes=2 * MIB, ratio=100)
+    limits = UnpackLimits(ratio_free_bytes=2 * MIB, ratio=100)
     (tmp_path / "bomb.gz").write_bytes(gzip.compress(b"\0" * (20 * MIB)))
     (tmp_path / "bomb.tar").write_bytes(
         tar_of(("b.gz", gzip.compress(b"\0" * (20 * MIB))), ("rank0.txt", b"zero"))
@@ -65,7 +65,7 @@ def test_archives_in_archives_have_one_budget(tmp_path: Path) -> None:
         data = zip_of(*((f"n{number}.zip", data) for number in range(16)))
     (tmp_path / "fan.zip").write_bytes(data)
     (tmp_path / "good.tar.gz").write_bytes(gzip.compress(tar_of(*MEMBERS)))
-    limits = Limits(ratio_free_bytes=8 * MIB, ratio=100)
+    limits = UnpackLimits(ratio_free_bytes=8 * MIB, ratio=100)
 
     contents, troubles = unpacked(tmp_path, limits)
 
@@ -124,13 +124,13 @@ def test_names_that_no_file_has(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("limits", "why"),
     [
-        (Limits(members=3), "more than 3 files"),
-        (Limits(total_bytes=3000), "unpack to more than"),
-        (Limits(member_bytes=500), "unpacks to more than"),
-        (Limits(depth=0), "nested deeper"),
+        (UnpackLimits(members=3), "more than 3 files"),
+        (UnpackLimits(total_bytes=3000), "unpack to more than"),
+        (UnpackLimits(member_bytes=500), "unpacks to more than"),
+        (UnpackLimits(depth=0), "nested deeper"),
     ],
 )
-def test_limits(tmp_path: Path, limits: Limits, why: str) -> None:
+def test_limits(tmp_path: Path, limits: UnpackLimits, why: str) -> None:
     """Each limit ends the unpacking with a trouble of its own."""
     (tmp_path / "a.tar").write_bytes(tar_of(*((f"{n}.txt", b"x" * 1000) for n in range(10))))
 
@@ -165,7 +165,7 @@ def test_damaged_archives_never_raise(
     path = tmp_path_factory.mktemp("fuzz") / "a.bin"
     path.write_bytes(whole[:at] + junk + whole[at + gone :])
 
-    contents, troubles = unpacked(path, Limits(total_bytes=4 * MIB, members=50))
+    contents, troubles = unpacked(path, UnpackLimits(total_bytes=4 * MIB, members=50))
 
     assert len(contents) + len(troubles) <= 200
 

@@ -6,8 +6,8 @@ import pytest
 from place_docs import STARTED, dump, process, thread
 
 from whyhang.analyzer.facts import SHARED_FUTEX, ThreadState, replace
-from whyhang.analyzer.queries.states import is_shared_lock
-from whyhang.analyzer.rank_state.motion import Moved, motion_of_thread
+from whyhang.analyzer.queries.waits.states import is_shared_lock
+from whyhang.analyzer.rank_state.over_time.motion import Moved, motion_of_thread
 from whyhang.analyzer.stacks import BLOCKED_POOL, PROCESS_POOL, Scope, WaitKind, place_of
 from whyhang.signatures.frames import TABLE
 

@@ -195,7 +195,7 @@ def test_statements_read_back_to_the_same(fact: Statement) -> None:
 
 def test_a_row_that_a_newer_version_wrote_is_left_out() -> None:
     """What this version does not know about is no damage."""
-    row = claims.Row(about="weather", value="fine", who=Who(), source=Source(file="f"))
+    row = claims.ClaimRow(about="weather", value="fine", who=Who(), source=Source(file="f"))
     assert read(facts_file("claims", [row])) == []
 
 

@@ -13,7 +13,7 @@ from whyhang.analyzer.cards.card import read_cards
 from whyhang.analyzer.cards.load import known
 from whyhang.analyzer.cli import main
 from whyhang.analyzer.findings.signature_toml import FIELDS, FORMER, signature_of
-from whyhang.analyzer.queries.log import Blames, Log
+from whyhang.analyzer.queries.logs.log import Blames, Log
 from whyhang.analyzer.toml import tomllib
 
 

@@ -33,7 +33,7 @@ from whyhang.collectors.files.bundle import Bundle, documents_of
 from whyhang.collectors.files.bundle_writer import write_bundle
 from whyhang.collectors.files.folder import read_documents
 from whyhang.collectors.files.meter import Meter
-from whyhang.collectors.gpu import probe
+from whyhang.collectors.gpu import nvml_child
 from whyhang.collectors.live.capture import Capture
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import HostJob, JobProcess
@@ -52,8 +52,8 @@ LOST = "Unable to determine the device handle for GPU1: 0000:34:00.0: Unknown Er
 @pytest.fixture
 def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """Put a shell script in the place of nvidia-smi; NVML cannot be had."""
-    broken = tmp_path / "probe.py"
-    broken.write_text(f"raise SystemExit({probe.NO_NVML})\n")
+    broken = tmp_path / "nvml_child.py"
+    broken.write_text(f"raise SystemExit({nvml_child.NO_NVML})\n")
     monkeypatch.setattr(gpus, "_PROBE", broken)
     monkeypatch.setattr(gpus, "_SIGNS", ())
 
@@ -205,7 +205,7 @@ def rank_with(opened: str) -> Process:
 
 def test_nvml_is_asked_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the child has an answer, nvidia-smi is not run at all."""
-    child = tmp_path / "probe.py"
+    child = tmp_path / "nvml_child.py"
     child.write_text("""print('{"nvml":1,"gpus":[{"index":0,"busy":100}]}')\n""")
     monkeypatch.setattr(gpus, "_PROBE", child)
     monkeypatch.setattr(gpus, "_SIGNS", ("/proc/self",))
@@ -356,7 +356,7 @@ def test_the_child_asks_for_each_value_by_itself(tmp_path: Path) -> None:
     """What a board does not have is left out, what fails is told, a lost GPU is one."""
     (tmp_path / "pynvml.py").write_text(FAKE_NVML)
     done = subprocess.run(
-        [sys.executable, probe.__file__],
+        [sys.executable, nvml_child.__file__],
         capture_output=True,
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
         check=True,
@@ -384,9 +384,11 @@ def test_the_child_without_a_driver_says_so() -> None:
     """Where NVML cannot be asked, the child ends at once with the status for that."""
     if Path("/dev/nvidiactl").exists():
         pytest.skip("there is a driver here")
-    done = subprocess.run([sys.executable, "-I", probe.__file__], capture_output=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-I", nvml_child.__file__], capture_output=True, check=False
+    )
 
-    assert (done.returncode, done.stdout) == (probe.NO_NVML, b"")
+    assert (done.returncode, done.stdout) == (nvml_child.NO_NVML, b"")
 
 
 def test_tables_of_a_bundle_are_for_one_reader() -> None:

@@ -16,11 +16,11 @@ from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.facts import Gap, Role
 from whyhang.collectors.files.bundle import MANIFEST, Entry, Manifest
 from whyhang.collectors.files.bundle_writer import archive, manifest_file
-from whyhang.collectors.hosts import boot, payload, troubles, wire
+from whyhang.collectors.hosts import boot, host_gaps, payload, wire
 from whyhang.collectors.hosts.delivery import Delivery
-from whyhang.collectors.hosts.merge import Part, Parts
+from whyhang.collectors.hosts.merge import HostJobNumber, Parts
 from whyhang.collectors.hosts.planners import ssh
-from whyhang.collectors.hosts.reach import Host, Reach
+from whyhang.collectors.hosts.reach import Reach, ReachedHost
 from whyhang.collectors.hosts.remote_host import RemoteHost, how_far, left_to_others
 from whyhang.collectors.hosts.wire import Answer
 from whyhang.collectors.live.job.members import HostJob, JobProcess
@@ -74,7 +74,11 @@ def test_a_dry_run_prints_ways_that_differ_each_with_its_host(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Where one is this host, and others are known by another name to what reaches them."""
-    there = (Host(name="here"), Host(name="a", argv=("run", "id1")), Host(name="b", argv=("id2",)))
+    there = (
+        ReachedHost(name="here"),
+        ReachedHost(name="a", argv=("run", "id1")),
+        ReachedHost(name="b", argv=("id2",)),
+    )
     reach = Reach(kind="ray", sentence="3 nodes", hosts=there)
     monkeypatch.setattr(hosts, "to_reach", lambda *_: [(0, reach)])
     _, *ways, _ = hosts.dry_run([], options()).splitlines()
@@ -83,7 +87,7 @@ def test_a_dry_run_prints_ways_that_differ_each_with_its_host(
 
 def test_each_process_that_is_named_leads_to_its_own_job(monkeypatch: pytest.MonkeyPatch) -> None:
     """One job on many hosts, one on this host alone; two processes of one job are one."""
-    many = Reach(kind="ssh", sentence="this host and n1", hosts=(Host(name="n1", argv=()),))
+    many = Reach(kind="ssh", sentence="this host and n1", hosts=(ReachedHost(name="n1", argv=()),))
     jobs = {7: {7, 8, 9}, 8: {7, 8, 9}, 71: {71, 72}}
     monkeypatch.setattr(hosts, "_of_process", lambda pid: many if pid in jobs[7] else None)
 
@@ -99,7 +103,7 @@ def test_each_process_that_is_named_leads_to_its_own_job(monkeypatch: pytest.Mon
 
 def test_of_a_log_on_a_shared_file_system_one_host_is_the_reader() -> None:
     """The one of which a rank alone writes it; else the first."""
-    fars = [RemoteHost(Host(name=name, argv=()), name) for name in ("n0", "n1", "n2")]
+    fars = [RemoteHost(ReachedHost(name=name, argv=()), name) for name in ("n0", "n1", "n2")]
     for far in fars:
         far.own_name = far.name
         far.logs = {"shared": False, "rank1": far.name == "n1", f"own of {far.name}": False}
@@ -110,7 +114,9 @@ def test_of_a_log_on_a_shared_file_system_one_host_is_the_reader() -> None:
 
 
 def test_progress_names_the_hosts_that_are_waited_for() -> None:
-    fars = [RemoteHost(Host(name=f"n{number}", argv=()), str(number)) for number in range(64)]
+    fars = [
+        RemoteHost(ReachedHost(name=f"n{number}", argv=()), str(number)) for number in range(64)
+    ]
     fars[7].alive = fars[8].alive = fars[8].ready = True
     assert how_far("looking", fars[6:9], fars).splitlines() == [
         "looking: 61 of 64 hosts answered",
@@ -119,7 +125,7 @@ def test_progress_names_the_hosts_that_are_waited_for() -> None:
         "n8: at work",
     ]
     for far in fars[:60]:
-        far.gap = troubles.silent(far.name, "ssh", 4.0)
+        far.gap = host_gaps.silent(far.name, "ssh", 4.0)
     lines = how_far("looking", fars[60:], fars).splitlines()
     assert lines[0] == "looking: 0 of 64 hosts answered"
     assert lines[1:5] == [f"n{number}: connecting" for number in range(60, 64)]
@@ -128,7 +134,7 @@ def test_progress_names_the_hosts_that_are_waited_for() -> None:
 
 
 def test_alike_gaps_of_several_hosts_are_one_line_that_names_each() -> None:
-    gaps = [troubles.silent(name, "ssh", 4.0) for name in ("n1", "n2", "n5")]
+    gaps = [host_gaps.silent(name, "ssh", 4.0) for name in ("n1", "n2", "n5")]
     (line,) = (each for each in report_of(gaps).gaps if "n1" in each)
     assert "host n1 (and n2, n5 alike): " in line
 
@@ -161,9 +167,9 @@ def packed(host: str, files: dict[str, bytes], **fields: object) -> bytes:
 
 def test_the_bundles_of_hosts_become_one_and_what_comes_later_replaces_what_came() -> None:
     parts = Parts()
-    assert parts.add(Part("n2", 0), packed("n2", {"n2/a": b"2"})) == ""
-    assert parts.add(Part("n1", 0), packed("n1", {"n1/a": b"1"}, touched=("t",))) == ""
-    assert parts.add(Part("n1", 0), packed("n1", {"n1/a": b"3", "n1/b": b"4"})) == ""
+    assert parts.add(HostJobNumber("n2", 0), packed("n2", {"n2/a": b"2"})) == ""
+    assert parts.add(HostJobNumber("n1", 0), packed("n1", {"n1/a": b"1"}, touched=("t",))) == ""
+    assert parts.add(HostJobNumber("n1", 0), packed("n1", {"n1/a": b"3", "n1/b": b"4"})) == ""
     gap = Gap(what="looking at host n3", why="it gave no sign of life")
     bundle = parts.bundle([gap], ["n1", "n2", "n3"])
     assert [entry.path for entry in bundle.manifest.files] == [
@@ -176,7 +182,9 @@ def test_the_bundles_of_hosts_become_one_and_what_comes_later_replaces_what_came
 def test_two_hosts_of_one_name_do_not_overwrite_each_other() -> None:
     parts = Parts()
     for place in ("a", "b"):
-        parts.add(Part(place, 0), packed("node", {"node/x": place.encode(), "node/y": b""}))
+        parts.add(
+            HostJobNumber(place, 0), packed("node", {"node/x": place.encode(), "node/y": b""})
+        )
     bundle = parts.bundle([], ["a", "b"])
     assert sorted(bundle.files) == ["node-2/x", "node-2/y", "node/x", "node/y"]
     assert bundle.files["node-2/x"] == b"b"
@@ -184,22 +192,24 @@ def test_two_hosts_of_one_name_do_not_overwrite_each_other() -> None:
 
 @pytest.mark.parametrize("name", ["../x", "/etc/x", "a/../../x"])
 def test_a_host_cannot_name_files_outside_of_its_bundle(name: str) -> None:
-    assert "cannot be" in Parts().add(Part("n", 0), packed("n", {name: b"x"}))
+    assert "cannot be" in Parts().add(HostJobNumber("n", 0), packed("n", {name: b"x"}))
 
 
 def test_what_is_no_bundle_is_refused_with_a_reason() -> None:
     parts = Parts()
-    assert parts.add(Part("n", 0), b"nonsense")
-    assert parts.add(Part("n", 0), archive({"x": b"y"}, 0.0))
+    assert parts.add(HostJobNumber("n", 0), b"nonsense")
+    assert parts.add(HostJobNumber("n", 0), archive({"x": b"y"}, 0.0))
     bomb = archive({MANIFEST: manifest_file(Manifest()), "x": b"\0" * (60 << 20)}, 0.0)
-    assert "bomb" in parts.add(Part("n", 0), bomb) or "unpack" in parts.add(Part("n", 0), bomb)
+    assert "bomb" in parts.add(HostJobNumber("n", 0), bomb) or "unpack" in parts.add(
+        HostJobNumber("n", 0), bomb
+    )
     assert not parts.hosts
 
 
 def test_a_host_is_run_on_with_words_that_its_shell_does_not_take_apart() -> None:
     words = ("sh", "-c", "a b")
-    assert Host(name="n", argv=("kubectl", "exec")).command(words)[-1] == "a b"
-    assert Host(name="n", argv=("ssh", "n"), quoted=True).command(words)[-1] == "'a b'"
+    assert ReachedHost(name="n", argv=("kubectl", "exec")).command(words)[-1] == "a b"
+    assert ReachedHost(name="n", argv=("ssh", "n"), quoted=True).command(words)[-1] == "'a b'"
 
 
 @pytest.mark.live
@@ -267,11 +277,11 @@ def test_another_python_gets_what_runs_there_or_a_sentence(
     first = next(iter(pythons))
     hello = {"python": first, "pythons": pythons, "libc": libc, "machine": "x", "system": "Linux"}
     delivery = Delivery(lambda _: None)
-    delivery.add(RemoteHost(Host(name="n1", argv=()), "c"), Answer("n1", hello, b""))
+    delivery.add(RemoteHost(ReachedHost(name="n1", argv=()), "c"), Answer("n1", hello, b""))
     [(host, order, version)] = delivery.send()
     if runs is None:
         assert order is None
-        why = troubles.no_whyhang(host.name, version).why
+        why = host_gaps.no_whyhang(host.name, version).why
         assert why.startswith(f"whyhang is not installed there for its Python {first}")
     else:
         assert order is not None

@@ -9,7 +9,7 @@ from whyhang.analyzer.facts import Fact, LogLine, replace
 from whyhang.collectors import READERS
 from whyhang.collectors.files.bundle import Bundle, Entry, Manifest, documents_of
 from whyhang.collectors.files.folder import read_documents
-from whyhang.collectors.hosts.merge import Part, Parts
+from whyhang.collectors.hosts.merge import HostJobNumber, Parts
 from whyhang.collectors.hosts.reduce import MOST_OF_A_LOG, cut, packed, reduced
 from whyhang.collectors.logs.reader import LogReader
 
@@ -82,7 +82,7 @@ def test_a_host_that_has_too_much_says_what_it_left_out() -> None:
     )
     assert len(blob) < 5 << 20
     parts = Parts()
-    assert parts.add(Part("n1", 0), blob) == ""
+    assert parts.add(HostJobNumber("n1", 0), blob) == ""
     whole = parts.bundle([], ["n1"])
     assert whole.files["n1/small"] == b"s"
     assert b"5 MiB that a host sends" in whole.files["n1/left_out.gaps.json"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import threading
 import time
 from collections.abc import Iterator
@@ -9,6 +11,7 @@ from collections.abc import Iterator
 import pytest
 from gpu_docs import document
 
+from whyhang import collectors
 from whyhang.analyzer.facts import Fact, Gap
 from whyhang.analyzer.reading import Document
 from whyhang.collectors import limits
@@ -123,3 +126,18 @@ def test_a_pattern_matches_as_those_of_re_do() -> None:
     assert pattern.fullmatch("ab cd") is None
     assert [match[0] for match in pattern.finditer("ab cd")] == ["ab", "cd"]
     assert pattern.sub("x", "ab cd") == "x x"
+
+
+def test_every_reader_has_valid_patterns() -> None:
+    """A pattern is compiled when it is first used, which must not show that it is none."""
+    patterns = [
+        (info.name, value)
+        for info in pkgutil.walk_packages(collectors.__path__, f"{collectors.__name__}.")
+        if ".nvml_child" not in info.name
+        for value in vars(importlib.import_module(info.name)).values()
+        if isinstance(value, limits.Pattern)
+    ]
+
+    assert len({module for module, _ in patterns}) > 20
+    for _, pattern in patterns:
+        pattern.search(pattern.pattern[:0])

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from whyhang.collectors.logs.engine import blocks as log_blocks
-from whyhang.collectors.logs.engine.blocks import Block, PlainBlock, blocks
+from whyhang.collectors.logs.engine import byte_blocks as log_blocks
+from whyhang.collectors.logs.engine.byte_blocks import Block, PlainBlock, blocks
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,7 @@ from log_docs import of, read_log
 
 from whyhang import signatures
 from whyhang.analyzer.facts import LogLine
-from whyhang.collectors.logs.engine.blocks import Block
+from whyhang.collectors.logs.engine.byte_blocks import Block
 from whyhang.collectors.logs.engine.needle import needle_of
 from whyhang.collectors.logs.engine.pattern import UnsearchableError
 from whyhang.collectors.logs.engine.search import Searcher, searcher

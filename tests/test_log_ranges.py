@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from whyhang.collectors.logs.engine import blocks as log_blocks
-from whyhang.collectors.logs.engine.blocks import Block, ranges
+from whyhang.collectors.logs.engine import byte_blocks as log_blocks
+from whyhang.collectors.logs.engine.byte_blocks import Block, ranges
 
 
 @pytest.fixture(autouse=True)

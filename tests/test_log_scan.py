@@ -13,7 +13,7 @@ from log_docs import document, lines, of, read_log
 from whyhang.analyzer.facts import Gap, LogLine, Track, replace
 from whyhang.collectors.logs import reader
 from whyhang.collectors.logs.engine import storm
-from whyhang.collectors.logs.engine.blocks import AHEAD, READ
+from whyhang.collectors.logs.engine.byte_blocks import AHEAD, READ
 from whyhang.collectors.logs.lines import signature_lines as log_fold
 from whyhang.collectors.logs.lines.readers import OWN_PATTERNS
 from whyhang.collectors.logs.lines.signature_lines import KEEP_FIRST

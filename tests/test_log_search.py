@@ -14,7 +14,7 @@ from whyhang.collectors import cache
 from whyhang.collectors.logs import reader
 from whyhang.collectors.logs.engine import hyperscan_search, matching, search
 from whyhang.collectors.logs.engine import needle as log_needle
-from whyhang.collectors.logs.engine.blocks import Block
+from whyhang.collectors.logs.engine.byte_blocks import Block
 from whyhang.collectors.logs.engine.needle import Needle
 from whyhang.collectors.logs.engine.search import Searcher, searcher
 from whyhang.collectors.logs.engine.storm import last_of_each

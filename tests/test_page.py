@@ -29,7 +29,7 @@ from whyhang.analyzer.reports.blocks import Para, Section, Table
 from whyhang.analyzer.reports.faces import as_text
 from whyhang.analyzer.reports.page import page
 from whyhang.analyzer.reports.terminal import show
-from whyhang.analyzer.wording.sentences import fill
+from whyhang.analyzer.wording.fill_texts import fill
 
 
 def test_who_stands_where_comes_right_after_the_answer() -> None:

@@ -11,7 +11,7 @@ from small_jobs import ALL_REDUCE, ELSEWHERE, dump, process, report_of
 
 from whyhang.analyzer.facts import Fact, replace
 from whyhang.analyzer.job.identify import identify
-from whyhang.analyzer.rank_state.motion import Moved, motion
+from whyhang.analyzer.rank_state.over_time.motion import Moved, motion
 from whyhang.collectors.live import pausing
 from whyhang.collectors.live.proc import Proc, Wakes
 

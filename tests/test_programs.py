@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from whyhang.collectors.live.programs import Command, Outcome, run_all
+from whyhang.collectors.live.programs import Outcome, TimedCommand, run_all
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/stat").exists(), reason="there are no live processes without /proc"
 )
 
 
-def shell(number: int, line: str, limit: float = 5.0) -> Command:
+def shell(number: int, line: str, limit: float = 5.0) -> TimedCommand:
     """Run a line of shell."""
-    return Command(pid=number, arguments=("sh", "-c", line), limit=limit)
+    return TimedCommand(pid=number, arguments=("sh", "-c", line), limit=limit)
 
 
 def test_programs_run_beside_each_other() -> None:
@@ -34,7 +34,7 @@ def test_programs_run_beside_each_other() -> None:
 
 def test_program_that_is_not_there() -> None:
     """A missing tool is an outcome that names it."""
-    (outcome,) = run_all([Command(arguments=("/no/such/tool",), limit=1.0)])
+    (outcome,) = run_all([TimedCommand(arguments=("/no/such/tool",), limit=1.0)])
     assert (outcome.code, outcome.errors) == (None, "/no/such/tool: No such file or directory")
 
 

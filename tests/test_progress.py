@@ -16,8 +16,8 @@ import pytest
 import zstandard
 
 from whyhang.analyzer.cli import main
-from whyhang.analyzer.commands import progress
-from whyhang.analyzer.commands.progress import Progress
+from whyhang.analyzer.commands import progress_display
+from whyhang.analyzer.commands.progress_display import Progress
 from whyhang.collectors.files.meter import Meter, size
 
 
@@ -50,9 +50,9 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[[], str]:
     """Make standard error a terminal; give what was written to it."""
     ours, theirs = pty.openpty()
     stderr = os.fdopen(theirs, "w", encoding="utf-8")
-    monkeypatch.setattr(progress, "sys", SimpleNamespace(stderr=stderr))
-    monkeypatch.setattr(progress, "PATIENCE", 0.02)
-    monkeypatch.setattr(progress, "EVERY", 0.02)
+    monkeypatch.setattr(progress_display, "sys", SimpleNamespace(stderr=stderr))
+    monkeypatch.setattr(progress_display, "PATIENCE", 0.02)
+    monkeypatch.setattr(progress_display, "EVERY", 0.02)
     monkeypatch.setenv("TERM", "xterm")
 
     def written() -> str:
@@ -115,7 +115,7 @@ def test_a_short_run_shows_nothing(
     terminal: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is over before one can wonder does not flicker."""
-    monkeypatch.setattr(progress, "PATIENCE", 30)
+    monkeypatch.setattr(progress_display, "PATIENCE", 30)
     with Progress() as shown:
         shown.say("taking stacks")
 
@@ -162,7 +162,7 @@ def test_each_way_of_reading_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             super().count(amount)
             calls.append(("count", amount))
 
-    monkeypatch.setattr(progress, "Meter", Recorded)
+    monkeypatch.setattr(progress_display, "Meter", Recorded)
     text = b"nothing to see here\n" * 200_000
     (tmp_path / "a.log.zst").write_bytes(zstandard.compress(text))
     packed = (tmp_path / "a.log.zst").stat().st_size

@@ -19,7 +19,7 @@ from whyhang.analyzer.facts import Role
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import HostJob, JobProcess
 from whyhang.collectors.live.probes.probe import Collected, Options, Site
-from whyhang.collectors.live.probes.ras import Answer, Endpoint, ask, collect, endpoint
+from whyhang.collectors.live.probes.ras import Endpoint, RasAnswer, ask, collect, endpoint
 from whyhang.collectors.live.proc import Proc
 
 SERVER = Path(__file__).parent / "programs" / "ras_server.py"
@@ -67,7 +67,7 @@ def site(*pids: int, looks: int = 1) -> Site:
     return site_of(Host(Proc()), HostJob(members=members, world_size=4), options=options)
 
 
-def asked(*pids: int, limit: float = 2.0) -> tuple[Answer | None, str]:
+def asked(*pids: int, limit: float = 2.0) -> tuple[RasAnswer | None, str]:
     """Ask the RAS of a job that these processes are."""
     name, port = endpoint(Host(Proc()).environ(pids[0]))
     netns = pids[0] if Proc().foreign(pids[0], "net") else None

@@ -31,7 +31,7 @@ LONG = 500
 """Entries of a ring of which only the end is built."""
 
 
-def same(data: bytes) -> excerpt.Dump:
+def same(data: bytes) -> excerpt.DumpExcerpt:
     """Check that what is built is what the standard library builds; return it."""
     quick = excerpt.read(data)
     sure = listed(pickle.loads(data))

@@ -21,7 +21,7 @@ from whyhang.analyzer.facts import Gap
 from whyhang.collectors.flight_recorder.places import left_behind, prefixes
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import HostJob, rank_by_environment
-from whyhang.collectors.live.probes.probe import Collected, File
+from whyhang.collectors.live.probes.probe import BundleFile, Collected
 from whyhang.collectors.live.probes.recorders import asked, from_debug_server, written
 
 
@@ -44,7 +44,9 @@ def job(root: Path, *ranks: int, **environ: str) -> tuple[Host, HostJob]:
     return host, HostJob(members=members, world_size=2)
 
 
-def take(collect: Callable[..., list[File]], *arguments: object, **options: object) -> Collected:
+def take(
+    collect: Callable[..., list[BundleFile]], *arguments: object, **options: object
+) -> Collected:
     """Return what a part of the probe brings, with its dumps among the files."""
     evidence = Collected()
     evidence.files += collect(*arguments, evidence, **options)

@@ -14,7 +14,7 @@ import pytest
 from small_jobs import ALL_REDUCE
 
 from whyhang import __version__
-from whyhang.analyzer.cards.load import Known, known
+from whyhang.analyzer.cards.load import KnownSignatures, known
 from whyhang.analyzer.cli import main
 from whyhang.analyzer.commands.readers import readers_for, search_of
 from whyhang.analyzer.facts import Fact, StackDump
@@ -26,7 +26,7 @@ from whyhang.collectors.files.folder import read
 from whyhang.collectors.files.meter import Meter
 from whyhang.collectors.shards import channel, wire, worker
 from whyhang.collectors.shards.channel import Channel, ChannelError
-from whyhang.collectors.shards.team import Team
+from whyhang.collectors.shards.team import WorkerTeam
 
 DUMP = """\
 Process {pid}: python train.py
@@ -41,7 +41,7 @@ LOCK = threading.RLock()
 
 
 @pytest.fixture(scope="module")
-def knowledge() -> Known:
+def knowledge() -> KnownSignatures:
     """Load the signatures once."""
     return known([])
 
@@ -58,7 +58,7 @@ class InProcess(Channel):
     ``answers`` is how many questions it answers before it is gone.
     """
 
-    def __init__(self, number: int, knowledge: Known, answers: int = 1 << 30) -> None:
+    def __init__(self, number: int, knowledge: KnownSignatures, answers: int = 1 << 30) -> None:
         super().__init__("n1")
         self.number, self.answers, self.asked = number, 1, 0
         self.session = worker.Session()
@@ -100,7 +100,7 @@ def folder(tmp_path: Path) -> Path:
     return place
 
 
-def facts_of(folder: Path, knowledge: Known, team: Team | None) -> list[Fact]:
+def facts_of(folder: Path, knowledge: KnownSignatures, team: WorkerTeam | None) -> list[Fact]:
     """Read a folder."""
     readers = readers_for(knowledge, Meter())
     if team is None:
@@ -111,28 +111,28 @@ def facts_of(folder: Path, knowledge: Known, team: Team | None) -> list[Fact]:
 
 @pytest.mark.parametrize("answers", [0, 2, 1000])
 def test_workers_give_the_facts_of_one_machine(
-    folder: Path, knowledge: Known, answers: int
+    folder: Path, knowledge: KnownSignatures, answers: int
 ) -> None:
     """Equal, in the same order; also if one of two is gone at once or after a while."""
     alone = facts_of(folder, knowledge, None)
     workers = [InProcess(0, knowledge, answers), InProcess(1, knowledge)]
-    team = Team(workers)
+    team = WorkerTeam(workers)
 
     assert facts_of(folder, knowledge, team) == alone
     assert len([fact for fact in alone if isinstance(fact, StackDump)]) == 48
     assert bool(team.lost) == (answers < 1000 and workers[0].asked > answers)
 
 
-def test_nobody_is_left(folder: Path, knowledge: Known) -> None:
+def test_nobody_is_left(folder: Path, knowledge: KnownSignatures) -> None:
     """Without any worker all is read here."""
     alone = facts_of(folder, knowledge, None)
-    team = Team([InProcess(0, knowledge, 1), InProcess(1, knowledge, 1)])
+    team = WorkerTeam([InProcess(0, knowledge, 1), InProcess(1, knowledge, 1)])
     assert facts_of(folder, knowledge, team) == alone
     assert len(team.lost) == 2
 
 
 def test_a_worker_that_cannot_see_a_file_leaves_it_to_others(
-    folder: Path, knowledge: Known, monkeypatch: pytest.MonkeyPatch
+    folder: Path, knowledge: KnownSignatures, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A folder that is on this machine only is read on this machine."""
     alone = facts_of(folder, knowledge, None)
@@ -142,14 +142,16 @@ def test_a_worker_that_cannot_see_a_file_leaves_it_to_others(
         "_opened",
         lambda self, file: None if "node" in file.item.path else opened(self, file),
     )
-    team = Team([InProcess(0, knowledge)])
+    team = WorkerTeam([InProcess(0, knowledge)])
     assert facts_of(folder, knowledge, team) == alone
     assert not team.lost
 
 
-def test_a_member_is_read_again_from_the_worker_that_has_it(folder: Path, knowledge: Known) -> None:
+def test_a_member_is_read_again_from_the_worker_that_has_it(
+    folder: Path, knowledge: KnownSignatures
+) -> None:
     """The lines around evidence come of files that another machine has unpacked."""
-    with Store() as store, Team([InProcess(0, knowledge)]) as team:
+    with Store() as store, WorkerTeam([InProcess(0, knowledge)]) as team:
         list(read([folder], readers=readers_for(knowledge, Meter()), store=store, team=team))
         extent = store.files["old3.tar.gz/old3/train.log"]
         with extent.open() as stream:
@@ -190,7 +192,7 @@ def test_members_of_enumerations_are_facts() -> None:
 )
 def test_an_answer_calls_nothing(sent: Evil) -> None:
     """What comes from a node makes records and plain data, or is refused."""
-    with pytest.raises(wire.WireError, match=r"is no fact"):
+    with pytest.raises(wire.AnswerError, match=r"is no fact"):
         wire.facts_in(pickle.dumps((True, sent)))
 
 

@@ -23,7 +23,7 @@ from whyhang.analyzer.facts import NOBODY, LogLine
 from whyhang.analyzer.findings.categories import CATEGORIES
 from whyhang.analyzer.findings.signature import Kind, Signature
 from whyhang.analyzer.findings.signature_toml import NAMES
-from whyhang.analyzer.queries.log import Blames, Log
+from whyhang.analyzer.queries.logs.log import Blames, Log
 from whyhang.analyzer.reports.finding import is_command
 from whyhang.collectors.logs.engine.needle import needle_of
 from whyhang.collectors.logs.reader import LogReader

@@ -9,7 +9,7 @@ import regex
 
 from whyhang import signatures
 from whyhang.analyzer.findings.signature import Kind, Signature
-from whyhang.analyzer.queries.log_ranks import ranks_in
+from whyhang.analyzer.queries.logs.log_ranks import ranks_in
 
 NCCL = "node3:4711:4802 [2] "
 XID = "[12345.678] NVRM: Xid (PCI:0000:1b:00): {}, pid=48213, name=python3, text of the driver"

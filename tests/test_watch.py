@@ -21,8 +21,8 @@ from whyhang.analyzer.report import Finding, Job, RankRow, Report
 from whyhang.collectors.files.bundle_writer import numbered
 from whyhang.collectors.watch import course as courses
 from whyhang.collectors.watch import deadline
-from whyhang.collectors.watch.course import Limits
-from whyhang.collectors.watch.folder import Folder
+from whyhang.collectors.watch.course import SilenceLimits
+from whyhang.collectors.watch.log_folder import Folder
 from whyhang.collectors.watch.look import JOB, Look
 
 EVERY = 30.0
@@ -93,14 +93,16 @@ def job(
     return Made(looks)
 
 
-def events(made: Made, *answers: Report, limits: Limits | None = None) -> list[tuple[str, float]]:
+def events(
+    made: Made, *answers: Report, limits: SilenceLimits | None = None
+) -> list[tuple[str, float]]:
     """Return what happens, and when; the diagnosis answers so in turn, the last for ever."""
     given = list(answers)
     happened: list[tuple[str, float]] = []
     running = follow(
         made,
         lambda pids, paths: given.pop(0) if len(given) > 1 else given[0],
-        limits or Limits(),
+        limits or SilenceLimits(),
         every=EVERY,
         sleep=made.sleep,
     )
@@ -225,11 +227,14 @@ def test_it_asks_before_others_end_the_job() -> None:
     """Whatever pauses were learnt: a watchdog's limit, and the end of the allocation."""
     learnt = [*range(10), *[9] * 8, *range(10, 14), *[13] * 40]
     begins = 21 * EVERY
-    patient, watched = Limits(stalled_for=300.0), Limits(stalled_for=300.0, killed_after=600.0)
+    patient, watched = (
+        SilenceLimits(stalled_for=300.0),
+        SilenceLimits(stalled_for=300.0, killed_after=600.0),
+    )
     assert events(job(learnt), HUNG, limits=patient)[0] == ("hang", begins + 810.0)
     assert events(job(learnt), HUNG, limits=watched)[0] == ("hang", begins + 480.0)
 
-    ending = Limits(stalled_for=300.0, ends_at=480.0)
+    ending = SilenceLimits(stalled_for=300.0, ends_at=480.0)
     assert events(job([*GOES_ON, *[10] * 20]), HUNG, limits=ending)[0][1] <= 450.0
 
 
@@ -347,4 +352,4 @@ def test_what_cannot_be_watched_is_reported(
 def test_limits_of_silence() -> None:
     """Three times the longest pause, and as often as a diagnosis left it open."""
     course = courses.begin(Look(at=0.0))
-    assert courses.limit(course, Limits(stalled_for=120)) == 120
+    assert courses.limit(course, SilenceLimits(stalled_for=120)) == 120

@@ -10,7 +10,7 @@ import pytest
 from whyhang.analyzer.cli import main
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.facts import replace
-from whyhang.collectors.live.programs import Command, Outcome
+from whyhang.collectors.live.programs import Outcome, TimedCommand
 from whyhang.collectors.watch import slurm
 from whyhang.collectors.watch.look import JOB
 from whyhang.collectors.watch.slurm import SlurmJob
@@ -26,7 +26,9 @@ class Controller:
 
     def run(self, *arguments: str, limit: float) -> Outcome:
         """Print the job on one line, as `scontrol show job -o` does."""
-        outcome = Outcome(command=Command(arguments=arguments, limit=limit), code=None, began=0.0)
+        outcome = Outcome(
+            command=TimedCommand(arguments=arguments, limit=limit), code=None, began=0.0
+        )
         if not self.answers:
             return replace(outcome, timed_out=True)
         known = arguments[-1] == "7"

@@ -6,7 +6,7 @@ import pytest
 from log_docs import diagnosed
 
 from whyhang.analyzer.facts.logs import FAILED
-from whyhang.analyzer.queries.what_failed import NAMES
+from whyhang.analyzer.queries.logs.what_failed import NAMES
 from whyhang.collectors.logs.lines.what_failed import OBJECTS, object_of
 
 START = "Starting on 8 ranks\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from whyhang.analyzer.facts import counted, program, ranks_in_words
-from whyhang.analyzer.wording.sentences import fill
+from whyhang.analyzer.wording.fill_texts import fill
 
 
 def test_a_count_agrees_with_its_noun() -> None:

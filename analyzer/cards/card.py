@@ -27,7 +27,7 @@ from whyhang.analyzer.findings.signature_toml import (
     signature_of,
 )
 from whyhang.analyzer.queries.asked import question_of
-from whyhang.analyzer.queries.log import Blames
+from whyhang.analyzer.queries.logs.log import Blames
 from whyhang.analyzer.toml_lines import Mistake, Path, UnreadableError, read
 
 FEW = 5  # words that can all be listed in a sentence

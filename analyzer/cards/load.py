@@ -16,8 +16,8 @@ from pathlib import Path
 
 from whyhang import signatures
 from whyhang.analyzer.cards.card import Card, meant, read_cards
-from whyhang.analyzer.configuration.files import NAME as CONFIGURATION
-from whyhang.analyzer.configuration.files import home
+from whyhang.analyzer.configuration.config_files import NAME as CONFIGURATION
+from whyhang.analyzer.configuration.config_files import home
 from whyhang.analyzer.configuration.settings import Settings, advice, gaps_of, settings
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.facts import Gap, Record, Source, replace
@@ -29,7 +29,7 @@ GROUP = "whyhang.cards"
 SHOWN = 3  # mistakes of one card in a report; `whyhang cards check` says all
 
 
-class Known(Record):
+class KnownSignatures(Record):
     """All signatures a diagnosis may use, the cards among them, and what went wrong."""
 
     signatures: tuple[Signature, ...]
@@ -55,7 +55,7 @@ class Known(Record):
         }
 
 
-def known(folders: Sequence[str] = ()) -> Known:
+def known(folders: Sequence[str] = ()) -> KnownSignatures:
     """Load the shipped signatures and all cards; ``folders`` are those the user named.
 
     Raises ``TargetError`` for one that does not exist. A mistake in a card is a gap.
@@ -67,7 +67,7 @@ def known(folders: Sequence[str] = ()) -> Known:
     own = {card.signature.id: card.signature for card in cards if card.signature is not None}
     advised = advice(configured)
     every = (*(s for s in shipped if s.id not in own), *own.values())
-    loaded = Known(
+    loaded = KnownSignatures(
         signatures=tuple(sorted((advised.on(s) for s in every), key=lambda s: s.id)), cards=cards
     )
     wrong = (*configured.mistakes, *configured.misnamed(loaded.names))

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 
-from whyhang.analyzer.collectives import words
+from whyhang.analyzer.collectives import call_words
 from whyhang.analyzer.collectives.call_finding import CallFinding, Quote, Verdict
 from whyhang.analyzer.collectives.call_graph import CallGraph, merged
 from whyhang.analyzer.collectives.groups import JobCalls
@@ -57,7 +57,7 @@ def in_motion(job: JobCalls) -> CallFinding:
     ]
     return CallFinding(
         verdict=Verdict.IN_MOTION,
-        says=words.in_motion(job.present),
+        says=call_words.in_motion(job.present),
         quotes=tuple(quotes[:MAX_QUOTED]),
     )
 
@@ -74,7 +74,7 @@ def _all_completed(graph: CallGraph) -> tuple[CallFinding, ...]:
     return (
         CallFinding(
             verdict=Verdict.ALL_COMPLETED,
-            says=words.all_completed(ranks),
+            says=call_words.all_completed(ranks),
             quotes=graph.quotes(ranks[:MAX_QUOTED]),
         ),
     )
@@ -137,7 +137,7 @@ def _lagging(graph: CallGraph, roots: Sequence[Root]) -> CallFinding | None:
         return parts[0]
     return replace(
         parts[0],
-        says=words.several([part.says for part in parts]),
+        says=call_words.several([part.says for part in parts]),
         culprits=merged(part.culprits for part in parts),
         affected=merged(part.affected for part in parts),
         quotes=tuple(dict.fromkeys(quote for part in parts for quote in part.quotes)),
@@ -162,7 +162,7 @@ def _with_unrecorded(graph: CallGraph, parts: list[CallFinding]) -> list[CallFin
         replace(
             finding,
             verdict=Verdict.LATE_OR_UNRECORDED,
-            says=words.late_or_unrecorded(finding.says, sorted(culprits)),
+            says=call_words.late_or_unrecorded(finding.says, sorted(culprits)),
             culprits=(),
             affected=merged((finding.affected, finding.culprits)),
         )
@@ -186,9 +186,9 @@ def _lagging_part(
     completed = tuple(sorted(collective.completed))
     finding = CallFinding(
         verdict=Verdict.STALLED if stalled else Verdict.NEVER_JOINED,
-        says=words.stalled(culprits, collective.call, completed)
+        says=call_words.stalled(culprits, collective.call, completed)
         if stalled
-        else words.never_joined(culprits, collective.call, waiting, position),
+        else call_words.never_joined(culprits, collective.call, waiting, position),
         call=collective.call,
         culprits=culprits,
         waiting=completed if stalled else waiting,

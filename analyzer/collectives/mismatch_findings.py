@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
-from whyhang.analyzer.collectives import words
+from whyhang.analyzer.collectives import call_words
 from whyhang.analyzer.collectives.call_finding import CallFinding, Quote, Side, Verdict
 from whyhang.analyzer.collectives.call_graph import CallGraph
 from whyhang.analyzer.collectives.divergence import divergences, left_routine
@@ -52,7 +52,7 @@ def _mismatch(graph: CallGraph, collective: PendingCollective, mismatch: Mismatc
     odd = next((side for side in sides if set(side.ranks) & set(culprits)), sides[-1])
     finding = CallFinding(
         verdict=Verdict.MISMATCH,
-        says=words.mismatch(collective.call, mismatch.field, sides, culprits),
+        says=call_words.mismatch(collective.call, mismatch.field, sides, culprits),
         call=collective.call,
         culprits=culprits,
         waiting=tuple(rank for rank in collective.ranks if rank not in culprits),
@@ -139,7 +139,7 @@ def _with_history(
     calls, usual_calls = (collectives_of(progress[side.ranks[0]]) for side in (odd, usual))
     # A barrier of rank 0 alone rather belongs to a checkpoint that only it writes.
     if finding.culprits != (0,) and left_loop(calls, usual_calls, collective.seq):
-        says = words.left_loop(finding.culprits, odd, usual)
+        says = call_words.left_loop(finding.culprits, odd, usual)
         return replace(finding, verdict=Verdict.LEFT_LOOP, says=says)
     shift = find_shift(calls, usual_calls)
     if shift is None or shift.seq > collective.seq:
@@ -162,11 +162,11 @@ def with_skipped(finding: CallFinding, collective: PendingCollective, usual: int
 
 def _shifted(finding: CallFinding, collective: PendingCollective, shift: Shift) -> CallFinding:
     missed = call_ref(collective.group, shift.missed)
-    shift_says = words.shifted(finding.culprits, shift, missed, site_of(shift.missed))
+    shift_says = call_words.shifted(finding.culprits, shift, missed, site_of(shift.missed))
     return replace(
         finding,
         verdict=shift.verdict,
-        says=f"{shift_says}: {words.AGREE}",
+        says=f"{shift_says}: {call_words.AGREE}",
         shift_says=shift_says,
         missed=missed,
     )

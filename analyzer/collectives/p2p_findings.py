@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Sequence
 
-from whyhang.analyzer.collectives import words
+from whyhang.analyzer.collectives import call_words
 from whyhang.analyzer.collectives.call_finding import CallFinding, Side, Verdict
 from whyhang.analyzer.collectives.call_graph import CallGraph, merged
 from whyhang.analyzer.collectives.divergence import (
@@ -40,10 +40,10 @@ def unpaired(
         return None
     shown.sort(key=lambda p: (p.rank not in culprits, p.rank))
     ranks = {p.rank for p in shown} | {p.peer for p in shown}
-    says = words.unpaired(shown)
+    says = call_words.unpaired(shown)
     return CallFinding(
         verdict=Verdict.P2P_UNPAIRED,
-        says=words.with_divergences(says, diverged),
+        says=call_words.with_divergences(says, diverged),
         call=shown[0].ref,
         culprits=culprits,
         waiting=tuple(sorted(ranks.difference(culprits))),
@@ -98,7 +98,7 @@ def not_answered(
     waiting = tuple(sorted({p.rank for p in wanted}))
     return CallFinding(
         verdict=Verdict.NEVER_JOINED,
-        says=words.never_answered(culprits, wanted[0].ref, waiting, position),
+        says=call_words.never_answered(culprits, wanted[0].ref, waiting, position),
         call=wanted[0].ref,
         culprits=culprits,
         waiting=waiting,
@@ -119,9 +119,9 @@ def stuck_p2p(graph: CallGraph, roots: Sequence[Root]) -> CallFinding | None:
     first = by_rank[members[0]][0]
     return CallFinding(
         verdict=Verdict.WAITS_FOR_ABSENT if absent else Verdict.ALL_ARRIVED,
-        says=words.waits_for_absent(members, first.ref, absent)
+        says=call_words.waits_for_absent(members, first.ref, absent)
         if absent
-        else words.all_arrived(members, first.ref),
+        else call_words.all_arrived(members, first.ref),
         call=first.ref,
         waiting=tuple(members),
         affected=merged((members, *(root.blocks for root in roots))),
@@ -141,7 +141,7 @@ def unclosed(graph: CallGraph) -> Iterable[CallFinding]:
             peers = {p.peer for p in graph.p2p if p.pending is pending}
             yield CallFinding(
                 verdict=Verdict.COALESCED_OPEN,
-                says=words.unclosed(pending),
+                says=call_words.unclosed(pending),
                 call=pending.ref,
                 culprits=(rank,),
                 waiting=tuple(sorted(peers - {rank})),

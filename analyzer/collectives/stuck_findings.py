@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from whyhang.analyzer.collectives import words
+from whyhang.analyzer.collectives import call_words
 from whyhang.analyzer.collectives.call_finding import CallFinding, Side, Verdict
 from whyhang.analyzer.collectives.call_graph import CallGraph, merged
 from whyhang.analyzer.collectives.divergence import Divergence, divergences, left_routine
@@ -32,9 +32,9 @@ def stuck(graph: CallGraph, collective: PendingCollective, roots: Sequence[Root]
     absent = tuple(sorted(collective.unknown))
     return CallFinding(
         verdict=Verdict.WAITS_FOR_ABSENT if waits else Verdict.ALL_ARRIVED,
-        says=words.waits_for_absent(joined, collective.call, absent, graph.job.older)
+        says=call_words.waits_for_absent(joined, collective.call, absent, graph.job.older)
         if waits
-        else words.all_arrived(joined, collective.call),
+        else call_words.all_arrived(joined, collective.call),
         call=collective.call,
         waiting=joined,
         affected=merged((joined, *(root.blocks for root in roots))),
@@ -53,7 +53,7 @@ def _came_late(
     waiting = tuple(rank for rank in collective.ranks if rank not in late)
     return CallFinding(
         verdict=Verdict.CAME_LATE,
-        says=words.came_late(culprits, collective.call, waiting, min(late.values())),
+        says=call_words.came_late(culprits, collective.call, waiting, min(late.values())),
         call=collective.call,
         culprits=culprits,
         waiting=waiting,
@@ -75,10 +75,10 @@ def _reordered(
     """
     culprits = tuple(each.rank for each in diverged)
     waiting = tuple(rank for rank in collective.ranks if rank not in culprits)
-    says = words.all_arrived(collective.ranks, collective.call)
+    says = call_words.all_arrived(collective.ranks, collective.call)
     return CallFinding(
         verdict=Verdict.REORDERED,
-        says=words.with_divergences(says, diverged),
+        says=call_words.with_divergences(says, diverged),
         call=collective.call,
         culprits=culprits,
         waiting=waiting,
@@ -106,7 +106,7 @@ def _partly_completed(
     diverged = call.op and call.op not in ROOTED and ahead and not collective.recorded
     base = CallFinding(
         verdict=Verdict.PARTLY_COMPLETED,
-        says=words.partly_completed(joined, call, completed),
+        says=call_words.partly_completed(joined, call, completed),
         call=call,
         waiting=joined,
         affected=merged((joined, *(root.blocks for root in roots))),
@@ -121,7 +121,7 @@ def _partly_completed(
     return replace(
         base,
         verdict=Verdict.DIVERGED,
-        says=words.out_of_step(sides),
+        says=call_words.out_of_step(sides),
         waiting=everyone,
         affected=everyone,
         sides=sides,
@@ -155,7 +155,7 @@ def deadlock(graph: CallGraph, cycle: Cycle) -> CallFinding:
     odd = next((link for link in links if link.wait.waiter in culprits), links[0])
     return CallFinding(
         verdict=Verdict.CROSS_GROUP,
-        says=words.with_divergences(words.deadlock(links), diverged),
+        says=call_words.with_divergences(call_words.deadlock(links), diverged),
         call=links[0].wait.call,
         culprits=culprits,
         waiting=tuple(sorted(cycle.members.difference(culprits))),

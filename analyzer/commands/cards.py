@@ -15,10 +15,10 @@ from pathlib import Path
 
 from whyhang import signatures
 from whyhang.analyzer.cards.card import Card, read_cards
-from whyhang.analyzer.cards.load import Known, cards_in, content, known, settled
+from whyhang.analyzer.cards.load import KnownSignatures, cards_in, content, known, settled
 from whyhang.analyzer.cards.template import template
 from whyhang.analyzer.commands.output import with_tilde
-from whyhang.analyzer.configuration.files import home
+from whyhang.analyzer.configuration.config_files import home
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.facts import Gap, counted
 from whyhang.analyzer.reports.outgoing import plain
@@ -100,7 +100,7 @@ def _content(path: Path) -> bytes:
         raise TargetError(f"{path} cannot be read ({error.strerror})") from error
 
 
-def _listing(in_use: Known) -> str:
+def _listing(in_use: KnownSignatures) -> str:
     used = [(card, card.signature) for card in in_use.cards if card.signature is not None]
     if not used:
         own = home()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from whyhang.analyzer.cards.load import known
 from whyhang.analyzer.commands import hosts, hosts_options, live, live_options, redaction
-from whyhang.analyzer.commands.progress import Progress
+from whyhang.analyzer.commands.progress_display import Progress
 from whyhang.analyzer.commands.readers import readers_for
 from whyhang.analyzer.errors import TargetError
 

@@ -18,7 +18,7 @@ from typing import Any
 from whyhang.analyzer.cards.load import known
 from whyhang.analyzer.commands.all_options import AllOptions
 from whyhang.analyzer.commands.output import with_tilde
-from whyhang.analyzer.configuration.files import NAME, File, files, home, read
+from whyhang.analyzer.configuration.config_files import NAME, ConfigFile, files, home, read
 from whyhang.analyzer.configuration.settings import TABLES, mistakes, settings
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.reports.outgoing import plain
@@ -57,7 +57,7 @@ def _check(names: list[str]) -> int:
     return 1 if any(mistakes_by_file) else 0
 
 
-def _mistakes(configured: Sequence[File]) -> list[tuple[Mistake, ...]]:
+def _mistakes(configured: Sequence[ConfigFile]) -> list[tuple[Mistake, ...]]:
     """Return what is wrong with each file."""
     names, options = known().names, dict(AllOptions())
     return [mistakes(file, names, options) for file in configured]

@@ -26,7 +26,7 @@ from whyhang.analyzer.align import align
 from whyhang.analyzer.cards.load import known
 from whyhang.analyzer.commands import COMMANDS, hosts_options, live_options, output
 from whyhang.analyzer.commands.cards import add_card_folders
-from whyhang.analyzer.commands.progress import Progress
+from whyhang.analyzer.commands.progress_display import Progress
 from whyhang.analyzer.commands.readers import readers_for
 from whyhang.analyzer.errors import BundleError, TargetError, WhyhangError
 from whyhang.analyzer.facts import Fact

@@ -9,7 +9,7 @@ from whyhang.analyzer.facts import Record
 from whyhang.analyzer.findings.verdict import tells_of_no_job
 from whyhang.analyzer.report import Report
 from whyhang.collectors.watch import course as courses
-from whyhang.collectors.watch.course import Answer, Course, Limits
+from whyhang.collectors.watch.course import Answer, Course, SilenceLimits
 from whyhang.collectors.watch.look import Look, Looks
 
 PARTS = 4
@@ -53,7 +53,7 @@ def answer_of(report: Report, busy: frozenset[str] = frozenset()) -> Answer:
 def follow(
     looks: Looks,
     diagnose: Diagnose,
-    limits: Limits,
+    limits: SilenceLimits,
     *,
     every: float,
     sleep: Callable[[float], object] = time.sleep,

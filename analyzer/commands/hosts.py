@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from whyhang.analyzer.commands import hosts_options
-from whyhang.analyzer.commands.progress import Progress
+from whyhang.analyzer.commands.progress_display import Progress
 from whyhang.analyzer.commands.questions import Observed
 from whyhang.analyzer.commands.rounds import capture_options
 from whyhang.analyzer.errors import TargetError

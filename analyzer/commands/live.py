@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import Iterator, Sequence
 
 from whyhang.analyzer.commands import hosts, redaction
-from whyhang.analyzer.commands.progress import Progress
+from whyhang.analyzer.commands.progress_display import Progress
 from whyhang.analyzer.commands.questions import Observed, questions
 from whyhang.analyzer.commands.rounds import capture_options, save_bundle, settled
 from whyhang.analyzer.errors import BundleError

@@ -9,11 +9,11 @@ from typing import Protocol
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import LoopCounter, Record
-from whyhang.analyzer.queries.moving import stragglers
-from whyhang.analyzer.rank_state.long_steps import WORKS, needed
-from whyhang.analyzer.rank_state.motion import Moved
-from whyhang.analyzer.rank_state.progress import step_counters
-from whyhang.analyzer.rank_state.recent import since_all_at_rest
+from whyhang.analyzer.queries.waits.moving import stragglers
+from whyhang.analyzer.rank_state.over_time.job_progress import step_counters
+from whyhang.analyzer.rank_state.over_time.long_steps import WORKS, needed
+from whyhang.analyzer.rank_state.over_time.motion import Moved
+from whyhang.analyzer.rank_state.over_time.recent import since_all_at_rest
 from whyhang.analyzer.rank_state.state import RankState, Status, busy_worker
 from whyhang.analyzer.stacks import WaitKind, undecided
 from whyhang.collectors.files.bundle import Bundle

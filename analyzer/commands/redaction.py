@@ -8,7 +8,7 @@ import secrets
 import sys
 from pathlib import Path
 
-from whyhang.analyzer.configuration.files import home
+from whyhang.analyzer.configuration.config_files import home
 from whyhang.analyzer.configuration.settings import settings
 from whyhang.analyzer.errors import WhyhangError
 from whyhang.analyzer.pseudonyms import Pseudonyms

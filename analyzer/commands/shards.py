@@ -4,16 +4,16 @@ import contextlib
 import sys
 from collections.abc import Iterator
 
-from whyhang.analyzer.cards.load import Known
+from whyhang.analyzer.cards.load import KnownSignatures
 from whyhang.analyzer.commands.readers import search_of
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.reports.outgoing import plain
 from whyhang.collectors.shards import channel, ray, slurm
-from whyhang.collectors.shards.team import Team
+from whyhang.collectors.shards.team import WorkerTeam
 
 
 @contextlib.contextmanager
-def team_on(on: str, known: Known) -> Iterator[Team]:
+def team_on(on: str, known: KnownSignatures) -> Iterator[WorkerTeam]:
     """Start workers and give them up again; say on standard error which did not do.
 
     Raises ``TargetError`` where there is no such cluster, or none of its nodes has a worker.
@@ -21,7 +21,7 @@ def team_on(on: str, known: Known) -> Iterator[Team]:
     kind, which = channel.split(on)
     channels = {"ray": ray, "slurm": slurm}[kind].workers(which)
     troubles = channel.begun(channels, search_of(known))
-    with Team(channels, troubles) as team:
+    with WorkerTeam(channels, troubles) as team:
         reasons = list(dict.fromkeys(f"{channels[n].name}: {why}" for n, why in troubles.items()))
         if len(troubles) == len(channels):
             raise TargetError(

@@ -38,8 +38,8 @@ from whyhang.analyzer.errors import BundleError, TargetError, WhyhangError
 from whyhang.analyzer.report import Report
 from whyhang.analyzer.reports.outgoing import plain
 from whyhang.collectors.files.bundle_writer import numbered
-from whyhang.collectors.watch.course import Limits
-from whyhang.collectors.watch.folder import Folder
+from whyhang.collectors.watch.course import SilenceLimits
+from whyhang.collectors.watch.log_folder import Folder
 from whyhang.collectors.watch.look import Looks
 from whyhang.collectors.watch.processes import Processes
 from whyhang.collectors.watch.slurm import SlurmJob
@@ -108,7 +108,9 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _run(looks: Looks, limits: Limits, options: argparse.Namespace, hook: Sequence[str]) -> int:
+def _run(
+    looks: Looks, limits: SilenceLimits, options: argparse.Namespace, hook: Sequence[str]
+) -> int:
     hangs = 0
     asking = Asking(options)
     for event in follow(looks, asking, limits, every=options.every, sleep=_sleep):
@@ -153,12 +155,12 @@ def looks_at(target: str, own: Sequence[str] = ()) -> Looks:
     return Folder(paths[0], own)
 
 
-def limits_of(looks: Looks, stalled_for: float) -> Limits:
+def limits_of(looks: Looks, stalled_for: float) -> SilenceLimits:
     """Return how long the job may be silent, as far as it shows when others end it."""
     if not isinstance(looks, Processes | SlurmJob):
-        return Limits(stalled_for=stalled_for)
+        return SilenceLimits(stalled_for=stalled_for)
     left = looks.ends_in()
-    return Limits(
+    return SilenceLimits(
         stalled_for=stalled_for,
         killed_after=looks.killed_after() if isinstance(looks, Processes) else None,
         ends_at=None if left is None else time.monotonic() + left,
@@ -242,7 +244,7 @@ def _filled(text: str, words: dict[str, str]) -> str:
     return text
 
 
-def began(looks: Looks, limits: Limits, target: str) -> str:
+def began(looks: Looks, limits: SilenceLimits, target: str) -> str:
     """Say what is watched, and when it counts as hanging."""
     words = f"watching {target}; it is diagnosed after {limits.stalled_for:g} s without progress"
     if isinstance(looks, Processes):

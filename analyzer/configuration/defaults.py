@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
-from whyhang.analyzer.configuration.files import File
+from whyhang.analyzer.configuration.config_files import ConfigFile
 from whyhang.analyzer.toml_lines import Mistake
 
 Options: TypeAlias = dict[str, argparse.Action]
@@ -37,7 +37,7 @@ def of_any(options: Mapping[str, Options]) -> Options:
 
 
 def words_of(
-    files: list[File], command: str, options: Mapping[str, Options]
+    files: list[ConfigFile], command: str, options: Mapping[str, Options]
 ) -> tuple[list[str], list[Mistake]]:
     """Return the words to put in front of a command's own, and what is wrong with others.
 
@@ -66,7 +66,7 @@ def words_of(
     return [word for each in words.values() for word in each], wrong
 
 
-def _given(file: File, command: str) -> Iterator[tuple[tuple[str, ...], str, Any]]:
+def _given(file: ConfigFile, command: str) -> Iterator[tuple[tuple[str, ...], str, Any]]:
     """Yield the defaults for all commands and the tables of others, then those of this one."""
     table = file.table.get("defaults")
     if not isinstance(table, dict):

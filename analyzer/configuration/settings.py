@@ -27,8 +27,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from whyhang.analyzer.configuration.config_files import ConfigFile, files
 from whyhang.analyzer.configuration.defaults import Options, of_any, of_default
-from whyhang.analyzer.configuration.files import File, files
 from whyhang.analyzer.facts import Gap, Record, Source, replace
 from whyhang.analyzer.findings.signature import Signature
 from whyhang.analyzer.toml_lines import Mistake
@@ -59,7 +59,7 @@ ONLY_OWN = {("redaction", "key_file"), ("redaction", "keep")}
 """What a file of the working directory does not decide: it would undo somebody's pseudonyms."""
 
 
-class Entry(Record):
+class SettingInUse(Record):
     """A value in use, and the file and line that say so."""
 
     table: str
@@ -72,7 +72,7 @@ class Entry(Record):
 class Settings(Record):
     """All values in use. Texts of ``remedies`` are lists; folders and files are full paths."""
 
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[SettingInUse, ...] = ()
     mistakes: tuple[Mistake, ...] = ()
 
     def table(self, name: str) -> dict[str, Any]:
@@ -87,7 +87,8 @@ class Settings(Record):
         """Yield what is said of signatures and categories that are none of these names."""
         for entry in self.entries:
             if entry.table in BY_SIGNATURE and entry.key not in names and entry.key != "default":
-                file = File(path=entry.file, lines={(entry.table, entry.key): entry.line or 1})
+                line = entry.line or 1
+                file = ConfigFile(path=entry.file, lines={(entry.table, entry.key): line})
                 text = f"there is no signature or category {entry.key}"
                 yield file.no_such(text, names, entry.table, entry.key)
 
@@ -151,9 +152,9 @@ def _first(texts: Mapping[str, str], signature: Signature) -> str | None:
     return text.replace("{signature}", signature.id).replace("{category}", signature.category)
 
 
-def settings(read: Iterable[File] | None = None) -> Settings:
+def settings(read: Iterable[ConfigFile] | None = None) -> Settings:
     """Put the files together, those of this run if none are given; later ones count more."""
-    entries: dict[tuple[str, str], Entry] = {}
+    entries: dict[tuple[str, str], SettingInUse] = {}
     mistakes: list[Mistake] = []
     for file in files() if read is None else read:
         if file.wrong is not None:
@@ -166,14 +167,16 @@ def settings(read: Iterable[File] | None = None) -> Settings:
     return Settings(entries=tuple(entries.values()), mistakes=tuple(mistakes))
 
 
-def _counts(entry: Entry, file: File, before: Mapping[tuple[str, str], Entry]) -> bool:
+def _counts(
+    entry: SettingInUse, file: ConfigFile, before: Mapping[tuple[str, str], SettingInUse]
+) -> bool:
     """Return whether a value is used; the working directory does not undo what the user hides."""
     place = (entry.table, entry.key)
     undoes = place == ("redaction", "always") and not entry.value
     return file.own or not undoes or place not in before
 
 
-def _entries(file: File) -> Iterator[Entry | Mistake]:
+def _entries(file: ConfigFile) -> Iterator[SettingInUse | Mistake]:
     for name, table in file.table.items():
         if name not in TABLES:
             yield file.no_such(f"there is no table {name}", TABLES, name)
@@ -188,7 +191,9 @@ def _entries(file: File) -> Iterator[Entry | Mistake]:
                 yield from _checked(file, name, key, value)
 
 
-def _checked(file: File, table: str, key: str, value: Any) -> Iterator[Entry | Mistake]:
+def _checked(
+    file: ConfigFile, table: str, key: str, value: Any
+) -> Iterator[SettingInUse | Mistake]:
     wanted = BY_SIGNATURE.get(table) or KEYS.get(table, {}).get(key)
     if wanted is None:
         yield file.no_such(f"there is no {table}.{key}", KEYS[table], table, key)
@@ -209,9 +214,9 @@ def _checked(file: File, table: str, key: str, value: Any) -> Iterator[Entry | M
         yield _entry(file, table, key, placed)
 
 
-def _entry(file: File, table: str, key: str, value: Any) -> Entry:
+def _entry(file: ConfigFile, table: str, key: str, value: Any) -> SettingInUse:
     line = file.lines.get((table, key))
-    return Entry(table=table, key=key, value=value, file=file.path, line=line)
+    return SettingInUse(table=table, key=key, value=value, file=file.path, line=line)
 
 
 def _value(value: Any, wanted: str) -> Any:
@@ -226,7 +231,7 @@ def _value(value: Any, wanted: str) -> Any:
     return value if isinstance(value, str) else None
 
 
-def _placed(file: File, table: str, key: str, value: Any) -> Any:
+def _placed(file: ConfigFile, table: str, key: str, value: Any) -> Any:
     """Make paths full: they are relative to the file that names them."""
     folder = Path(file.path).parent
     if (table, key) == ("cards", "folders"):
@@ -237,7 +242,7 @@ def _placed(file: File, table: str, key: str, value: Any) -> Any:
 
 
 def mistakes(
-    file: File, names: Collection[str], options: Mapping[str, Options]
+    file: ConfigFile, names: Collection[str], options: Mapping[str, Options]
 ) -> tuple[Mistake, ...]:
     """Return what is wrong, in the order of lines.
 
@@ -252,7 +257,7 @@ def mistakes(
     return tuple(sorted(mistakes, key=lambda mistake: mistake.line or 0))
 
 
-def _defaults(file: File, options: Mapping[str, Options]) -> Iterator[Mistake]:
+def _defaults(file: ConfigFile, options: Mapping[str, Options]) -> Iterator[Mistake]:
     table = file.table.get("defaults")
     if not isinstance(table, dict):
         return
@@ -268,7 +273,7 @@ def _defaults(file: File, options: Mapping[str, Options]) -> Iterator[Mistake]:
             yield from _default(file, everywhere, key, value, ("defaults", key))
 
 
-def _default(file: File, known: Options, key: str, value: Any, at: Keys) -> Iterator[Mistake]:
+def _default(file: ConfigFile, known: Options, key: str, value: Any, at: Keys) -> Iterator[Mistake]:
     if key not in known:
         yield file.no_such(f"there is no option --{key}", known, *at)
         return

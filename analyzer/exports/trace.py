@@ -20,7 +20,7 @@ AFTER = 1.0  # seconds that a call is drawn for, where nothing is known to come 
 Json: TypeAlias = dict[str, Any]
 
 
-class Track(Record):
+class TraceTrack(Record):
     """A rank, or ranks that did the same: its name, the host it is on, and what it did."""
 
     name: str
@@ -79,7 +79,7 @@ def render(report: Report) -> bytes:
     return msgspec.json.encode(document) + b"\n"
 
 
-def _tracks(report: Report) -> Iterator[Track]:
+def _tracks(report: Report) -> Iterator[TraceTrack]:
     """Yield the tracks in the order of ranks, or as lanes if there are too many ranks."""
     lanes = report.timeline.lanes or _standing_alike(report.ranks)
     hosts = {row.rank: row.host or "" for row in report.ranks if row.rank is not None}
@@ -88,14 +88,14 @@ def _tracks(report: Report) -> Iterator[Track]:
             names = ", ".join((*lane.names[:3], "…")[: len(lane.names)])
             whose = ", ".join(part for part in (lane.ranks, names) if part)
             count = f"{lane.count} ranks: " if lane.count > 1 else "rank "
-            yield Track(name=count + whose, host="ranks", lane=lane)
+            yield TraceTrack(name=count + whose, host="ranks", lane=lane)
         return
     numbered = [(rank, lane) for lane in lanes for rank in unfold(lane.ranks)]
     for rank, lane in sorted(numbered, key=lambda pair: pair[0]):
-        yield Track(name=f"rank {rank}", host=hosts.get(rank) or "ranks", lane=lane, rank=rank)
+        yield TraceTrack(name=f"rank {rank}", host=hosts.get(rank) or "ranks", lane=lane, rank=rank)
     for lane in lanes:
         for name in lane.names:
-            yield Track(name=name, host="ranks", lane=lane)
+            yield TraceTrack(name=name, host="ranks", lane=lane)
 
 
 def _standing_alike(rows: Iterable[RankRow]) -> tuple[Lane, ...]:
@@ -150,7 +150,7 @@ def _slices(calls: Sequence[LaneCall], end: float) -> Iterable[_Slice]:
         yield _Slice(start=start, end=max(stop, start), call=call)
 
 
-def _slice(each: _Slice, track: Track, where: Json) -> Json:
+def _slice(each: _Slice, track: TraceTrack, where: Json) -> Json:
     call = each.call
     arguments = {"state": call.state, "group": call.group, "seq": call.seq, "op": call.op}
     if call.latest is not None and call.start is not None and track.lane.count > 1:
@@ -166,7 +166,7 @@ def _slice(each: _Slice, track: Track, where: Json) -> Json:
     }
 
 
-def _standing(track: Track, end: float, where: Json) -> Json:
+def _standing(track: TraceTrack, end: float, where: Json) -> Json:
     """Draw where a rank stands over all the time, if none of its calls has a time."""
     return {
         "name": track.lane.activity or track.lane.state,

@@ -15,8 +15,8 @@ import re
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import ProcessRank, same_host
 from whyhang.analyzer.findings.signature import CLEAR, CONTRADICTED, Hit
-from whyhang.analyzer.rank_state.ends import WAITED
-from whyhang.analyzer.rank_state.log_ends import OF_KERNEL, ended_well
+from whyhang.analyzer.rank_state.from_logs.ends import WAITED
+from whyhang.analyzer.rank_state.from_logs.log_ends import OF_KERNEL, ended_well
 from whyhang.analyzer.rank_state.state import Status
 from whyhang.analyzer.stacks import WaitKind
 

@@ -22,8 +22,8 @@ from whyhang.analyzer.findings.open_question import open_question, what_would_te
 from whyhang.analyzer.findings.refuted import doubted, refuted
 from whyhang.analyzer.findings.signature import CONTRADICTED, Hit, Kind, Signature
 from whyhang.analyzer.findings.verdict import headline_of, still_tried, verdict_of
-from whyhang.analyzer.queries.cluster import slurm_job
-from whyhang.analyzer.queries.failures import has_no_ranks_to_blame
+from whyhang.analyzer.queries.logs.failures import has_no_ranks_to_blame
+from whyhang.analyzer.queries.machines.cluster import slurm_job
 from whyhang.analyzer.report import Finding, Report, cite
 from whyhang.analyzer.reports.contents.stacks import divergence, stack_groups
 from whyhang.analyzer.reports.contents.story import story
@@ -40,7 +40,7 @@ from whyhang.analyzer.reports.contents.summary import (
 from whyhang.analyzer.reports.contents.timeline import process_groups, timeline
 from whyhang.analyzer.reports.contents.waits import waits
 from whyhang.analyzer.wording.describe import branch_in_words
-from whyhang.analyzer.wording.sentences import fill, sentence
+from whyhang.analyzer.wording.fill_texts import fill, sentence
 from whyhang.analyzer.wording.subjects import (
     file_of,
     hosts_of,

@@ -20,8 +20,13 @@ from whyhang.analyzer.facts import Record, SignOfLife
 from whyhang.analyzer.facts.times import before, latest
 from whyhang.analyzer.findings.signature import LEVELS, Hit, Kind, Signature
 from whyhang.analyzer.queries.hits import about_same
-from whyhang.analyzer.queries.states import all_seen, is_starting
-from whyhang.analyzer.rank_state.log_ends import all_tails, ended_well, have_ended, trained_on
+from whyhang.analyzer.queries.waits.states import all_seen, is_starting
+from whyhang.analyzer.rank_state.from_logs.log_ends import (
+    all_tails,
+    ended_well,
+    have_ended,
+    trained_on,
+)
 from whyhang.analyzer.stacks import WaitKind
 
 PASSES = frozenset(

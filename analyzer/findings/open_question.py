@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import Verdict
 from whyhang.analyzer.facts import NcclPhase, NcclSetup, ranks_in_words
-from whyhang.analyzer.rank_state.gave_up import gave_up, last_lines
-from whyhang.analyzer.rank_state.log_ends import in_the_middle
-from whyhang.analyzer.rank_state.recent import all_ended_meanwhile
+from whyhang.analyzer.rank_state.from_logs.gave_up import gave_up, last_lines
+from whyhang.analyzer.rank_state.from_logs.log_ends import in_the_middle
+from whyhang.analyzer.rank_state.over_time.recent import all_ended_meanwhile
 from whyhang.analyzer.report import Finding
 
 LEAST = 2  # ranks of which something is excluded

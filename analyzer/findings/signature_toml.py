@@ -11,7 +11,7 @@ from typing import Any
 from whyhang.analyzer.findings.categories import LEVEL_OF
 from whyhang.analyzer.findings.signature import Kind, Level, Signature
 from whyhang.analyzer.queries.asked import Asked, question_of
-from whyhang.analyzer.queries.log import Blames, Log
+from whyhang.analyzer.queries.logs.log import Blames, Log
 
 TEXT, TEXTS, FLAG, WORTH_OF, COUNT, TABLE, WORDS, QUESTIONS = (
     "a text in quotes",

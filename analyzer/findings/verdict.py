@@ -15,8 +15,8 @@ from whyhang.analyzer.facts import (
 from whyhang.analyzer.facts.exceptions import EXCEPTION_STACK
 from whyhang.analyzer.findings.levels import ENOUGH, Candidate
 from whyhang.analyzer.findings.signature import Kind
-from whyhang.analyzer.rank_state.log_ends import in_the_middle
-from whyhang.analyzer.rank_state.recent import all_ended_meanwhile, ended_meanwhile
+from whyhang.analyzer.rank_state.from_logs.log_ends import in_the_middle
+from whyhang.analyzer.rank_state.over_time.recent import all_ended_meanwhile, ended_meanwhile
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.report import Finding, Report, Verdict
 from whyhang.analyzer.wording.title_fields import subject_fields

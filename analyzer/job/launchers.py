@@ -27,7 +27,7 @@ SCHEDULERS = {"mpirun", "slurm", "ray"}
 """Launchers that start anything; the others start ranks of torch.distributed only."""
 
 
-class Variables(NamedTuple):
+class RankVariables(NamedTuple):
     """What one launcher calls the rank, the rank within the host and the number of ranks.
 
     Of several names the first that is set counts.
@@ -39,21 +39,21 @@ class Variables(NamedTuple):
     world_size: str
 
 
-TORCH = Variables("env", "RANK", "LOCAL_RANK", "WORLD_SIZE")
+TORCH = RankVariables("env", "RANK", "LOCAL_RANK", "WORLD_SIZE")
 """By these torch.distributed goes: torchrun, DeepSpeed, Accelerate, operators of Kubernetes."""
 
 _TASKS = "SLURM_STEP_NUM_TASKS SLURM_NTASKS"
 _OMPI = "OMPI_COMM_WORLD"
 _MV2 = "MV2_COMM_WORLD"
 OTHERS = (
-    Variables("openmpi", f"{_OMPI}_RANK", f"{_OMPI}_LOCAL_RANK", f"{_OMPI}_SIZE"),
-    Variables("mvapich", f"{_MV2}_RANK", f"{_MV2}_LOCAL_RANK", f"{_MV2}_SIZE"),
-    Variables("pals", "PALS_RANKID", "PALS_LOCAL_RANKID", "PMI_SIZE"),
-    Variables(
+    RankVariables("openmpi", f"{_OMPI}_RANK", f"{_OMPI}_LOCAL_RANK", f"{_OMPI}_SIZE"),
+    RankVariables("mvapich", f"{_MV2}_RANK", f"{_MV2}_LOCAL_RANK", f"{_MV2}_SIZE"),
+    RankVariables("pals", "PALS_RANKID", "PALS_LOCAL_RANKID", "PMI_SIZE"),
+    RankVariables(
         "mpich", "PMI_RANK", "MPI_LOCALRANKID PMI_LOCAL_RANK SLURM_LOCALID", "PMI_SIZE SLURM_NTASKS"
     ),
-    Variables("pmix", "PMIX_RANK", "SLURM_LOCALID", _TASKS),
-    Variables("slurm", "SLURM_PROCID", "SLURM_LOCALID", f"{_TASKS} SLURM_NPROCS"),
+    RankVariables("pmix", "PMIX_RANK", "SLURM_LOCALID", _TASKS),
+    RankVariables("slurm", "SLURM_PROCID", "SLURM_LOCALID", f"{_TASKS} SLURM_NPROCS"),
 )
 
 RANK_NAMES = (b"RANK=", b"RANKID=", b"SLURM_PROCID=")

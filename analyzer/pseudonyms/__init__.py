@@ -9,4 +9,4 @@ job hangs. What cannot be known for a name stays too: words of a project in func
 program's own messages and in source lines.
 """
 
-from whyhang.analyzer.pseudonyms.text import Pseudonyms as Pseudonyms
+from whyhang.analyzer.pseudonyms.running_text import Pseudonyms as Pseudonyms

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from whyhang.analyzer.pseudonyms.names import hosts_in_sentences
-from whyhang.analyzer.pseudonyms.text import Pseudonyms
+from whyhang.analyzer.pseudonyms.running_text import Pseudonyms
 from whyhang.analyzer.report import Report
 
 _WORDS = """

@@ -80,9 +80,24 @@ from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import Verdict
 from whyhang.analyzer.facts import ranks_in_words
 from whyhang.analyzer.findings.signature import Hit, Kind, Signature
-from whyhang.analyzer.queries.accounts import about, listed, listed_tasks, reported
-from whyhang.analyzer.queries.agents import agents
-from whyhang.analyzer.queries.cluster import (
+from whyhang.analyzer.queries.hits import cite_environ, cite_line, members_of, merge, merged
+from whyhang.analyzer.queries.logs.accounts import about, listed, listed_tasks, reported
+from whyhang.analyzer.queries.logs.exceptions import raised
+from whyhang.analyzer.queries.logs.failures import failures, first_failures, left_others
+from whyhang.analyzer.queries.logs.horovod import horovod_stalls
+from whyhang.analyzer.queries.logs.log import log_ends, logged
+from whyhang.analyzer.queries.logs.nccl import (
+    nccl_failed_in,
+    nccl_set_up,
+    nccl_warned,
+    stuck_in_setup,
+)
+from whyhang.analyzer.queries.logs.nccl_start import connections_not_made, nccl_start
+from whyhang.analyzer.queries.logs.own_lines import own_lines_show
+from whyhang.analyzer.queries.logs.quiet import ends_at_work, quiet_logs
+from whyhang.analyzer.queries.logs.step_times import step_times_differ
+from whyhang.analyzer.queries.logs.what_failed import failed
+from whyhang.analyzer.queries.machines.cluster import (
     VIRTUAL,
     hosts_of_job,
     networks_of,
@@ -90,49 +105,47 @@ from whyhang.analyzer.queries.cluster import (
     ranks_on,
     scheduled,
 )
-from whyhang.analyzer.queries.counters import counters_show
-from whyhang.analyzer.queries.exceptions import raised
-from whyhang.analyzer.queries.failures import failures, first_failures, left_others
-from whyhang.analyzer.queries.file_locks import file_locks
-from whyhang.analyzer.queries.gpus import cite_gpu, faulty_gpus, gpu_names, hit_on
-from whyhang.analyzer.queries.gpus_show import gpus_show
-from whyhang.analyzer.queries.hits import cite_environ, cite_line, members_of, merge, merged
-from whyhang.analyzer.queries.horovod import horovod_stalls
-from whyhang.analyzer.queries.instead_of_waiting import instead_of_waiting, ranks_not_waiting
-from whyhang.analyzer.queries.lagging import absent, lagging
-from whyhang.analyzer.queries.lagging_for import lagging_for
-from whyhang.analyzer.queries.launch_plans import launch_plans
-from whyhang.analyzer.queries.log import log_ends, logged
-from whyhang.analyzer.queries.loop_left import loop_left
-from whyhang.analyzer.queries.meeting_file import meeting_file
-from whyhang.analyzer.queries.meeting_place import meeting_place
-from whyhang.analyzer.queries.moving import left_behind, stragglers
-from whyhang.analyzer.queries.nccl import nccl_failed_in, nccl_set_up, nccl_warned, stuck_in_setup
-from whyhang.analyzer.queries.nccl_start import connections_not_made, nccl_start
-from whyhang.analyzer.queries.networks import networks_show
-from whyhang.analyzer.queries.nvlink import nvlinks
-from whyhang.analyzer.queries.operations import (
+from whyhang.analyzer.queries.machines.gpus import cite_gpu, faulty_gpus, gpu_names, hit_on
+from whyhang.analyzer.queries.machines.gpus_show import gpus_show
+from whyhang.analyzer.queries.machines.networks import networks_show
+from whyhang.analyzer.queries.machines.nvlink import nvlinks
+from whyhang.analyzer.queries.machines.scheduler import scheduler_shows
+from whyhang.analyzer.queries.startup.agents import agents
+from whyhang.analyzer.queries.startup.differing_settings import (
+    printed_values_differ,
+    settings_differ,
+)
+from whyhang.analyzer.queries.startup.launch_plans import launch_plans
+from whyhang.analyzer.queries.startup.meeting_file import meeting_file
+from whyhang.analyzer.queries.startup.meeting_place import meeting_place
+from whyhang.analyzer.queries.startup.store_barrier import store_barrier
+from whyhang.analyzer.queries.startup.store_place import cut_off, is_loopback, resolves_differently
+from whyhang.analyzer.queries.startup.store_port import port_held
+from whyhang.analyzer.queries.startup.world_sizes import world_sizes
+from whyhang.analyzer.queries.waits.file_locks import file_locks
+from whyhang.analyzer.queries.waits.instead_of_waiting import instead_of_waiting, ranks_not_waiting
+from whyhang.analyzer.queries.waits.lagging import absent, lagging
+from whyhang.analyzer.queries.waits.lagging_for import lagging_for
+from whyhang.analyzer.queries.waits.loop_left import loop_left
+from whyhang.analyzer.queries.waits.moving import left_behind, stragglers
+from whyhang.analyzer.queries.waits.operations import (
     all_in_one_call,
     different_operations,
     groups_crossed,
     only_waiters,
 )
-from whyhang.analyzer.queries.own_lines import own_lines_show
-from whyhang.analyzer.queries.quiet import ends_at_work, quiet_logs
-from whyhang.analyzer.queries.recorded import others_elsewhere, ras_reported, recorded, recorded_hit
-from whyhang.analyzer.queries.scheduler import scheduler_shows
-from whyhang.analyzer.queries.settings import printed_values_differ, settings_differ
-from whyhang.analyzer.queries.stacks_diverge import stacks_diverge
-from whyhang.analyzer.queries.states import all_seen, has_initialized, waiters_for
-from whyhang.analyzer.queries.step_times import step_times_differ
-from whyhang.analyzer.queries.store_barrier import store_barrier
-from whyhang.analyzer.queries.store_place import cut_off, is_loopback, resolves_differently
-from whyhang.analyzer.queries.store_port import port_held
-from whyhang.analyzer.queries.unpaired import face_to_face, unpaired_by_stacks
-from whyhang.analyzer.queries.waits_for_absent import waits_for_absent
-from whyhang.analyzer.queries.what_failed import failed
-from whyhang.analyzer.queries.world_sizes import world_sizes
-from whyhang.analyzer.rank_state.motion import Moved
+from whyhang.analyzer.queries.waits.recorded import (
+    others_elsewhere,
+    ras_reported,
+    recorded,
+    recorded_hit,
+)
+from whyhang.analyzer.queries.waits.stacks_diverge import stacks_diverge
+from whyhang.analyzer.queries.waits.states import all_seen, has_initialized, waiters_for
+from whyhang.analyzer.queries.waits.step_counts import counters_show
+from whyhang.analyzer.queries.waits.unpaired import face_to_face, unpaired_by_stacks
+from whyhang.analyzer.queries.waits.waits_for_absent import waits_for_absent
+from whyhang.analyzer.rank_state.over_time.motion import Moved
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.report import cite
 from whyhang.analyzer.stacks import WaitKind

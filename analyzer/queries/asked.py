@@ -19,9 +19,9 @@ from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import LogLine, Record
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.queries.hits import merged
-from whyhang.analyzer.queries.lagging import KNOWN_LOCAL_CAUSES, RESTING
-from whyhang.analyzer.queries.log import Log
-from whyhang.analyzer.rank_state.log_ends import not_overcome
+from whyhang.analyzer.queries.logs.log import Log
+from whyhang.analyzer.queries.waits.lagging import KNOWN_LOCAL_CAUSES, RESTING
+from whyhang.analyzer.rank_state.from_logs.log_ends import not_overcome
 
 NAMES = (
     "about absent agents all_in_one_call connections_not_made counters_show cut_off "
@@ -48,7 +48,7 @@ GROUPS: dict[str, tuple[enum.Enum, ...]] = {
 """Words that stand for several members of an enumeration."""
 
 
-class Question(Record):
+class AskedQuery(Record):
     """One query with its arguments: those that it takes in any number, and those by name."""
 
     query: str
@@ -74,8 +74,8 @@ class Asked(Record):
     """
 
     log: Log
-    questions: tuple[Question, ...] = ()
-    vetoes: tuple[Question, ...] = ()
+    questions: tuple[AskedQuery, ...] = ()
+    vetoes: tuple[AskedQuery, ...] = ()
 
     def __call__(self, case: Case) -> Iterable[Hit]:
         """Merge the answers."""
@@ -92,7 +92,7 @@ class Asked(Record):
         return answers[0] if len(answers) == 1 else merged(*answers)
 
 
-def question_of(table: Mapping[str, Any]) -> Question:
+def question_of(table: Mapping[str, Any]) -> AskedQuery:
     """Read a question. Raises ``ValueError``, with words for its author, for one nobody can ask."""
     name = table.get("query")
     if name not in [*QUERIES]:
@@ -110,7 +110,7 @@ def question_of(table: Mapping[str, Any]) -> Question:
             listed = _listed(of, value)
         else:
             named[key] = _value(of, value)
-    question = Question(query=name, listed=listed, named=named)
+    question = AskedQuery(query=name, listed=listed, named=named)
     lines = {LINES: ()} if question.takes_lines else {}
     try:
         _signature(name).bind(None, *listed, **named, **lines)

@@ -38,8 +38,8 @@ from whyhang.analyzer.stacks.kinds import (
     scope_of,
 )
 from whyhang.analyzer.stacks.place import place_from
-from whyhang.analyzer.stacks.reading import read
-from whyhang.analyzer.stacks.threads import LineText, Snapshot, source_lines, thread_place
+from whyhang.analyzer.stacks.rule_match import read
+from whyhang.analyzer.stacks.threads import LineText, PlacedSnapshot, source_lines, thread_place
 
 
 def place_of(
@@ -54,7 +54,7 @@ def place_of(
     it was kept. Both only count where no frame decides. Never fails: a dump without threads gives
     an uncertain place.
     """
-    at = Snapshot(dump, process, index_of(rules), line_text)
+    at = PlacedSnapshot(dump, process, index_of(rules), line_text)
     main = main_thread(dump) or Thread(frames=(), tid=dump.who.pid)
     place = follow_wait(thread_place(main, at), main, at)
     if process is not None and process.stopped:
@@ -69,7 +69,7 @@ def places_of(
     line_text: LineText | None = None,
 ) -> tuple[Place, ...]:
     """Return the place of each thread of a process, in the order of the dump."""
-    at = Snapshot(dump, process, index_of(rules), line_text)
+    at = PlacedSnapshot(dump, process, index_of(rules), line_text)
     return tuple(thread_place(thread, at) for thread in dump.threads)
 
 

@@ -14,7 +14,7 @@ from whyhang.analyzer.stacks.kinds import (
     last_name,
     phrase,
 )
-from whyhang.analyzer.stacks.threads import Snapshot, thread_place
+from whyhang.analyzer.stacks.threads import PlacedSnapshot, thread_place
 
 # Kinds of wait that another thread of the process may have to end.
 _HANDED_OVER = frozenset({WaitKind.QUEUE, WaitKind.LOCK, WaitKind.IDLE, WaitKind.BACKWARD})
@@ -40,7 +40,7 @@ _SERVED = (
 _RPC = "torch/distributed/rpc/api.py"
 
 
-def follow_wait(place: Place, main: Thread, at: Snapshot) -> Place:
+def follow_wait(place: Place, main: Thread, at: PlacedSnapshot) -> Place:
     """Follow the main thread's wait to the place of the thread which it waits for.
 
     Or to one that other ranks wait for: the thread that serves their calls.
@@ -78,7 +78,7 @@ def _with_gil_holder(place: Place, main: Thread, dump: StackDump) -> Place:
     return place
 
 
-def _follow(place: Place, main: Thread, at: Snapshot) -> Place:
+def _follow(place: Place, main: Thread, at: PlacedSnapshot) -> Place:
     """Go on to the thread that the main thread waits for, if it is known which one."""
     threads = [t for t in at.dump.threads if t is not main and _may_be_awaited(place, t, at)]
     if place.kind is WaitKind.FUTURE:
@@ -120,7 +120,7 @@ def _through(place: Place, chosen: Place) -> str:
     return f'on thread "{name}" while the main thread {does}'
 
 
-def _may_be_awaited(place: Place, thread: Thread, at: Snapshot) -> bool:
+def _may_be_awaited(place: Place, thread: Thread, at: PlacedSnapshot) -> bool:
     """Rule out threads that cannot be what the main thread waits for."""
     if place.kind is WaitKind.BACKWARD:
         named = at.process.threads if at.process is not None else ()
@@ -164,7 +164,7 @@ def _all_wait_in_pool(threads: Sequence[Thread], places: Sequence[Place]) -> Pla
     return replace(pool[0], scope=Scope.LOCAL, says=says, op=BLOCKED_POOL)
 
 
-def _served(place: Place, main: Thread, at: Snapshot) -> Place:
+def _served(place: Place, main: Thread, at: PlacedSnapshot) -> Place:
     """Find the call of another rank that this one serves and that has not come to its end.
 
     A server waits at its end for all others; that tells nothing while it has calls to answer. One

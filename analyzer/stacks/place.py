@@ -12,7 +12,7 @@ from whyhang.analyzer.stacks.kinds import (
     phrase,
     scope_of,
 )
-from whyhang.analyzer.stacks.reading import STRONG_KINDS, Match, Reading, deciding_purpose
+from whyhang.analyzer.stacks.rule_match import STRONG_KINDS, Match, Reading, deciding_purpose
 
 # Sources of the C library, of MPI and of the system, which debuggers know when symbols are there.
 _BUILT_IN = ("/sysdeps/", "/nptl/", "/csu/", "/ompi/", "/opal/", "/mpich", "/ucx", "/libfabric")

@@ -8,14 +8,14 @@ from whyhang.analyzer.stacks.guesses import Guess, from_kernel, from_line
 from whyhang.analyzer.stacks.index import FrameIndex
 from whyhang.analyzer.stacks.kinds import PIPE, SHARED_LOCK, Place, Scope, WaitKind, phrase
 from whyhang.analyzer.stacks.place import place_from
-from whyhang.analyzer.stacks.reading import Reading, read
+from whyhang.analyzer.stacks.rule_match import Reading, read
 
 _GPU_DEVICES = ("/dev/nvidia", "/dev/kfd", "/dev/dri", "/dev/dxg", "/dev/accel", "/dev/habana")
 
 LineText = Callable[[Frame], str | None]
 
 
-class Snapshot(NamedTuple):
+class PlacedSnapshot(NamedTuple):
     """A process at one moment, with what its threads are placed by.
 
     ``process`` is what /proc held then, ``rules`` finds the rules of frames, ``line_text`` gives a
@@ -28,7 +28,7 @@ class Snapshot(NamedTuple):
     line_text: LineText | None
 
 
-def thread_place(thread: Thread, at: Snapshot) -> Place:
+def thread_place(thread: Thread, at: PlacedSnapshot) -> Place:
     """Place one thread of a process."""
     reading = read(thread.frames, at.rules)
     running, wchan = _kernel_state(thread, at.dump, at.process)
@@ -79,7 +79,7 @@ def _letter(state: str) -> str:
     return {"R": "R", "S": "S", "D": "D", "I": "S"}.get(state[:1], "")
 
 
-def _guess(reading: Reading, running: str, wchan: str | None, at: Snapshot) -> Guess | None:
+def _guess(reading: Reading, running: str, wchan: str | None, at: PlacedSnapshot) -> Guess | None:
     """Guess what a thread does that no frame speaks for."""
     kernel = from_kernel(wchan) if running != "R" else None
     text = at.line_text(reading.top) if at.line_text and reading.top and reading.in_user else None

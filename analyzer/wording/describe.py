@@ -5,14 +5,14 @@ from collections.abc import Iterable, Sequence
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Frame, Process, StackDump, counted
 from whyhang.analyzer.job.roles import main_thread
-from whyhang.analyzer.rank_state.ends import End
-from whyhang.analyzer.rank_state.motion import Moved
+from whyhang.analyzer.rank_state.from_logs.ends import End
+from whyhang.analyzer.rank_state.over_time.motion import Moved
 from whyhang.analyzer.rank_state.ras import WORDS
 from whyhang.analyzer.rank_state.state import RankState, Status, busy_worker
 from whyhang.analyzer.redact import redact
 from whyhang.analyzer.report import Collective, Evidence, Location, RankStateName, cite
 from whyhang.analyzer.stacks import Place, WaitKind
-from whyhang.analyzer.stacks.blocks import rank_branch, unasked
+from whyhang.analyzer.stacks.source_blocks import rank_branch, unasked
 from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.stacks.usercode import in_words, short, user_path
 from whyhang.analyzer.wait_graph import PendingOperation

@@ -8,8 +8,8 @@ from whyhang.analyzer.facts import Process, program
 from whyhang.analyzer.rank_state.state import RankState, busy_worker, waits_for_pool
 from whyhang.analyzer.report import Location
 from whyhang.analyzer.stacks import UNNAMED, Phrase, Place, WaitKind
-from whyhang.analyzer.stacks.blocks import heads
 from whyhang.analyzer.stacks.guesses import from_kernel
+from whyhang.analyzer.stacks.source_blocks import heads
 from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.stacks.usercode import in_words, is_library, user_frame
 from whyhang.analyzer.wording.describe import (

@@ -4,7 +4,7 @@ import re
 
 from whyhang.analyzer.facts import NOBODY, ErrorCounter, Statement
 from whyhang.collectors import limits
-from whyhang.collectors.prints import Line, Lines
+from whyhang.collectors.prints import Lines, PrintedLine
 
 _OF_ERRORS = limits.compile(
     r"symbol_?err|err(?:or)?s?(?:counter|_phy|_frames)?$|link_?(?:error_?recovery|down)|integrity"
@@ -59,5 +59,5 @@ def _below(lines: Lines, port: str | None, shape: limits.Pattern[str]) -> list[S
     return counters
 
 
-def _counter(line: Line, port: str | None, name: str, value: str) -> ErrorCounter:
+def _counter(line: PrintedLine, port: str | None, name: str, value: str) -> ErrorCounter:
     return ErrorCounter(who=NOBODY, source=line.source, port=port, name=name, value=int(value))

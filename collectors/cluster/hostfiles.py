@@ -2,7 +2,7 @@
 
 from whyhang.analyzer.facts import NOBODY, LaunchPlan, Statement, counted
 from whyhang.collectors import limits
-from whyhang.collectors.prints import Line, Lines
+from whyhang.collectors.prints import Lines, PrintedLine
 
 _LINE = limits.compile(
     r"(?P<host>[A-Za-z0-9][\w.-]{0,252})[ \t]++slots=(?P<slots>\d{1,5})"
@@ -17,7 +17,7 @@ def hostfile(lines: Lines) -> list[Statement]:
     if _LINE.match(lines.next.text.strip()) is None:
         return []
     first = lines.next
-    hosts: list[tuple[Line, int]] = []
+    hosts: list[tuple[PrintedLine, int]] = []
     for line in lines:
         text = line.text.strip()
         match = _LINE.match(text)

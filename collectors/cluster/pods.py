@@ -2,7 +2,7 @@
 
 from whyhang.analyzer.facts import NOBODY, LaunchPlan, Scheduled, Statement
 from whyhang.collectors import limits
-from whyhang.collectors.prints import Line, Lines
+from whyhang.collectors.prints import Lines, PrintedLine
 
 MAX_BELOW = 600  # lines of one description
 _AGO = limits.compile(r" \([^()]{1,20} ago\)")
@@ -54,7 +54,7 @@ def described(lines: Lines) -> list[Statement]:
         return []
     name = lines.above.words.rpartition(" ")[2]
     pairs: dict[str, str] = {}
-    quote: Line = lines.take()
+    quote: PrintedLine = lines.take()
     event = ""
     for count, line in enumerate(lines):
         if count > MAX_BELOW or line.words.startswith("Name: "):

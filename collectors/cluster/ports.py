@@ -4,7 +4,7 @@ import itertools
 
 from whyhang.analyzer.facts import NOBODY, NetworkPort, Statement
 from whyhang.collectors import limits
-from whyhang.collectors.prints import Line, Lines
+from whyhang.collectors.prints import Lines, PrintedLine
 
 MAX_BELOW = 64  # lines of one adapter or interface
 _ADDRESS = r"(?:\d{1,3}(?:\.\d{1,3}){3}|(?:[0-9a-f]{0,4}:){2,7}[0-9a-f]{0,4})"
@@ -47,7 +47,7 @@ def adapter(lines: Lines) -> list[Statement]:
         return []
     name, port = head["name"], head["port"]
     lines.take()
-    ports: dict[str, dict[str, Line]] = {}
+    ports: dict[str, dict[str, PrintedLine]] = {}
     for count, line in enumerate(lines):
         if count >= MAX_BELOW or _ADAPTER.match(line.words):
             break
@@ -58,7 +58,7 @@ def adapter(lines: Lines) -> list[Statement]:
     return [_port(f"{name}/{number}", states) for number, states in ports.items()]
 
 
-def _port(name: str, states: dict[str, Line]) -> NetworkPort:
+def _port(name: str, states: dict[str, PrintedLine]) -> NetworkPort:
     line = states.get("state") or states["phys"]
     words = [m["state"] for one in states.values() if (m := _STATE.match(one.words))]
     return NetworkPort(
@@ -114,7 +114,7 @@ def _settings(lines: Lines) -> list[Statement]:
 
 
 def _made(
-    line: Line,
+    line: PrintedLine,
     name: str,
     state: str,
     *,

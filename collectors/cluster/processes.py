@@ -2,7 +2,7 @@
 
 from whyhang.analyzer.facts import ProcessState, Statement, Who
 from whyhang.collectors import limits
-from whyhang.collectors.prints import Line, Lines
+from whyhang.collectors.prints import Lines, PrintedLine
 
 MAX_ROWS = 4000
 _STATES = ("STAT", "S", "STATE")
@@ -27,7 +27,7 @@ def table(lines: Lines) -> list[Statement]:
     return facts
 
 
-def _row(line: Line, names: list[str]) -> ProcessState | None:
+def _row(line: PrintedLine, names: list[str]) -> ProcessState | None:
     cells = line.text.split(maxsplit=len(names) - 1)
     if len(cells) == len(names) - 1 > 2:
         cells.append("")  # cut off

@@ -7,13 +7,13 @@ from whyhang.analyzer.reading import Document
 from whyhang.collectors import limits
 from whyhang.collectors.cluster import (
     counters,
+    environment,
     hostfiles,
     pods,
     ports,
     processes,
     room,
     scripts,
-    settings,
     slurm,
 )
 from whyhang.collectors.files.marks import Marks
@@ -40,8 +40,8 @@ _PARSERS: dict[bytes, Parser[Statement]] = {
     b"Namespace:": pods.described,
     b"kind: ": pods.spec,
     b"#SBATCH": scripts.script,
-    b"ax locked memory ": settings.limit,
-    **dict.fromkeys((b"NCCL_", b"GLOO_", b"MASTER_", b"WORLD_SIZE="), settings.variable),
+    b"ax locked memory ": environment.limit,
+    **dict.fromkeys((b"NCCL_", b"GLOO_", b"MASTER_", b"WORLD_SIZE="), environment.variable),
 }
 _MARKS = Marks(*_PARSERS)
 

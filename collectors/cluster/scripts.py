@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from whyhang.analyzer.facts import NOBODY, LaunchPlan, Statement, replace
 from whyhang.analyzer.job.launch import plan_of
 from whyhang.collectors import limits
-from whyhang.collectors.prints import Line, Lines
+from whyhang.collectors.prints import Lines, PrintedLine
 
 _OPTION = limits.compile(
     r"#SBATCH (?:--(?P<name>[a-z-]+)(?:[= ] *(?P<value>\S+))?|-(?P<name>[nN]) *=? *(?P<value>\S+))"
@@ -29,7 +29,7 @@ def script(lines: Lines) -> list[Statement]:
     if not lines.next.text.startswith("#SBATCH"):
         return []
     options: dict[str, str] = {}
-    commands: list[Line] = []
+    commands: list[PrintedLine] = []
     for line in lines:
         if option := _OPTION.match(line.words):
             name = {"n": "ntasks", "N": "nodes"}.get(option["name"], option["name"])
@@ -67,8 +67,8 @@ def _number(text: str | None, default: int | None) -> int | None:
 
 
 def _started(
-    commands: Iterable[Line], variables: dict[str, str], slots: int
-) -> Iterator[tuple[int | None, Line]]:
+    commands: Iterable[PrintedLine], variables: dict[str, str], slots: int
+) -> Iterator[tuple[int | None, PrintedLine]]:
     """Yield for each command that starts ranks how many; None where that cannot be told."""
     for line in _joined(commands):
         text = _filled(line.words, variables)
@@ -85,9 +85,9 @@ def _started(
             yield count, line
 
 
-def _joined(commands: Iterable[Line]) -> Iterator[Line]:
+def _joined(commands: Iterable[PrintedLine]) -> Iterator[PrintedLine]:
     """Join lines that go on behind a backslash."""
-    whole: Line | None = None
+    whole: PrintedLine | None = None
     for line in commands:
         text = line.words if whole is None else whole.text + line.words
         whole = replace(whole or line, text=text.removesuffix("\\"))

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from whyhang.analyzer.facts import NOBODY, Scheduled, Statement
 from whyhang.analyzer.job.slurm_hosts import expand
 from whyhang.collectors import limits
-from whyhang.collectors.prints import Line, Lines
+from whyhang.collectors.prints import Lines, PrintedLine
 
 MAX_BELOW = 64  # lines of one record
 _SHORT = {
@@ -51,7 +51,7 @@ def table(lines: Lines) -> list[Statement]:
     return facts
 
 
-def _cells(text: str, header: str, rule: Line | None, count: int) -> list[str]:
+def _cells(text: str, header: str, rule: PrintedLine | None, count: int) -> list[str]:
     """Split a row at bars, where the rule below the header does, or at blanks."""
     if "|" in header:
         return [cell.strip() for cell in text.split("|")]
@@ -64,7 +64,7 @@ def _cells(text: str, header: str, rule: Line | None, count: int) -> list[str]:
     return cells
 
 
-def _job(line: Line, row: Mapping[str, str]) -> Scheduled | None:
+def _job(line: PrintedLine, row: Mapping[str, str]) -> Scheduled | None:
     """Read a row of a job or step; None where the table is at its end."""
     name = row.get("JOBID", "")
     word = (row.get("STATE") or row.get("ST") or "").partition(" ")[0]
@@ -88,7 +88,7 @@ def _job(line: Line, row: Mapping[str, str]) -> Scheduled | None:
     )
 
 
-def _nodes(line: Line, row: Mapping[str, str]) -> Scheduled | None:
+def _nodes(line: PrintedLine, row: Mapping[str, str]) -> Scheduled | None:
     """Read a row of sinfo: nodes in one state."""
     hosts, state = expand(row.get("NODELIST", "")), row.get("STATE", "")
     if not hosts or not _NODE_STATE.match(state):

@@ -33,7 +33,14 @@ from whyhang.collectors.files.listing import (
 )
 from whyhang.collectors.files.meter import Meter
 from whyhang.collectors.files.remote import RemoteFile
-from whyhang.collectors.files.spool import MIB, Budget, Extent, Limits, SpentError, Spool
+from whyhang.collectors.files.spool import (
+    MIB,
+    Extent,
+    SpentError,
+    Spool,
+    UnpackBudget,
+    UnpackLimits,
+)
 
 STDIN = "-"
 START_BYTES = 8
@@ -44,12 +51,12 @@ DUMP_BYTES = 4 * MIB
 class Store(AbstractContextManager["Store"]):
     """Finds the files in what the user named, and holds what was unpacked until it is closed."""
 
-    def __init__(self, limits: Limits | None = None) -> None:
-        self.limits = limits or Limits()
+    def __init__(self, limits: UnpackLimits | None = None) -> None:
+        self.limits = limits or UnpackLimits()
         self.meter = Meter()
         # All files, by the path under which they are cited.
         self.files: dict[str, Extent | RemoteFile] = {}
-        self._budget = Budget(self.limits)
+        self._budget = UnpackBudget(self.limits)
         self._spool = Spool(self._budget)
 
     def __exit__(self, *_: object) -> None:
@@ -199,7 +206,7 @@ class Store(AbstractContextManager["Store"]):
                     shown = inside + name[:LONGEST_NAME] if name else item.path
                     if why := refusal(member):
                         yield gap(shown, why)
-                    elif isinstance(member, unpack.Member):
+                    elif isinstance(member, unpack.ArchiveMember):
                         self._budget.count_member()
                         yield from self._keep(member.stream, shown, depth + 1)
         except SpentError as error:
@@ -241,7 +248,7 @@ def _start(extent: Extent | RemoteFile) -> bytes | Exception:
 _REST = "what comes after that in it is not known"
 
 
-def refusal(member: unpack.Member | unpack.Refused) -> str:
+def refusal(member: unpack.ArchiveMember | unpack.Refused) -> str:
     """Say why a member is not read; "" for one that is."""
     name = member.name or ""
     parts = name.replace("\\", "/").split("/")

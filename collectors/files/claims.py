@@ -81,7 +81,7 @@ _WORDS: dict[str, tuple[type[Statement], str]] = {
 """Statements that say all by their kind, and the words of their row."""
 
 
-class Row(Record):
+class ClaimRow(Record):
     """One row of the file."""
 
     about: str
@@ -90,10 +90,10 @@ class Row(Record):
     source: Source
 
 
-def rows(fact: Statement) -> Iterator[Row]:
+def rows(fact: Statement) -> Iterator[ClaimRow]:
     """Yield the rows in which a statement of a live run is written."""
     for about, value in _texts(fact):
-        yield Row(about=about, value=value, who=fact.who, source=fact.source)
+        yield ClaimRow(about=about, value=value, who=fact.who, source=fact.source)
 
 
 def _texts(fact: Statement) -> Iterator[tuple[str, str]]:
@@ -118,7 +118,7 @@ def _texts(fact: Statement) -> Iterator[tuple[str, str]]:
             yield "paused", f"{fact.seconds:.3f} s in {fact.dumps} stack dumps"
 
 
-def statement(row: Row) -> Statement | None:
+def statement(row: ClaimRow) -> Statement | None:
     """Return what a row states; None where this version of whyhang does not know it.
 
     Raises ValueError where the text is not what such a row has.
@@ -141,7 +141,7 @@ def statement(row: Row) -> Statement | None:
     return _library(row) if about.startswith(COMPARED) else None
 
 
-def _near_limit(row: Row) -> NearLimit:
+def _near_limit(row: ClaimRow) -> NearLimit:
     for limit, pattern in _LIMITS.items():
         if match := pattern.fullmatch(row.value):
             numbers = match.groupdict()
@@ -156,7 +156,7 @@ def _near_limit(row: Row) -> NearLimit:
     raise ValueError(f"no limit: {row.value}")
 
 
-def _counter(row: Row) -> LoopCounter:
+def _counter(row: ClaimRow) -> LoopCounter:
     match = _COUNTER.fullmatch(row.value)
     if match is None:
         raise ValueError(f"no counter: {row.value}")
@@ -170,7 +170,7 @@ def _counter(row: Row) -> LoopCounter:
     )
 
 
-def _library(row: Row) -> Library:
+def _library(row: ClaimRow) -> Library:
     match = _LIBRARY.fullmatch(row.value)
     if match is None:
         raise ValueError(f"no library: {row.value}")

@@ -30,7 +30,7 @@ from whyhang.collectors.files import claims
 from whyhang.collectors.files.bundle import DAMAGE, FORMAT
 
 
-def facts_file(kind: str, facts: Iterable[Fact | claims.Row]) -> bytes:
+def facts_file(kind: str, facts: Iterable[Fact | claims.ClaimRow]) -> bytes:
     """Write facts as JSON for people to read: each field on a line, unknown ones left out.
 
     No text in it looks like a secret.
@@ -40,7 +40,7 @@ def facts_file(kind: str, facts: Iterable[Fact | claims.Row]) -> bytes:
     return f"{head}\n{rows}\n  ]\n}}\n".encode()
 
 
-def _row(fact: Fact | claims.Row) -> str:
+def _row(fact: Fact | claims.ClaimRow) -> str:
     fields = redact_texts(msgspec.json.decode(msgspec.json.encode(fact)))
     lines = [
         f'      "{name}": {msgspec.json.encode(value).decode()}'
@@ -59,14 +59,14 @@ class _Facts(Record):
 
 
 T = TypeVar("T", str, str | None)
-_Own: TypeAlias = Process | StoreView | FileView | Excerpt | Exit | claims.Row | Gap
+_Own: TypeAlias = Process | StoreView | FileView | Excerpt | Exit | claims.ClaimRow | Gap
 _TYPES: dict[str, type[_Own]] = {
     "processes": Process,
     "stores": StoreView,
     "file_stores": FileView,
     "excerpts": Excerpt,
     "exits": Exit,
-    "claims": claims.Row,
+    "claims": claims.ClaimRow,
     "gaps": Gap,
 }
 
@@ -105,7 +105,7 @@ class OwnFiles:
 
 def _fact(row: _Own, source: Source) -> Fact | None:
     """Return what a row says, with its source; None where a newer whyhang wrote it."""
-    if isinstance(row, claims.Row):
+    if isinstance(row, claims.ClaimRow):
         return claims.statement(replace(row, source=source))
     if isinstance(row, Process):
         return _with_shared_texts(replace(row, source=source))

@@ -28,7 +28,7 @@ _PREFIX = "whyhang-unpacked-"
 _NAME = "spool"
 
 
-class Limits(Record):
+class UnpackLimits(Record):
     """How much is taken of folders and archives before the rest is left.
 
     ``total_bytes``, ``members`` and ``ratio_free_bytes`` are for all archives together,
@@ -55,10 +55,10 @@ class SpentError(Exception):
         self.remedy = remedy
 
 
-class Budget:
+class UnpackBudget:
     """What is left of the limits. Between ``enter`` and ``leave`` an archive is unpacked."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: UnpackLimits) -> None:
         self.limits = limits
         self._total = self._bytes = limits.total_bytes
         self._members = limits.members
@@ -148,7 +148,7 @@ _last: tuple[Extent | None, bytes] = (None, b"")
 class Spool:
     """One file for all small members and a numbered one for each large one."""
 
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: UnpackBudget) -> None:
         self._budget = budget
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._file: io.FileIO | None = None

@@ -64,7 +64,7 @@ class Stream(Protocol):
         """Give at most ``size`` bytes."""
 
 
-class Member(NamedTuple):
+class ArchiveMember(NamedTuple):
     """A file in an archive. ``name`` is None for the content of a compressed file.
 
     ``stream`` is good until the next member is asked for.
@@ -91,7 +91,7 @@ def is_packed(start: bytes) -> bool:
     return is_zip(start) or start[TAR_MAGIC] == b"ustar" or _opener(start) is not None
 
 
-def members(raw: BinaryIO, start: bytes, charge: Charge) -> Iterator[Member | Refused]:
+def members(raw: BinaryIO, start: bytes, charge: Charge) -> Iterator[ArchiveMember | Refused]:
     """Yield what is in an archive, in its order; damage ends the archive with a ``Refused``.
 
     ``start`` are its first bytes. ``charge`` is called with the size of whatever is unpacked,
@@ -105,7 +105,7 @@ def members(raw: BinaryIO, start: bytes, charge: Charge) -> Iterator[Member | Re
     if unpacked.peek(MAGIC_BYTES)[TAR_MAGIC] == b"ustar":
         yield from _tar(unpacked)
     else:
-        yield Member(None, unpacked)
+        yield ArchiveMember(None, unpacked)
 
 
 def _opener(start: bytes) -> Callable[[BinaryIO], Stream] | None:
@@ -258,7 +258,7 @@ class _SaneTarInfo(tarfile.TarInfo):
         return member
 
 
-def _tar(unpacked: Charged) -> Iterator[Member | Refused]:
+def _tar(unpacked: Charged) -> Iterator[ArchiveMember | Refused]:
     try:
         with tarfile.open(
             fileobj=cast("BinaryIO", unpacked), mode="r|", tarinfo=_SaneTarInfo, errors="replace"
@@ -268,7 +268,7 @@ def _tar(unpacked: Charged) -> Iterator[Member | Refused]:
                 if why := _tar_refusal(info):
                     yield Refused(info.name, why)
                 elif stream := archive.extractfile(info):
-                    yield Member(info.name, stream)
+                    yield ArchiveMember(info.name, stream)
     except DAMAGE as error:
         yield Refused("", f"the archive is damaged or cut off ({error})")
 
@@ -279,7 +279,7 @@ def _tar_refusal(info: tarfile.TarInfo) -> str:
     return "" if info.isreg() or info.isdir() else "it is a device or pipe"
 
 
-def _zip(raw: BinaryIO, charge: Charge) -> Iterator[Member | Refused]:
+def _zip(raw: BinaryIO, charge: Charge) -> Iterator[ArchiveMember | Refused]:
     try:
         archive = zipfile.ZipFile(raw)
     except DAMAGE as error:
@@ -292,6 +292,6 @@ def _zip(raw: BinaryIO, charge: Charge) -> Iterator[Member | Refused]:
             elif not info.is_dir():
                 try:
                     with archive.open(info) as stream:
-                        yield Member(info.filename, Charged(stream, charge))
+                        yield ArchiveMember(info.filename, Charged(stream, charge))
                 except DAMAGE as error:
                     yield Refused(info.filename, f"it cannot be unpacked ({error})")

@@ -17,7 +17,7 @@ from itertools import groupby
 
 from whyhang.analyzer.facts import Call, CallState, replace
 from whyhang.collectors.flight_recorder.entries import GLOO, Row, Shapes, group_of, read_rows
-from whyhang.collectors.flight_recorder.excerpt import Dump
+from whyhang.collectors.flight_recorder.excerpt import DumpExcerpt
 from whyhang.collectors.flight_recorder.groups import (
     by_number,
     groups_of,
@@ -161,7 +161,7 @@ SMALLEST_RING = 10
 class Contents:
     """The rows and groups of a dump, and the questions that are asked of them."""
 
-    def __init__(self, dump: Dump) -> None:
+    def __init__(self, dump: DumpExcerpt) -> None:
         self.dump = dump
         self.rows = _rows(dump)
         self.groups = groups_of(dump.top, self.rows)
@@ -243,7 +243,7 @@ class Contents:
         )
 
 
-def calls_of_group(dump: Dump, name: str) -> tuple[Call, ...]:
+def calls_of_group(dump: DumpExcerpt, name: str) -> tuple[Call, ...]:
     """Return every call of one group that the dump holds."""
     entries = [entry for entry in dump.entries if isinstance(entry, dict)]
     if numbered(entries) or all(entry.get("state") != "completed" for entry in entries):
@@ -255,7 +255,7 @@ def calls_of_group(dump: Dump, name: str) -> tuple[Call, ...]:
     return tuple(calls(rows, group.ranks if group else None))
 
 
-def _rows(dump: Dump) -> list[Row]:
+def _rows(dump: DumpExcerpt) -> list[Row]:
     rows = read_rows(dump.entries)
     if numbered(dump.entries):
         names = by_number(dump.top, rows)

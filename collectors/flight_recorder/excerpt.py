@@ -34,7 +34,7 @@ MAX_ENTRIES = 1 << 18
 _BATCH_END = re.compile(rb":[A-Za-z_]*coalesced(?=[qr\x94])")
 
 
-class Dump(Record):
+class DumpExcerpt(Record):
     """What was built of one dump.
 
     ``top`` holds everything but the entries, ``entries`` those that were built, in the order of
@@ -49,7 +49,7 @@ class Dump(Record):
     cut: bool = False
 
 
-def read(data: bytes, *, everything: bool = False) -> Dump:
+def read(data: bytes, *, everything: bool = False) -> DumpExcerpt:
     """Build the entries of a pickle that matter, or all.
 
     All of them cost about 4 µs an entry and 2 kB of memory. Raises ``UnsafePickleError`` or
@@ -66,7 +66,7 @@ def read(data: bytes, *, everything: bool = False) -> Dump:
     return shaped(load(data), cut=cut)
 
 
-def shaped(value: object, *, cut: bool = False) -> Dump:
+def shaped(value: object, *, cut: bool = False) -> DumpExcerpt:
     """Find the entries in plain data: under ``entries``, or as the whole (torch 2.2).
 
     Raises ``BadPickleError`` where there are none.
@@ -80,10 +80,10 @@ def shaped(value: object, *, cut: bool = False) -> Dump:
         raise BadPickleError("it has no list of entries")
     if len(entries) > MAX_ENTRIES:
         raise BadPickleError(f"it has more than {MAX_ENTRIES:,} entries")
-    return Dump(top=top, entries=entries, first=entries[0] if entries else None, cut=cut)
+    return DumpExcerpt(top=top, entries=entries, first=entries[0] if entries else None, cut=cut)
 
 
-def _latest(layout: Layout) -> Dump:
+def _latest(layout: Layout) -> DumpExcerpt:
     """Build the last entries, unfinished ones before them, the last one of each group."""
     entry = layout.first_entry
     if not isinstance(entry, dict) or next(reversed(entry), None) != "is_p2p":
@@ -100,18 +100,18 @@ def _latest(layout: Layout) -> Dump:
     return _searched(layout, _window(layout, WINDOWS[0]))
 
 
-def _searched(layout: Layout, window: int) -> Dump:
+def _searched(layout: Layout, window: int) -> DumpExcerpt:
     """Look for unfinished entries in the whole file, at twice the cost."""
     unfinished = islice(_unfinished(layout, window), MAX_SCATTERED)
     return _built(layout, window, (*unfinished, *_last_of_groups(layout, window)))
 
 
-def _built(layout: Layout, window: int, places: Iterable[int]) -> Dump:
+def _built(layout: Layout, window: int, places: Iterable[int]) -> DumpExcerpt:
     """Build the entries that some places are in and all from the window on."""
     places = tuple(islice(places, MAX_SCATTERED))
     if window <= layout.first or len(places) == MAX_SCATTERED:
         raise UnusualError
-    return Dump(
+    return DumpExcerpt(
         top=layout.top,
         entries=layout.entries(set(map(layout.start_of, places)), window),
         first=layout.first_entry,
@@ -185,7 +185,7 @@ def _over_gloo(entry: object) -> bool:
     return not isinstance(name, str) or name.startswith(f"{GLOO}:")
 
 
-def _accounted(dump: Dump) -> bool:
+def _accounted(dump: DumpExcerpt) -> bool:
     """Return whether the built entries show all unfinished work that pg_status counts."""
     unfinished: dict[int | None, set[tuple[bool, int | None]]] = defaultdict(set)
     for entry in dump.entries:

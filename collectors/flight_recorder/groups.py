@@ -21,7 +21,7 @@ MAX_MEMBERS = 1 << 22
 _DIGITS = re.compile(r"\d{1,9}")
 
 
-class Status(Record):
+class GroupStatus(Record):
     """What ``pg_status`` says of one group: the last calls enqueued, started and completed.
 
     On a group with sends and receives the numbers may be of those. -1 means none, or for
@@ -91,7 +91,7 @@ def _ranks_of_list(listed: object) -> tuple[int, ...] | None:
 
 def statuses_of(
     top: Mapping[object, object], rows: Sequence[Row], groups: Mapping[str, Group]
-) -> dict[str, Status]:
+) -> dict[str, GroupStatus]:
     """Return the status of groups by their names."""
     by_id = status_by_id(top)
     shown = {row.pg_id: row.group[0] for row in rows if row.pg_id is not None}
@@ -99,10 +99,10 @@ def statuses_of(
     return {names[key]: status for key, status in by_id.items() if key in names}
 
 
-def status_by_id(top: Mapping[object, object]) -> dict[int, Status]:
+def status_by_id(top: Mapping[object, object]) -> dict[int, GroupStatus]:
     """Read ``pg_status``, whose keys are numbers within the process."""
     return {
-        own_number: Status(
+        own_number: GroupStatus(
             enqueued=_count(counts.get("last_enqueued_collective"), none=0),
             started=_count(counts.get("last_started_collective"), none=None),
             completed=_count(counts.get("last_completed_collective"), none=0),

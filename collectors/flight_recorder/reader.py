@@ -20,7 +20,7 @@ from whyhang.analyzer.reading import Document
 from whyhang.collectors.flight_recorder import excerpt, pickles
 from whyhang.collectors.flight_recorder.contents import calls_of_group
 from whyhang.collectors.flight_recorder.entries import read_rows
-from whyhang.collectors.flight_recorder.excerpt import Dump
+from whyhang.collectors.flight_recorder.excerpt import DumpExcerpt
 from whyhang.collectors.flight_recorder.groups import default_group_size
 from whyhang.collectors.flight_recorder.pickles import MAX_BYTES, BadPickleError, UnsafePickleError
 from whyhang.collectors.flight_recorder.tracks import DumpFile, facts
@@ -113,7 +113,7 @@ def time_limits_of(data: bytes) -> frozenset[float]:
     return frozenset(row.limit for row in rows if row.limit)
 
 
-def _load(data: bytes, *, everything: bool = False) -> Dump:
+def _load(data: bytes, *, everything: bool = False) -> DumpExcerpt:
     """Build a dump from its bytes. Raises ``UnsafePickleError`` or ``BadPickleError``."""
     if _PICKLE.match(data):
         return excerpt.read(data, everything=everything)
@@ -137,7 +137,7 @@ def _again(opener: Callable[[], BinaryIO], group: str) -> tuple[Call, ...]:
 
 
 @functools.lru_cache(maxsize=2)  # a rank is asked for one group after the other
-def _everything(opener: Callable[[], BinaryIO]) -> Dump:
+def _everything(opener: Callable[[], BinaryIO]) -> DumpExcerpt:
     with opener() as stream:
         return _load(stream.read(MAX_BYTES), everything=True)
 

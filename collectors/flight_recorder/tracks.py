@@ -37,8 +37,8 @@ from whyhang.collectors.flight_recorder.contents import (
     worth_keeping,
 )
 from whyhang.collectors.flight_recorder.entries import GLOO, Row, text
-from whyhang.collectors.flight_recorder.excerpt import Dump
-from whyhang.collectors.flight_recorder.groups import Status
+from whyhang.collectors.flight_recorder.excerpt import DumpExcerpt
+from whyhang.collectors.flight_recorder.groups import GroupStatus
 
 KIND = "flight-recorder"
 
@@ -62,7 +62,7 @@ class DumpFile(Record):
         return Gap(what=what, why=why, cost=cost, remedy=remedy, who=self.who, source=self.source)
 
 
-def facts(dump: Dump, file: DumpFile) -> Iterator[Fact]:
+def facts(dump: DumpExcerpt, file: DumpFile) -> Iterator[Fact]:
     """Yield all that a dump says."""
     contents = Contents(dump)
     who, doubt = _whose(contents, file)
@@ -106,7 +106,7 @@ def _tracks(contents: Contents, file: DumpFile) -> Iterator[Track]:
         own = by_group.get(name, [])
         if not own and name not in statuses and not of_active_calls:
             continue
-        status = statuses.get(name, Status(enqueued=None, started=None, completed=None))
+        status = statuses.get(name, GroupStatus(enqueued=None, started=None, completed=None))
         partial = not dump.whole or len(own) > KEPT_AT_MOST
         track = Track(
             who=file.who,

@@ -8,7 +8,7 @@ from whyhang.analyzer.facts import GpuSlice
 from whyhang.collectors import limits
 from whyhang.collectors.gpu import values
 from whyhang.collectors.gpu.fields import Draft
-from whyhang.collectors.prints import Line, Lines
+from whyhang.collectors.prints import Lines, PrintedLine
 
 _GPU = limits.compile(r"GPU (?P<index>\d{1,9}+): (?P<name>.+?) \(UUID: (?P<uuid>GPU-[\w-]++)\)$")
 _BARE = limits.compile(r"GPU (?P<index>\d{1,9}+): (?P<name>[A-Za-z][\w .-]*+)$")
@@ -108,7 +108,7 @@ _FAILED_GPU = limits.compile(r"GPU(?P<gpu>\d{1,9}+): Fail")
 _ERROR = limits.compile(r"GPU (?P<gpu>\d{1,9}+) ")
 
 
-def _cells(line: Line) -> list[str]:
+def _cells(line: PrintedLine) -> list[str]:
     """Return the cells of a row between its bars; none where it is no row."""
     text = line.words
     return [cell.strip() for cell in text[1:-1].split("|")] if text[:1] == text[-1:] == "|" else []

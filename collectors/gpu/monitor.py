@@ -7,7 +7,7 @@ many rows. Units stand in a second line. A dash or N/A means that there is no va
 from whyhang.collectors import limits
 from whyhang.collectors.gpu import values
 from whyhang.collectors.gpu.fields import Draft
-from whyhang.collectors.prints import Line, Lines
+from whyhang.collectors.prints import Lines, PrintedLine
 
 # nvidia-smi dmon -s pucvmet, as its manual names them ("sm" is the time with a kernel running).
 _DMON = {
@@ -67,7 +67,7 @@ def _header(text: str) -> list[str]:
     return words if "gpu" in words and not {"pid", "sm", "pwr"}.isdisjoint(words) else []
 
 
-def _dmon(line: Line, index: int, row: dict[str, str]) -> Draft:
+def _dmon(line: PrintedLine, index: int, row: dict[str, str]) -> Draft:
     gpu = Draft("nvidia-smi dmon", line.number, line.text.strip(), index=index)
     for name, cell in row.items():
         if name in _DMON:

@@ -1,4 +1,4 @@
-"""What whyhang's own NVML child printed (``probe.py``): JSON with the values as NVML gives them."""
+"""What whyhang's own NVML child printed (``nvml_child.py``): JSON with NVML's own values."""
 
 from collections.abc import Callable, Iterator
 from typing import Any

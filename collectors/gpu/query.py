@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from whyhang.collectors import limits
 from whyhang.collectors.gpu import values
 from whyhang.collectors.gpu.fields import FIELDS, REASON_SECTIONS, Draft
-from whyhang.collectors.prints import Line, Lines
+from whyhang.collectors.prints import Lines, PrintedLine
 
 LOG = "==NVSMI LOG=="
 _GPU = limits.compile(
@@ -166,7 +166,7 @@ def parse_csv(lines: Lines) -> list[Draft]:
         lines.take()
     elif not lines.next.text.lstrip().startswith(("GPU-", "MIG-")):
         return []
-    rows: list[tuple[Line, list[str]]] = []
+    rows: list[tuple[PrintedLine, list[str]]] = []
     for line in lines:
         cells = _cells(line.text, header or _APPS)
         if columns(line.text) or not cells or not (header or _is_app(*cells)):
@@ -199,7 +199,7 @@ def _is_app(uuid: str, pid: str, _name: str, memory: str) -> bool:
     )
 
 
-def _gpu(header: Columns, line: Line, cells: Sequence[str]) -> Draft:
+def _gpu(header: Columns, line: PrintedLine, cells: Sequence[str]) -> Draft:
     gpu = Draft("nvidia-smi --query-gpu", line.number, line.text.strip()[:300])
     for (name, unit), cell in zip(header, cells, strict=True):
         if name == "timestamp":
@@ -211,7 +211,7 @@ def _gpu(header: Columns, line: Line, cells: Sequence[str]) -> Draft:
     return gpu
 
 
-def _apps(header: Columns, rows: Sequence[tuple[Line, list[str]]]) -> list[Draft]:
+def _apps(header: Columns, rows: Sequence[tuple[PrintedLine, list[str]]]) -> list[Draft]:
     """Read one listing of processes: one fact for each GPU that has any."""
     gpus: dict[str, Draft] = {}
     for line, cells in rows:

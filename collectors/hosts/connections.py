@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 
 from whyhang.analyzer.facts import Gap
-from whyhang.collectors.hosts import payload, troubles, wire
+from whyhang.collectors.hosts import host_gaps, payload, wire
 from whyhang.collectors.hosts.channel import Channels, Closed
 from whyhang.collectors.hosts.delivery import Delivery
-from whyhang.collectors.hosts.reach import Host, Reach
+from whyhang.collectors.hosts.reach import Reach, ReachedHost
 from whyhang.collectors.hosts.remote_host import RemoteHost, how_far
 from whyhang.collectors.hosts.wire import Answer
 
@@ -66,7 +66,7 @@ class Connections(AbstractContextManager["Connections"]):
         """Return the seconds until the deadline; making what is sent to hosts does not count."""
         return self._until + self._delivery.seconds - time.monotonic()
 
-    def open(self, hosts: Iterable[Host]) -> None:
+    def open(self, hosts: Iterable[ReachedHost]) -> None:
         """Reach these hosts; then each has a gap, or waits for orders."""
         new: list[RemoteHost] = []
         for planned in hosts:
@@ -83,12 +83,12 @@ class Connections(AbstractContextManager["Connections"]):
             self._listen_for(BEAT)
             now = time.monotonic()
             for host in self._silent(now):
-                gap = troubles.silent(host.name, self.reach.kind, self.reach.patience)
+                gap = host_gaps.silent(host.name, self.reach.kind, self.reach.patience)
                 self.give_up(host, gap)
             if now > half:
                 for host in self._connecting():
                     why = "it was not ready" if host.alive else "it did not answer"
-                    self.give_up(host, troubles.late(host.name, why, self._limit / 2))
+                    self.give_up(host, host_gaps.late(host.name, why, self._limit / 2))
         self._measure_clocks([host for host in new if host.ready])
 
     def order(self, hosts: Sequence[RemoteHost], do: str, **fields: object) -> None:
@@ -110,9 +110,9 @@ class Connections(AbstractContextManager["Connections"]):
                 for host in busy:
                     host.busy = False
                     if host.sent:
-                        self.gaps.append(troubles.unfinished(host.name, self._limit))
+                        self.gaps.append(host_gaps.unfinished(host.name, self._limit))
                     else:
-                        late = troubles.late(host.name, "it did not answer", self._limit)
+                        late = host_gaps.late(host.name, "it did not answer", self._limit)
                         self.give_up(host, late)
                 return
             self._listen_for(BEAT)
@@ -160,7 +160,7 @@ class Connections(AbstractContextManager["Connections"]):
         """Send whyhang to some of those that have none."""
         for host, order, python in self._delivery.send():
             if order is None:
-                self.give_up(host, troubles.no_whyhang(host.name, python))
+                self.give_up(host, host_gaps.no_whyhang(host.name, python))
             else:
                 self._channels.send([host.channel], order)
 
@@ -189,7 +189,7 @@ class Connections(AbstractContextManager["Connections"]):
             case "alive":
                 host.alive = True
             case "no-python":
-                self.give_up(host, troubles.no_python(host.name, self.reach.kind))
+                self.give_up(host, host_gaps.no_python(host.name, self.reach.kind))
             case "hello":
                 self._hello(host, answer)
             case "ready":
@@ -231,7 +231,7 @@ class Connections(AbstractContextManager["Connections"]):
 
     def _trouble(self, host: RemoteHost, answer: Answer) -> None:
         """Note what went wrong there; what the host sent before counts."""
-        gap = troubles.reported(host.name, answer.text("why"), answer.text("remedy"))
+        gap = host_gaps.reported(host.name, answer.text("why"), answer.text("remedy"))
         if host.sent:
             host.busy = False
             self.gaps.append(gap)
@@ -242,7 +242,7 @@ class Connections(AbstractContextManager["Connections"]):
         for host in self._by_channel.get(event.channel, []):
             host.busy = False
             if host.gap is None:
-                host.gap = troubles.ended(
+                host.gap = host_gaps.ended(
                     host.name, self.reach.kind, event.code, event.errors, alive=host.alive
                 )
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 
 from whyhang.collectors.files.bundle import Bundle, Clock
-from whyhang.collectors.hosts import troubles
+from whyhang.collectors.hosts import host_gaps
 from whyhang.collectors.hosts.connections import Connections
-from whyhang.collectors.hosts.merge import Part, Parts
+from whyhang.collectors.hosts.merge import HostJobNumber, Parts
 from whyhang.collectors.hosts.planners import ssh
 from whyhang.collectors.hosts.remote_host import RemoteHost, left_to_others
 from whyhang.collectors.hosts.wire import Answer
@@ -62,7 +62,7 @@ class Conversation:
             self._find()
         known = len(self.connections.hosts)
         if self.reach.count is not None and known < self.reach.count:
-            self.gaps.append(troubles.not_all_known(known, self.reach.count))
+            self.gaps.append(host_gaps.not_all_known(known, self.reach.count))
 
     def look(self) -> None:
         """Have all take their snapshots at the same moment."""
@@ -89,7 +89,7 @@ class Conversation:
             *self.gaps,
             *(host.gap for host in hosts if host.gap is not None),
             *(
-                troubles.clock_differs(clock.host, clock.ahead)
+                host_gaps.clock_differs(clock.host, clock.ahead)
                 for clock in clocks
                 if abs(clock.ahead) > max(WRONG_CLOCK, clock.within)
             ),
@@ -143,7 +143,7 @@ class Conversation:
         for host in new:
             host.asked = True
             if host.gap is None and not host.jobs:
-                host.gap = troubles.no_process(host.name)
+                host.gap = host_gaps.no_process(host.name)
 
     def _one_job(self, hosts: Iterable[RemoteHost]) -> str | None:
         """Return the job to look at, where hosts have several: the one with the most processes."""
@@ -154,7 +154,7 @@ class Conversation:
             return None
         chosen = max(ranks, key=lambda name: ranks[name])
         others = (name for name in ranks if name != chosen)
-        self.gaps += (troubles.other_job(name, ranks[name]) for name in others)
+        self.gaps += (host_gaps.other_job(name, ranks[name]) for name in others)
         return chosen
 
     def _new_names(self) -> list[str]:
@@ -187,8 +187,8 @@ class Conversation:
                 host.jobs[str(job.get("name"))[:500]] = job["ranks"]
 
     def _part(self, host: RemoteHost, answer: Answer) -> None:
-        trouble = self.parts.add(Part(host.name, answer.number("number")), answer.blob)
+        trouble = self.parts.add(HostJobNumber(host.name, answer.number("number")), answer.blob)
         if trouble:
-            self.connections.give_up(host, troubles.unreadable(host.name, trouble))
+            self.connections.give_up(host, host_gaps.unreadable(host.name, trouble))
         else:
             host.sent = True

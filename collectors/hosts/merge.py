@@ -11,13 +11,13 @@ from whyhang.collectors.files import unpack
 from whyhang.collectors.files.archive import refusal
 from whyhang.collectors.files.bundle import MANIFEST, Bundle, Clock, Entry, Manifest, read_manifest
 from whyhang.collectors.files.own_files import facts_file
-from whyhang.collectors.files.spool import Budget, Limits, SpentError
+from whyhang.collectors.files.spool import SpentError, UnpackBudget, UnpackLimits
 
-LIMITS = Limits(total_bytes=256 << 20, members=50_000, ratio_free_bytes=32 << 20)
+LIMITS = UnpackLimits(total_bytes=256 << 20, members=50_000, ratio_free_bytes=32 << 20)
 """Of what one host sends; it is held in memory."""
 
 
-class Part(NamedTuple):
+class HostJobNumber(NamedTuple):
     """Which host, and which of the jobs there."""
 
     host: str
@@ -28,15 +28,15 @@ class Parts:
     """The bundles of the hosts, to which each adds while it is asked."""
 
     def __init__(self) -> None:
-        self._manifests: dict[Part, Manifest] = {}
-        self._files: dict[Part, dict[str, bytes]] = {}
+        self._manifests: dict[HostJobNumber, Manifest] = {}
+        self._files: dict[HostJobNumber, dict[str, bytes]] = {}
 
     @property
     def hosts(self) -> set[str]:
         """The hosts that sent something."""
         return {part.host for part in self._manifests}
 
-    def add(self, part: Part, blob: bytes) -> str:
+    def add(self, part: HostJobNumber, blob: bytes) -> str:
         """Take the manifest and the new files of a host; return what is wrong with them."""
         try:
             files = _unpacked(blob)
@@ -103,12 +103,12 @@ def _free(path: str, taken: set[str]) -> str:
 
 def _unpacked(blob: bytes) -> dict[str, bytes]:
     """Unpack in memory. Raises ``ValueError`` or ``SpentError`` for what is no bundle."""
-    budget = Budget(LIMITS)
+    budget = UnpackBudget(LIMITS)
     files: dict[str, bytes] = {}
     budget.enter(len(blob))
     for member in unpack.members(io.BytesIO(blob), blob[: unpack.MAGIC_BYTES], budget.spend):
         budget.count_member()
-        if refusal(member) or not isinstance(member, unpack.Member):
+        if refusal(member) or not isinstance(member, unpack.ArchiveMember):
             raise ValueError(f"a file in it cannot be: {member.name!r:.80}")
         pieces: list[bytes] = []
         while piece := member.stream.read(unpack.CHUNK):

@@ -23,7 +23,7 @@ class Selector(Record):
     words: tuple[str, ...] = ()
 
 
-class Host(Record):
+class ReachedHost(Record):
     """A host, and the command that, run here, runs there the words that are appended to it.
 
     The command connects standard input and output. An empty one runs the words right here.
@@ -57,7 +57,7 @@ class Reach(Record):
 
     kind: str
     sentence: str
-    hosts: tuple[Host, ...]
+    hosts: tuple[ReachedHost, ...]
     selector: Selector = Selector()
     gaps: tuple[Gap, ...] = ()
     together: tuple[str, ...] = ()
@@ -67,7 +67,7 @@ class Reach(Record):
     printed: tuple[tuple[str, bytes], ...] = ()
 
 
-class Known(Record):
+class KnownHosts(Record):
     """What is known here of the other hosts of a job, by name or address; each may know more.
 
     ``sentence`` names the job, ``count`` says on how many hosts it runs, this one included, where

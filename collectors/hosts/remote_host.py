@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from whyhang.analyzer.facts import Gap, counted
-from whyhang.collectors.hosts.reach import Host
+from whyhang.collectors.hosts.reach import ReachedHost
 
 MOST_NAMED = 4
 """Hosts that progress names, of those waited for and of those given up."""
@@ -17,7 +17,7 @@ class RemoteHost:
     ``ready``: whyhang runs there, ``busy``: it has an order to answer, ``sent``: it sent evidence.
     """
 
-    def __init__(self, host: Host, channel: str) -> None:
+    def __init__(self, host: ReachedHost, channel: str) -> None:
         self.host = host
         self.channel = channel
         self.own_name = ""

@@ -30,7 +30,7 @@ from whyhang.collectors.files import claims
 from whyhang.collectors.files.bundle import Bundle, Entry, Manifest, time_text
 from whyhang.collectors.files.own_files import facts_file
 from whyhang.collectors.live.job.members import HostJob
-from whyhang.collectors.live.probes.probe import File
+from whyhang.collectors.live.probes.probe import BundleFile
 from whyhang.collectors.live.snapshot import Dump
 
 _NAMES = {Role.LAUNCHER: "launcher", Role.DATALOADER_WORKER: "worker", Role.RANK: "rank"}
@@ -54,7 +54,7 @@ class Taken(Record):
     processes: tuple[Process, ...]
     dumps: tuple[Dump, ...]
     facts: tuple[Fact, ...] = ()
-    files: tuple[File, ...] = ()
+    files: tuple[BundleFile, ...] = ()
     touched: tuple[str, ...] = ()
     in_container: bool = False
 
@@ -81,13 +81,13 @@ def bundle_of(taken: Taken) -> Bundle:
     return Bundle(manifest=manifest, files=dict(zip(paths, data, strict=True)))
 
 
-def _without_secrets(file: File) -> File:
+def _without_secrets(file: BundleFile) -> BundleFile:
     """Blank the secrets in what a tool or the job printed; whyhang's own files have none."""
     binary = file.data.startswith(b"\x80")  # a pickle, whose probe has done it
     return file if binary else replace(file, data=redact_bytes(file.data))
 
 
-def _process_files(taken: Taken) -> Iterator[File]:
+def _process_files(taken: Taken) -> Iterator[BundleFile]:
     for look in range(taken.looks):
         processes = [process for process in taken.processes if process.look == look]
         if processes:
@@ -99,10 +99,10 @@ def _process_files(taken: Taken) -> Iterator[File]:
                 look=look,
                 taken_at=min(times, default=None),
             )
-            yield File(entry=entry, data=facts_file("processes", processes))
+            yield BundleFile(entry=entry, data=facts_file("processes", processes))
 
 
-def _dump_files(taken: Taken) -> Iterator[File]:
+def _dump_files(taken: Taken) -> Iterator[BundleFile]:
     members = {member.pid: member for member in taken.job.members}
     order = {pid: position for position, pid in enumerate(members)}
     for dump in sorted(taken.dumps, key=lambda d: (d.look, "native" in d.tool, order[d.pid])):
@@ -125,13 +125,13 @@ def _dump_files(taken: Taken) -> Iterator[File]:
             look=dump.look,
             taken_at=dump.taken_at,
         )
-        yield File(entry=entry, data=dump.data)
+        yield BundleFile(entry=entry, data=dump.data)
 
 
-def _fact_files(taken: Taken) -> Iterator[File]:
+def _fact_files(taken: Taken) -> Iterator[BundleFile]:
     gaps = (fact for fact in taken.facts if isinstance(fact, Gap))
     statements = (fact for fact in taken.facts if isinstance(fact, Statement))
-    rows: dict[str, list[Fact | claims.Row]] = {
+    rows: dict[str, list[Fact | claims.ClaimRow]] = {
         "stores": [fact for fact in taken.facts if isinstance(fact, StoreView)],
         "file_stores": [fact for fact in taken.facts if isinstance(fact, FileView)],
         "exits": [fact for fact in taken.facts if isinstance(fact, Exit)],
@@ -142,7 +142,7 @@ def _fact_files(taken: Taken) -> Iterator[File]:
     for kind, facts in rows.items():
         if facts:
             entry = Entry(path=f"{kind}.json", kind=kind, host=taken.hostname)
-            yield File(entry=entry, data=facts_file(kind, facts))
+            yield BundleFile(entry=entry, data=facts_file(kind, facts))
 
 
 def _of_job(taken: Taken) -> Iterator[Statement]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 
-class Child:
+class AnsweringChild:
     """A process that answers questions, each a line of JSON.
 
     Of an answer the first line is JSON, too; as many bytes as its ``size`` says follow it. One

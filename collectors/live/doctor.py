@@ -17,7 +17,7 @@ from importlib import metadata, util
 from pathlib import Path
 
 from whyhang.analyzer.facts import Record
-from whyhang.collectors.gpu import probe
+from whyhang.collectors.gpu import nvml_child
 from whyhang.collectors.live.probes.kernel_log import DEVICE
 from whyhang.collectors.live.probes.ras import PORT
 from whyhang.collectors.live.proc import Proc
@@ -212,7 +212,7 @@ def gpus() -> Check:
             cost="the state of the GPUs is not known",
             remedy="look at dmesg: a GPU that fell off the bus makes it fail or hang",
         )
-    outcome = run(sys.executable, "-I", probe.__file__, limit=LIMIT)
+    outcome = run(sys.executable, "-I", nvml_child.__file__, limit=LIMIT)
     count = outcome.output.count(b'{"index":')
     if outcome.code == 0 and count:
         return Check(what="GPUs", ok=True, result=f"NVML tells of {count}")

@@ -20,7 +20,7 @@ from typing import Any
 
 from whyhang.analyzer.facts import Gap, Record, Who
 from whyhang.analyzer.redact import redact
-from whyhang.collectors.live.children import Child
+from whyhang.collectors.live.children import AnsweringChild
 from whyhang.collectors.live.proc import Proc
 
 PATIENCE = 1.0
@@ -67,7 +67,7 @@ class Files:
         self.hanging: dict[str, Gap] = {}
         self._proc = proc
         self._patience = patience
-        self._idle: list[Child] = []
+        self._idle: list[AnsweringChild] = []
         self._broken = ""
         weakref.finalize(self, _end, self._idle)
 
@@ -103,7 +103,7 @@ class Files:
                 return contents
             try:
                 command = [sys.executable, "-I", "-S", str(_CHILD)]
-                child = self._idle.pop() if self._idle else Child(command, START)
+                child = self._idle.pop() if self._idle else AnsweringChild(command, START)
             except (OSError, EOFError):
                 self._broken = "no process could be started that reads files"
                 continue
@@ -112,7 +112,7 @@ class Files:
                 self._idle.append(child)
 
     def _all_answered(
-        self, child: Child, paths: Sequence[str], contents: dict[str, Content]
+        self, child: AnsweringChild, paths: Sequence[str], contents: dict[str, Content]
     ) -> bool:
         """Take the answers of a child, up to the first path at which it hangs or fails."""
         path = ""
@@ -127,7 +127,7 @@ class Files:
             return True
         return False
 
-    def _give_up(self, path: str, child: Child) -> str:
+    def _give_up(self, path: str, child: AnsweringChild) -> str:
         thread = Proc().asleep_in_kernel(child.process.pid)
         child.end()
         where = f", asleep in {thread.wchan}" if thread is not None and thread.wchan else ""
@@ -179,7 +179,7 @@ def _content(fields: dict[str, Any], data: bytes) -> Content:
     return Content(data=data, names=names, missing=missing, **fields)
 
 
-def _end(children: list[Child]) -> None:
+def _end(children: list[AnsweringChild]) -> None:
     """Let children end that nobody will ask any more."""
     for child in children:
         child.end()

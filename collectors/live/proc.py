@@ -49,7 +49,7 @@ class Stat(Record):
     exit_code: int = 0  # as wait(2) gives it; of others' processes not shown
 
 
-class Status(Record):
+class ProcStatus(Record):
     """What /proc/PID/status tells beyond that; ``process`` is that of a thread."""
 
     process: int
@@ -87,11 +87,11 @@ def parse_stat(data: bytes) -> Stat | None:
         return None
 
 
-def parse_status(data: bytes) -> Status:
+def parse_status(data: bytes) -> ProcStatus:
     """Take apart a status file; what is not there counts as zero."""
     pairs = (line.partition(b":") for line in data.splitlines())
     fields = {name: value for name, _, value in pairs}
-    return Status(
+    return ProcStatus(
         process=_number(fields.get(b"Tgid")),
         tracer=_number(fields.get(b"TracerPid")),
         switches=_number(fields.get(b"voluntary_ctxt_switches")),
@@ -163,7 +163,7 @@ class Proc:
         data = self.bytes_of(f"{_task(pid, tid)}/stat")
         return parse_stat(data) if data else None
 
-    def status(self, pid: int, tid: int | None = None) -> Status | None:
+    def status(self, pid: int, tid: int | None = None) -> ProcStatus | None:
         """Read the status of a process, or of one of its threads."""
         data = self.bytes_of(f"{_task(pid, tid)}/status")
         return parse_status(data) if data else None

@@ -34,7 +34,7 @@ MAX_OUTPUT = 65 << 20
 """Bytes kept of one program's output, more than any report has; the rest is dropped."""
 
 
-class Command(Record):
+class TimedCommand(Record):
     """A program to run and its limit in seconds; ``pid`` is the process that it is about."""
 
     arguments: tuple[str, ...]
@@ -48,7 +48,7 @@ class Outcome(Record):
     ``asleep`` says where in the kernel it slept (state D) as its time was up, "" where hidden.
     """
 
-    command: Command
+    command: TimedCommand
     code: int | None
     began: float  # seconds since the epoch
     output: bytes = b""
@@ -59,7 +59,7 @@ class Outcome(Record):
 
 
 def run_all(
-    commands: Iterable[Command],
+    commands: Iterable[TimedCommand],
     *,
     width: int | None = None,
     ended: Callable[[Outcome], None] = lambda _: None,
@@ -92,7 +92,7 @@ def run_all(
 
 def run(*arguments: str, limit: float) -> Outcome:
     """Run one program."""
-    (outcome,) = run_all([Command(arguments=arguments, limit=limit)])
+    (outcome,) = run_all([TimedCommand(arguments=arguments, limit=limit)])
     return outcome
 
 
@@ -112,7 +112,7 @@ class _Program(threading.Thread):
     """One program under way. It holds one of the places that are ``free`` while it is busy."""
 
     def __init__(
-        self, command: Command, free: threading.Semaphore, ended: Callable[[Outcome], None]
+        self, command: TimedCommand, free: threading.Semaphore, ended: Callable[[Outcome], None]
     ) -> None:
         super().__init__()
         self.outcome = Outcome(command=command, code=None, began=time.time())
@@ -159,7 +159,7 @@ class _Program(threading.Thread):
             self._busy = False
             self._free.release()
 
-    def _run(self, command: Command) -> Outcome:
+    def _run(self, command: TimedCommand) -> Outcome:
         """Start it and wait for it; where it is late, kill it: a killed tracer lets its target go.
 
         What sleeps in the kernel past the signal is left behind.

@@ -25,7 +25,7 @@ from whyhang.collectors.live.open_files import with_files
 from whyhang.collectors.live.pausing import Obstacle
 from whyhang.collectors.live.proc import Wakes
 from whyhang.collectors.live.process import describe, observe
-from whyhang.collectors.live.programs import Command, Outcome, run_all
+from whyhang.collectors.live.programs import Outcome, TimedCommand, run_all
 from whyhang.collectors.live.sockets import Sockets
 from whyhang.collectors.stacks import pyspy
 
@@ -121,12 +121,12 @@ class Snapshot:
                 self._count(pid)
                 self.at_rest[pid] = self._proc.wakes(pid)
 
-    def _run(self, commands: Iterable[Command]) -> list[Outcome]:
+    def _run(self, commands: Iterable[TimedCommand]) -> list[Outcome]:
         return run_all(commands, ended=self._ended)
 
     def _commands(
         self, pids: Iterable[int], worth_reading: set[int], *, plain: bool = False
-    ) -> Iterator[Command]:
+    ) -> Iterator[TimedCommand]:
         """Read what /proc tells of each process right before its stacks are taken.
 
         ``plain``: without native frames, which could not be had.
@@ -140,22 +140,22 @@ class Snapshot:
                 else:
                     yield self._dump(pid, plain=plain)
 
-    def _dump_native_program(self, pid: int) -> Iterator[Command]:
+    def _dump_native_program(self, pid: int) -> Iterator[TimedCommand]:
         """Have gdb read a program without Python; it can only read what it pauses."""
         arguments = gdb.command(pid)
         if arguments is None:
             self._gap(self._members[pid], *gdb.MISSING)
         elif pid not in self._unpaused:
-            yield Command(pid=pid, arguments=tuple(arguments), limit=self._limit)
+            yield TimedCommand(pid=pid, arguments=tuple(arguments), limit=self._limit)
 
-    def _dump(self, pid: int, *, locals_: bool = False, plain: bool = False) -> Command:
+    def _dump(self, pid: int, *, locals_: bool = False, plain: bool = False) -> TimedCommand:
         arguments = pyspy.command(
             pid,
             native=self.native and not locals_ and not plain,
             nonblocking=pid in self._unpaused,
             locals_=locals_,
         )
-        return Command(pid=pid, arguments=tuple(arguments), limit=self._limit)
+        return TimedCommand(pid=pid, arguments=tuple(arguments), limit=self._limit)
 
     def _observe(self, pid: int) -> bool:
         """Read what /proc tells of a process now; return whether it still runs."""

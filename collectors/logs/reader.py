@@ -21,7 +21,7 @@ import msgspec
 
 from whyhang.analyzer.facts import Fact, Gap, replace
 from whyhang.analyzer.reading import Document
-from whyhang.collectors.logs.engine.blocks import Progress
+from whyhang.collectors.logs.engine.byte_blocks import Progress
 from whyhang.collectors.logs.engine.matching import Patterns
 from whyhang.collectors.logs.engine.search import Searcher, searcher
 from whyhang.collectors.logs.lines.line_reader import LogFile

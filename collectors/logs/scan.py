@@ -15,7 +15,7 @@ from whyhang.analyzer.facts import (
 from whyhang.collectors.logs.compared import compared
 from whyhang.collectors.logs.devices import devices
 from whyhang.collectors.logs.ending import ending
-from whyhang.collectors.logs.engine.blocks import (
+from whyhang.collectors.logs.engine.byte_blocks import (
     LONGEST,
     Block,
     Hit,

@@ -33,10 +33,10 @@ from whyhang.analyzer.reading import Document
 from whyhang.collectors.ras.report import (
     REMOTE,
     Comm,
-    Member,
     Peer,
     RankCounts,
-    Report,
+    RasDocument,
+    RasMember,
     by_profile,
     counts_of,
     is_chain,
@@ -44,7 +44,7 @@ from whyhang.collectors.ras.report import (
 )
 
 
-def facts(report: Report, document: Document) -> Iterator[Fact]:
+def facts(report: RasDocument, document: Document) -> Iterator[Fact]:
     """Yield the version, groups, tracks of ranks, and a line for each thing that is wrong."""
     job = _Job(report)
     yield from _statements(report, job, document)
@@ -72,7 +72,7 @@ def facts(report: Report, document: Document) -> Iterator[Fact]:
 class _Job:
     """Which rank of the job a rank of a communicator is."""
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: RasDocument) -> None:
         nodes: dict[int, set[str | None]] = defaultdict(set)
         for comm in report.comms:
             for member in comm.members:
@@ -97,7 +97,7 @@ class _Job:
         return Who(label=f"process {peer.pid} on {peer.node}") if peer.pid is not None else NOBODY
 
 
-def _world_size(report: Report) -> int | None:
+def _world_size(report: RasDocument) -> int | None:
     """Return the number of ranks of the job, if some communicator spans all of it."""
     size = max((comm.size for comm in report.comms if comm.size), default=None)
     if size is None or report.gpus is not None:
@@ -120,7 +120,7 @@ def _ranks(world: Sequence[Comm]) -> dict[tuple[str | None, int | None], int] | 
     return ranks if world else None
 
 
-def _statements(report: Report, job: _Job, document: Document) -> Iterator[Statement]:
+def _statements(report: RasDocument, job: _Job, document: Document) -> Iterator[Statement]:
     source = document.source()
     yield RasReport(number=document.look or 0, who=document.who, source=source)
     yield Setting(name="backend", value="nccl", who=NOBODY, source=source)
@@ -196,7 +196,7 @@ class _Communicator:
             first = replace(same[0].member, quote=f"ranks {ranks}: {same[0]}")
             yield self._line(first, "diverged")
 
-    def _line(self, member: Member, state: str, error: str = "", quote: str = "") -> LogLine:
+    def _line(self, member: RasMember, state: str, error: str = "", quote: str = "") -> LogLine:
         """Say something of one rank."""
         return _line(
             self._document,

@@ -20,9 +20,9 @@ from whyhang.collectors.ras.report import (
     STARTING,
     UNRESPONSIVE,
     Comm,
-    Member,
     Peer,
-    Report,
+    RasDocument,
+    RasMember,
 )
 
 _FORGOTTEN_COMMA = limits.compile(r'("nvml_dev": -?\d++)(\s*+"status")')
@@ -49,7 +49,7 @@ _FINE = {
 Object = dict[str, Any]
 
 
-def parse(text: str) -> Report | None:
+def parse(text: str) -> RasDocument | None:
     """Read a report; what stands before its first brace is passed over. None if it is none."""
     mended = _FORGOTTEN_COMMA.sub(r"\1,\2", text)
     try:
@@ -74,7 +74,7 @@ def _places(text: str) -> Iterator[tuple[int, int]]:
         yield counted, line
 
 
-def _salvaged(text: str) -> Report | None:
+def _salvaged(text: str) -> RasDocument | None:
     """Read what is whole of a damaged answer."""
     decoder = json.JSONDecoder()
     comms = []
@@ -91,9 +91,9 @@ def _salvaged(text: str) -> Report | None:
     return _report({"nccl_version": version[1]} if version else {}, comms, cut=True)
 
 
-def _report(head: Object, comms: list[Comm], *, cut: bool) -> Report:
+def _report(head: Object, comms: list[Comm], *, cut: bool) -> RasDocument:
     ras, version = head.get("ras"), head.get("nccl_version")
-    return Report(
+    return RasDocument(
         comms=tuple(comms),
         version=version if isinstance(version, str) else None,
         timeouts=_whole(ras.get("timeouts_count")) or 0 if isinstance(ras, dict) else 0,
@@ -115,7 +115,7 @@ def _comm(row: object) -> Comm | None:
     return Comm(hash=number, size=_whole(row.get("size")), members=members, whole=True)
 
 
-def _members(rows: object, state: Callable[[Object], str]) -> Iterator[Member]:
+def _members(rows: object, state: Callable[[Object], str]) -> Iterator[RasMember]:
     for row in rows if isinstance(rows, list) else ():
         rank = _whole(row.get("rank")) if isinstance(row, dict) else None
         if rank is None:
@@ -123,7 +123,7 @@ def _members(rows: object, state: Callable[[Object], str]) -> Iterator[Member]:
         status = row.get("status")
         status = status if isinstance(status, dict) else {}
         codes = _whole(status.get("init_state")), _whole(status.get("async_error"))
-        yield Member(
+        yield RasMember(
             rank=rank,
             peer=_peer(row),
             counts=_counts(row.get("collective_counts")),

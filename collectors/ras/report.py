@@ -47,7 +47,7 @@ class Peer(Record):
 NOBODY = Peer()
 
 
-class Member(Record):
+class RasMember(Record):
     """One rank of a communicator. ``counts`` are launches by operation, where all are told.
 
     ``state`` is one of the words above, "" while it runs; ``error`` is NCCL's word for one.
@@ -72,7 +72,7 @@ class Counted(Record):
     op: str
     count: int
     size: int
-    ranks: tuple[Member, ...]
+    ranks: tuple[RasMember, ...]
     line: int
 
 
@@ -85,7 +85,7 @@ class Comm(Record):
 
     hash: int
     size: int | None
-    members: tuple[Member, ...]
+    members: tuple[RasMember, ...]
     counted: tuple[Counted, ...] = ()
     whole: bool = False
     line: int | None = None
@@ -105,7 +105,7 @@ class Lost(Record):
     line: int
 
 
-class Report(Record):
+class RasDocument(Record):
     """One answer of RAS. ``cut``: it has no end. ``processes`` and ``gpus`` are of the job."""
 
     comms: tuple[Comm, ...]
@@ -122,7 +122,7 @@ class Report(Record):
 class RankCounts(Record):
     """The launches of one rank by operation, over those operations that are known of all ranks."""
 
-    member: Member
+    member: RasMember
     counts: dict[str, int]
 
     @property
@@ -134,7 +134,7 @@ class RankCounts(Record):
         return ", ".join(f"{op or 'operations'} {count}" for op, count in self.counts.items())
 
 
-def counts_of(comm: Comm, members: Sequence[Member]) -> list[RankCounts]:
+def counts_of(comm: Comm, members: Sequence[RasMember]) -> list[RankCounts]:
     """Return the counts of each rank that answered, in operations known of all of them."""
     if comm.whole:
         answered = [(member, member.counts) for member in members if member.counts is not None]
@@ -157,13 +157,13 @@ def counts_of(comm: Comm, members: Sequence[Member]) -> list[RankCounts]:
         return []
     known = {member.rank: member for member in members}
     return [
-        RankCounts(member=known.get(rank, Member(rank=rank)), counts=own)
+        RankCounts(member=known.get(rank, RasMember(rank=rank)), counts=own)
         for rank, own in counts.items()
     ]
 
 
 def _answered(
-    comm: Comm, members: Sequence[Member], by_op: Mapping[str, Sequence[Counted]]
+    comm: Comm, members: Sequence[RasMember], by_op: Mapping[str, Sequence[Counted]]
 ) -> Sequence[int]:
     """Return the ranks that the counts of a text are of; none where that cannot be known."""
     size = comm.size or 0

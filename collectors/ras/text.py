@@ -18,9 +18,9 @@ from whyhang.collectors.ras.report import (
     Comm,
     Counted,
     Lost,
-    Member,
     Peer,
-    Report,
+    RasDocument,
+    RasMember,
 )
 
 _N = r"\d{1,18}+"
@@ -46,7 +46,7 @@ _REPORTED = limits.compile(r"reported (.+)")
 _TIMEOUTS = limits.compile(rf"Encountered ({_N}) communication timeouts?")
 
 
-def parse(lines: Iterable[str]) -> Report | None:
+def parse(lines: Iterable[str]) -> RasDocument | None:
     """Read a report from its lines; what stands around it is passed over. None if it is none."""
     parser = _Parser()
     for number, line in enumerate(lines, 1):
@@ -68,11 +68,11 @@ class _Block:
         self.hash = number
         self.size = size
         self.line = line
-        self.members: dict[int, Member] = {}
+        self.members: dict[int, RasMember] = {}
         self.counted: list[Counted] = []
         self.op: str | None = None  # of the counts that follow
 
-    def add(self, member: Member) -> None:
+    def add(self, member: RasMember) -> None:
         """Note a rank; a later block of the same communicator adds to it."""
         known = self.members.get(member.rank, member)
         newest = member if member.state or member.error else known
@@ -83,7 +83,7 @@ class _Block:
             error=member.error or known.error,
         )
 
-    def count(self, launched: str | None, size: int, line: int, *ranks: Member) -> None:
+    def count(self, launched: str | None, size: int, line: int, *ranks: RasMember) -> None:
         """Note how many operations some ranks have launched, None for none."""
         counted = Counted(
             op=self.op or "", count=int(launched or 0), size=size, ranks=ranks, line=line
@@ -105,7 +105,7 @@ class _Parser:
     """Reads line by line; ``block`` and ``listed_as`` say what lines of ranks are about."""
 
     def __init__(self) -> None:
-        self.report = Report(comms=())
+        self.report = RasDocument(comms=())
         self.blocks: dict[int, _Block] = {}
         self.lost: list[Lost] = []
         self.part = ""  # of the report, one of _PARTS
@@ -161,11 +161,11 @@ class _Parser:
         elif match := _NUMBERS.search(text):
             state = UNRESPONSIVE if match["what"] == "missing" else STATUS["UNKNOWN"]
             for rank in match["ranks"].split(","):
-                block.add(Member(rank=int(rank), state=state, quote=text, line=number))
+                block.add(RasMember(rank=int(rank), state=state, quote=text, line=number))
         elif match := _RANK.match(row):
             by = _MANAGED.match(managed)
             peer = Peer(pid=int(by[2]), node=by[3], gpu=by[1]) if by else NOBODY
-            member = Member(rank=int(match["rank"]), peer=peer, quote=text, line=number)
+            member = RasMember(rank=int(match["rank"]), peer=peer, quote=text, line=number)
             if match["what"]:
                 self._rank(block, member, match["what"])
             else:
@@ -176,7 +176,7 @@ class _Parser:
             else:  # the ranks may be listed below it
                 self._listed_as = _state_fields(match["what"]) or self._listed_as
 
-    def _rank(self, block: _Block, member: Member, what: str) -> None:
+    def _rank(self, block: _Block, member: RasMember, what: str) -> None:
         """Take a line that says something of one rank."""
         if launched := _LAUNCHED.search(what):
             block.count(launched[1], 1, member.line or 0, member)
@@ -184,7 +184,7 @@ class _Parser:
         elif fields := _state_fields(what):
             block.add(replace(member, **fields))
 
-    def _listed(self, block: _Block, member: Member) -> None:
+    def _listed(self, block: _Block, member: RasMember) -> None:
         """Take a rank that the line above is about."""
         if not self._listed_as and block.op is not None and block.counted:
             last = block.counted[-1]

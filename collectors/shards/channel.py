@@ -50,7 +50,7 @@ class Channel:
         data = self.exchange(pickle.dumps((operation, arguments), 5), seconds)
         try:
             good, answer = wire.facts_in(data)
-        except (wire.WireError, TypeError, ValueError) as error:
+        except (wire.AnswerError, TypeError, ValueError) as error:
             raise ChannelError(str(error)) from error
         if not good:
             raise ChannelError(str(answer))

@@ -33,7 +33,7 @@ AHEAD = 3
 """Chunks that a worker is asked for before the first is used."""
 
 
-class Team(AbstractContextManager["Team"]):
+class WorkerTeam(AbstractContextManager["WorkerTeam"]):
     """Reads by several workers; used as ``folder.read(…, team=…)``."""
 
     def __init__(self, channels: Sequence[Channel], gone: Iterable[int] = ()) -> None:

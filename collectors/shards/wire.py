@@ -21,16 +21,16 @@ _OWN = {("whyhang.collectors.flight_recorder.reader", "_again")}
 _REMOTE = ("whyhang.collectors.files.remote", "folder_of")
 
 
-class WireError(Exception):
+class AnswerError(Exception):
     """What came is no answer."""
 
 
 def facts_in(data: bytes) -> Any:
-    """Read an answer. Raises ``WireError`` for one that holds anything but facts."""
+    """Read an answer. Raises ``AnswerError`` for one that holds anything but facts."""
     try:
         return _Facts(io.BytesIO(data)).load()
     except Exception as error:  # damage raises all kinds
-        raise WireError(f"its answer cannot be read ({error})") from error
+        raise AnswerError(f"its answer cannot be read ({error})") from error
 
 
 class _Facts(pickle.Unpickler):

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from whyhang.collectors.failures import failure_of
+from whyhang.collectors.tool_failures import failure_of
 
 _NO_INTERPRETER = "python interpreter"
 _NO_FILES = (

@@ -21,7 +21,7 @@ from whyhang.collectors.files.naming import join
 from whyhang.collectors.stacks import heading, launched, peers
 from whyhang.collectors.stacks.frames import frame, is_native_file, shared, shared_name
 from whyhang.collectors.stacks.reader import dumps
-from whyhang.collectors.stacks.sections import ProcessStacks, Section
+from whyhang.collectors.stacks.sections import HeadedStacks, ProcessStacks
 
 LARGEST_BYTES = 256 << 20
 ATTEMPTS = 10_000  # pieces of JSON looked for in one file
@@ -101,7 +101,7 @@ class _PyspyJson:
         for name, traces in _lists(data):
             is_whole = is_whole and traces is not None
             above = heading.read(name) if name else None
-            section = Section(
+            section = HeadedStacks(
                 who=above.who if above is not None else NOBODY,
                 processes=list(_processes(traces or ())),
             )

@@ -24,7 +24,7 @@ from whyhang.collectors.files.naming import join, title
 from whyhang.collectors.stacks.frames import main_thread
 from whyhang.collectors.stacks.passages import WHOLE_BYTES, holds, passages
 from whyhang.collectors.stacks.peers import facts_of
-from whyhang.collectors.stacks.sections import ProcessStacks, Section, Sections
+from whyhang.collectors.stacks.sections import HeadedStacks, ProcessStacks, Sections
 
 # Processes that work for a rank, or start it, told by a file their main thread is in.
 CHILD_FILES = (
@@ -44,7 +44,7 @@ LAUNCHER_FILES = (
 
 
 def dumps(
-    document: Document, tool: str, section: Section, of_prefix: Who = NOBODY
+    document: Document, tool: str, section: HeadedStacks, of_prefix: Who = NOBODY
 ) -> Iterator[Fact]:
     """Yield a dump of each process under one heading, with all that is known of its owner.
 

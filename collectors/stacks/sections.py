@@ -43,7 +43,7 @@ class ProcessStacks(Record):
     calls: tuple[PeerCall, ...] = ()
 
 
-class Section(Record):
+class HeadedStacks(Record):
     """The processes under one heading; ``who`` is what the heading says of them.
 
     ``garbled`` counts the threads that could not be read.
@@ -71,7 +71,7 @@ class Sections:
         self.ranks_left = MAX_RANKS  # that headings of this document may still name
         self.threads: list[Thread] = []  # of the process that is open
         self.processes: list[ProcessStacks] = []  # of the section that is open
-        self._ended: list[Section] = []
+        self._ended: list[HeadedStacks] = []
         self._heading = Heading()
         self.heading_is_used = False
         self._threads_seen: set[tuple[int | None, str | None]] = set()
@@ -154,13 +154,13 @@ class Sections:
         """End the process and the section that are open."""
         self.end_process()
         if self.processes or self._garbled:
-            section = Section(
+            section = HeadedStacks(
                 who=self._heading.who, processes=self.processes, garbled=self._garbled
             )
             self._ended.append(section)
         self.processes, self._garbled = [], 0
 
-    def finish(self) -> list[Section]:
+    def finish(self) -> list[HeadedStacks]:
         """Give the sections, in their order."""
         self.end_section()
         return self._ended

@@ -36,7 +36,7 @@ OFTEN = 3
 Move = Literal["none", "ask", "moved", "restarted", "over"]
 
 
-class Limits(Record):
+class SilenceLimits(Record):
     """How long a job may be silent.
 
     ``killed_after``: seconds of silence after which a watchdog ends it. ``ends_at``: when its
@@ -93,12 +93,12 @@ def begin(look: Look) -> Course:
     return Course(look=look, moved_at=look.at, asked_at=look.at)
 
 
-def limit(course: Course, limits: Limits) -> float:
+def limit(course: Course, limits: SilenceLimits) -> float:
     """Return how many seconds the job may be silent."""
     return max(limits.stalled_for, TIMES_LONGEST * course.longest) * course.factor
 
 
-def after(course: Course, look: Look, limits: Limits) -> Step:
+def after(course: Course, look: Look, limits: SilenceLimits) -> Step:
     """Return what to do after another look."""
     if look.over:
         return Step(course=replace(course, look=look), move="over", why=look.over)
@@ -130,7 +130,9 @@ def _more_came(before: str, now: str) -> bool:
     return set(before.split()) < set(now.split())
 
 
-def _question(course: Course, limits: Limits, silent: float, alarms: list[str]) -> tuple[str, str]:
+def _question(
+    course: Course, limits: SilenceLimits, silent: float, alarms: list[str]
+) -> tuple[str, str]:
     """Return why to ask now: a short name, and words; both empty where there is no reason."""
     look, allowed = course.look, limit(course, limits)
     if alarms:

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from whyhang.collectors.gpu import probe
-from whyhang.collectors.live.children import Child
+from whyhang.collectors.gpu import nvml_child
+from whyhang.collectors.live.children import AnsweringChild
 from whyhang.collectors.watch.look import JOB
 
 PATIENCE = 2.0
@@ -37,7 +37,7 @@ class Gpus:
     """The GPUs of this host. Nothing is asked where there is no driver."""
 
     def __init__(self, driver: Path = _DRIVER) -> None:
-        self._child: Child | None = None
+        self._child: AnsweringChild | None = None
         self.there = driver.exists()
         self._before: list[dict[str, Any]] = []
         self._asked_at = 0.0
@@ -73,7 +73,7 @@ class Gpus:
     def _ask(self) -> list[dict[str, Any]]:
         try:
             if self._child is None:
-                self._child = Child(_command(), PATIENCE)
+                self._child = AnsweringChild(_command(), PATIENCE)
             self._child.send({})
             answer, _ = self._child.answer(PATIENCE)
         except (OSError, EOFError, ValueError):  # it is late, has ended, or says what is no answer
@@ -85,7 +85,7 @@ class Gpus:
 def _command() -> list[str]:
     spec = importlib.util.find_spec("pynvml")
     folders = [str(Path(spec.origin).parent)] if spec is not None and spec.origin else []
-    return [sys.executable, "-I", probe.__file__, "counters", *folders]
+    return [sys.executable, "-I", nvml_child.__file__, "counters", *folders]
 
 
 def _computes(before: Mapping[str, Any], now: Mapping[str, Any], passed: float) -> bool:

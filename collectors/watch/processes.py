@@ -22,8 +22,8 @@ from whyhang.collectors.live.probes import heartbeats, logs
 from whyhang.collectors.live.probes.probe import Options, Site
 from whyhang.collectors.live.proc import Proc
 from whyhang.collectors.watch.deadline import ends_in, killed_after
-from whyhang.collectors.watch.folder import growth
 from whyhang.collectors.watch.gpus import Gpus
+from whyhang.collectors.watch.log_folder import growth
 from whyhang.collectors.watch.look import JOB, Look
 
 MAX_LOGS = 64

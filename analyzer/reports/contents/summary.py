@@ -20,8 +20,8 @@ from whyhang.analyzer.facts import (
 )
 from whyhang.analyzer.job.device import Device
 from whyhang.analyzer.job.launchers import STARTED_BY
-from whyhang.analyzer.queries.cluster import hosts_of_ranks
-from whyhang.analyzer.queries.gpus import FAULTS, gpu_names
+from whyhang.analyzer.queries.machines.cluster import hosts_of_ranks
+from whyhang.analyzer.queries.machines.gpus import FAULTS, gpu_names
 from whyhang.analyzer.rank_state.state import RankState
 from whyhang.analyzer.report import GpuRow, Job, RankRow
 from whyhang.analyzer.wording.describe import activity, location_of, site_location, status_word

@@ -12,8 +12,8 @@ from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives.waits import Wait, cycles, roots
 from whyhang.analyzer.facts import Record, fold, grouped
 from whyhang.analyzer.job.records import lock_holder
-from whyhang.analyzer.queries.moving import left_behind
-from whyhang.analyzer.queries.states import is_shared_lock
+from whyhang.analyzer.queries.waits.moving import left_behind
+from whyhang.analyzer.queries.waits.states import is_shared_lock
 from whyhang.analyzer.report import RankRow, WaitEdge, WaitNode, Waits
 
 MAX_NODES = 40

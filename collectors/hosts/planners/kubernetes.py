@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.facts import Gap, Record, counted
 from whyhang.collectors.cluster.pod_list import Pod, in_order, pods_in, without_specifications
-from whyhang.collectors.hosts.reach import Host, Reach
+from whyhang.collectors.hosts.reach import Reach, ReachedHost
 from whyhang.collectors.live.programs import Outcome, run
 
 LIMIT = 15.0
@@ -145,7 +145,7 @@ def container_of(asked: Pods, pod: Pod) -> str:
     return [*named, *beside, *pod.containers, ""][0]
 
 
-def _host(asked: Pods, pod: Pod) -> Host:
+def _host(asked: Pods, pod: Pod) -> ReachedHost:
     container = container_of(asked, pod)
     place = _in(pod.namespace or asked.namespace)
     if asked.debug_image is None:
@@ -162,7 +162,7 @@ def _host(asked: Pods, pod: Pod) -> Host:
             "--profile=general",
             "--",
         )
-    return Host(name=pod.name, argv=("kubectl", *words))
+    return ReachedHost(name=pod.name, argv=("kubectl", *words))
 
 
 def _in(namespace: str | None) -> tuple[str, ...]:

@@ -8,9 +8,9 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 
-from whyhang.collectors.hosts import select, troubles
+from whyhang.collectors.hosts import host_gaps, select
 from whyhang.collectors.hosts.planners import mpi, ssh, torchrun
-from whyhang.collectors.hosts.reach import Host, Known, Reach, Selector
+from whyhang.collectors.hosts.reach import KnownHosts, Reach, ReachedHost, Selector
 from whyhang.collectors.live.job.host import Host as LiveHost
 from whyhang.collectors.live.job.members import HostJob
 from whyhang.collectors.live.sockets import own_addresses
@@ -23,7 +23,7 @@ NAMING = 1.0
 """Seconds for the names of all addresses together."""
 
 
-def known(host: LiveHost, job: HostJob) -> Known | None:
+def known(host: LiveHost, job: HostJob) -> KnownHosts | None:
     """Return what is known here of the other hosts of a job; None where it has no others."""
     return mpi.known(host, job) or torchrun.known(host, job)
 
@@ -43,16 +43,16 @@ def reach(host: LiveHost, job: HostJob) -> Reach | None:
     return Reach(
         kind="ssh" if others else "local",
         sentence=sentence if others else f"this host: {there.sentence}",
-        hosts=(Host(name=here, pids=pids), *hosts) if hosts else (),
+        hosts=(ReachedHost(name=here, pids=pids), *hosts) if hosts else (),
         selector=select.selector_of(host, seed) if job.ranks else Selector(words=there.words),
-        gaps=() if others else (troubles.not_all_known(1, there.count or 2),),
+        gaps=() if others else (host_gaps.not_all_known(1, there.count or 2),),
         patience=PATIENCE,
         count=there.count,
         grows=True,
     )
 
 
-def others_of(host: LiveHost, there: Known) -> list[str]:
+def others_of(host: LiveHost, there: KnownHosts) -> list[str]:
     """Return names that ssh knows for what was found, without this host's own."""
     own = own_addresses(host.proc, there.pid)
     names = _named([name for name in there.names if not _is_here(name, own)])

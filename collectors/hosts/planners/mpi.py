@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 
 from whyhang.collectors.hosts.planners.ssh import hostfile
-from whyhang.collectors.hosts.reach import Known
+from whyhang.collectors.hosts.reach import KnownHosts
 from whyhang.collectors.live.job.environment import options
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import HostJob
@@ -26,7 +26,7 @@ _HEAD_URI = re.compile(r"tcp6?://([\d.,]+|\[[^\]]+\]):\d+")
 _CONTROL_PORT = re.compile(r"--control-port[= ](\S+):\d+")
 
 
-def known(host: Host, job: HostJob) -> Known | None:
+def known(host: Host, job: HostJob) -> KnownHosts | None:
     """Return the hosts that can be known here; None where that is this one alone, or no MPI."""
     members = [member.pid for member in job.members]
     above = dict.fromkeys([*members, *(pid for one in members for pid in host.ancestors(one))])
@@ -40,7 +40,7 @@ def known(host: Host, job: HostJob) -> Known | None:
     if not names:
         return None
     head = heads[0] if heads else launchers[0]
-    return Known(
+    return KnownHosts(
         sentence=f"the job of {_program(host, head)} {head}",
         names=tuple(names),
         count=None,

@@ -15,7 +15,7 @@ import msgspec
 
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.facts import Gap, Record, Who
-from whyhang.collectors.hosts.reach import Host, Reach
+from whyhang.collectors.hosts.reach import Reach, ReachedHost
 from whyhang.collectors.live.programs import run
 
 LIMIT = 40.0
@@ -104,7 +104,7 @@ def plan(state: State, channel: Sequence[str]) -> Reach:
     ids = list(dict.fromkeys(one.node_id for one in living if one.node_id)) or list(alive)
     called = {id_: _called(alive[id_], alive.values()) for id_ in ids}
     hosts = [
-        Host(
+        ReachedHost(
             name=called[id_],
             argv=(*channel, f"--node={id_}={called[id_]}", "--"),
             pids=tuple(sorted(one.pid for one in living if one.node_id == id_ and one.pid)),

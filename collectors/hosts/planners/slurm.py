@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.facts import Gap, Record, counted
 from whyhang.analyzer.job.slurm_hosts import expand
-from whyhang.collectors.hosts.reach import Host, Reach, Selector
-from whyhang.collectors.live.programs import Command, Outcome, run, run_all
+from whyhang.collectors.hosts.reach import Reach, ReachedHost, Selector
+from whyhang.collectors.live.programs import Outcome, TimedCommand, run, run_all
 
 LIMIT = 10.0
 """Seconds that slurmctld has to answer."""
@@ -101,7 +101,7 @@ def reach(step: SlurmStep) -> Reach:
     Raises ``TargetError`` where there is no such job, or it has ended, or Slurm does not answer.
     """
     jobs, steps, job = run_all(
-        Command(arguments=arguments, limit=LIMIT)
+        TimedCommand(arguments=arguments, limit=LIMIT)
         for arguments in (
             ("squeue", "--noheader", f"--jobs={step.job}", f"--format={_JOB_FORMAT}"),
             ("squeue", "--noheader", "--steps", f"--jobs={step.job}", f"--format={_STEP_FORMAT}"),
@@ -161,7 +161,7 @@ def plan(
     return Reach(
         kind="slurm",
         sentence=f"{counted(len(hosts), 'node')} of Slurm job {name} by srun",
-        hosts=tuple(Host(name=host, argv=srun(job, host)) for host in hosts),
+        hosts=tuple(ReachedHost(name=host, argv=srun(job, host)) for host in hosts),
         selector=Selector(environ=tuple(environ)),
         gaps=tuple(_other_step(step, one) for one in others),
         patience=PATIENCE,

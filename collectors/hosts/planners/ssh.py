@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from whyhang.analyzer.errors import TargetError
-from whyhang.collectors.hosts.reach import Host, Reach, Selector
+from whyhang.collectors.hosts.reach import Reach, ReachedHost, Selector
 
 CONNECT = 5
 """Seconds that ssh tries to connect."""
@@ -32,12 +32,12 @@ _OPTIONS = (
 )
 
 
-def host(name: str, *, connect: int = CONNECT) -> Host:
+def host(name: str, *, connect: int = CONNECT) -> ReachedHost:
     """Return how to run words on a host. Raises ``ValueError`` for what is no name."""
     if not _is_name(name):
         raise ValueError(f"{name!r} is no name of a host")
     options = [word for each in (*_OPTIONS, f"ConnectTimeout={connect}") for word in ("-o", each)]
-    return Host(name=name, argv=("ssh", *options, "--", name), quoted=True)
+    return ReachedHost(name=name, argv=("ssh", *options, "--", name), quoted=True)
 
 
 def reach(text: str) -> Reach:

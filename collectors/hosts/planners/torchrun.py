@@ -8,7 +8,7 @@ store has a connection from each of the others.
 from collections.abc import Iterable, Iterator
 
 from whyhang.analyzer.job.launch import Plan, plan_of_agent
-from whyhang.collectors.hosts.reach import Known
+from whyhang.collectors.hosts.reach import KnownHosts
 from whyhang.collectors.live.job.environment import options
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import HostJob
@@ -17,7 +17,7 @@ from whyhang.collectors.live.sockets import connected
 _ENDPOINTS = ("--rdzv-endpoint", "--master-addr")
 
 
-def known(host: Host, job: HostJob) -> Known | None:
+def known(host: Host, job: HostJob) -> KnownHosts | None:
     """Return the hosts that can be known here; None where all of the job's ranks are here."""
     size, here = job.world_size, len(job.ranks)
     agents = [m.pid for m in job.members if host.launcher(m.pid) == "torchrun"]
@@ -36,7 +36,7 @@ def known(host: Host, job: HostJob) -> Known | None:
     ports = frozenset(port for _, port in places)
     names |= dict.fromkeys(a for pid in members[:1] for a in connected(host.proc, pid, ports))
     master = next(iter(names), "an unknown address")
-    return Known(
+    return KnownHosts(
         sentence=f"the job that meets at {master}",
         names=tuple(names),
         count=nodes or None,

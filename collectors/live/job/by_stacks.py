@@ -17,7 +17,7 @@ from whyhang.collectors.live.frame_variables import Numbers
 from whyhang.collectors.live.job.environment import options
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import (
-    Alike,
+    Candidates,
     HostJob,
     JobProcess,
     ambiguous,
@@ -66,7 +66,7 @@ def job_of_alike(host: Host, pids: Sequence[int], target: int) -> HostJob:
     """Describe programs that are alike as ranks, until their stacks say what they are."""
     members = [rank_by_environment(host, pid) for pid in pids]
     return HostJob(
-        members=(*members, *helpers(host, pids)), alike=Alike(pids=tuple(pids), target=target)
+        members=(*members, *helpers(host, pids)), alike=Candidates(pids=tuple(pids), target=target)
     )
 
 
@@ -113,7 +113,9 @@ def _kind(host: Host, pid: int, stack: str) -> Role | None:
     return Role.RANK if is_rank or any(n.startswith(_THREADS_OF_RANKS) for n in threads) else None
 
 
-def _settle_alike(job: HostJob, programs: Alike, host: Host, stacks: Mapping[int, str]) -> HostJob:
+def _settle_alike(
+    job: HostJob, programs: Candidates, host: Host, stacks: Mapping[int, str]
+) -> HostJob:
     """Keep together what takes part in torch.distributed, or was given a rank beside such."""
     pids, target = programs.pids, programs.target
     own = next((one for one in (target, *host.ancestors(target)) if one in pids), None)

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from itertools import pairwise
 
 from whyhang.analyzer.facts import Record
-from whyhang.analyzer.job.launchers import OTHERS, TORCH, Variables
+from whyhang.analyzer.job.launchers import OTHERS, TORCH, RankVariables
 
 
 def split_zeros(data: bytes | None) -> tuple[str, ...]:
@@ -59,7 +59,7 @@ def rank_of(environ: Mapping[str, str]) -> StatedRank | None:
     return place or next((other for each in OTHERS if (other := _named(environ, each))), None)
 
 
-def _named(environ: Mapping[str, str], names: Variables) -> StatedRank | None:
+def _named(environ: Mapping[str, str], names: RankVariables) -> StatedRank | None:
     rank = _number(environ, names.rank)
     if rank is None:
         return None

@@ -37,7 +37,7 @@ class JobProcess(Record):
         )
 
 
-class Alike(Record):
+class Candidates(Record):
     """Programs that may be the ranks of one job, and the process that was asked about."""
 
     pids: tuple[int, ...]
@@ -58,7 +58,7 @@ class HostJob(Record):
     launcher: str | None = None
     world_size: int | None = None
     family: int | None = None
-    alike: Alike | None = None
+    alike: Candidates | None = None
     left_out: tuple[Gap, ...] = ()
 
     @property

@@ -1,6 +1,6 @@
 """The GPUs of the host of a live job: asked beside the stacks, at every look.
 
-A child process asks NVML (``collectors/gpu/probe.py``); where that cannot be, nvidia-smi is
+A child process asks NVML (``collectors/gpu/nvml_child.py``); where that cannot be, nvidia-smi is
 run. A driver with a sick GPU answers late or never, and what waits for it may not even be
 killed: one that sleeps in the kernel as its time is up is evidence of its own.
 """
@@ -10,14 +10,14 @@ import sys
 from pathlib import Path
 
 from whyhang.analyzer.facts import DriverSilence, Gap, Source, Who
-from whyhang.collectors.gpu.probe import NO_NVML
+from whyhang.collectors.gpu.nvml_child import NO_NVML
 from whyhang.collectors.live.probes.probe import Collected, Probe, Site
-from whyhang.collectors.live.programs import Command, Outcome, run, run_all
+from whyhang.collectors.live.programs import Outcome, TimedCommand, run, run_all
 
 LIMIT = 3.0
 """Seconds for one program; what sleeps in the kernel then is taken to hang."""
 
-_PROBE = Path(__file__).parents[2] / "gpu" / "probe.py"
+_PROBE = Path(__file__).parents[2] / "gpu" / "nvml_child.py"
 _SIGNS = ("/dev/nvidiactl", "/proc/driver/nvidia/version")
 _SMI = "nvidia-smi"
 _QUERY = (
@@ -131,8 +131,8 @@ class _Asked:
         )
 
 
-def _command(*arguments: str) -> Command:
-    return Command(arguments=arguments, limit=LIMIT)
+def _command(*arguments: str) -> TimedCommand:
+    return TimedCommand(arguments=arguments, limit=LIMIT)
 
 
 def _is_good(outcome: Outcome) -> bool:
@@ -145,7 +145,7 @@ def _printed(outcome: Outcome) -> bytes:
     return data if data.strip() else b""
 
 
-def _words(command: Command) -> str:
+def _words(command: TimedCommand) -> str:
     """Name a program as a person would type it."""
     if command.arguments[-1] == str(_PROBE):
         return "NVML"

@@ -10,7 +10,7 @@ from whyhang._heartbeat import ENDING, SIZE, line
 from whyhang.collectors.heartbeat import Beat, parse
 from whyhang.collectors.live.files import Files
 from whyhang.collectors.live.job.members import JobProcess
-from whyhang.collectors.live.probes.probe import Collected, File, Probe, Site
+from whyhang.collectors.live.probes.probe import BundleFile, Collected, Probe, Site
 from whyhang.collectors.live.proc import Proc
 
 MAX_RANKS = 4096
@@ -38,7 +38,7 @@ def beat_at(files: Files, path: str) -> Beat | None:
     return parse(files.read(path, most=SIZE).data.decode("utf-8", "replace"))
 
 
-def _file(site: Site, ranks: list[JobProcess], paths: dict[int, str], look: int) -> File:
+def _file(site: Site, ranks: list[JobProcess], paths: dict[int, str], look: int) -> BundleFile:
     lines = []
     for rank in ranks:
         beat = beat_at(site.host.files, paths[rank.pid]) if rank.pid in paths else None

@@ -17,7 +17,7 @@ from whyhang.analyzer.redact import redact
 from whyhang.collectors.files.naming import from_path
 from whyhang.collectors.live.files import Content
 from whyhang.collectors.live.job.members import JobProcess
-from whyhang.collectors.live.probes.probe import Collected, File, Probe, Site
+from whyhang.collectors.live.probes.probe import BundleFile, Collected, Probe, Site
 
 MAX_FILES = 64
 MAX_BYTES = 8 << 20
@@ -235,7 +235,7 @@ def _free_name(shown: str, taken: Iterable[str]) -> str:
     return next((name for name in names if name not in used), f"logs/{len(used)}.log")
 
 
-def _file(site: Site, content: Content, name: str, who: Who) -> File:
+def _file(site: Site, content: Content, name: str, who: Who) -> BundleFile:
     return site.file(
         name,
         "log",
@@ -248,7 +248,7 @@ def _file(site: Site, content: Content, name: str, who: Who) -> File:
     )
 
 
-def _cut_off(file: File, shown: str, who: Who) -> Gap:
+def _cut_off(file: BundleFile, shown: str, who: Who) -> Gap:
     return Gap(
         what=f"the beginning of {shown}",
         why=f"only its last {MAX_BYTES >> 20} MiB were read",

@@ -37,7 +37,7 @@ class Options(Record):
     others_logs: frozenset[str] = frozenset()
 
 
-class File(Record):
+class BundleFile(Record):
     """A file of the bundle as a probe makes it: its path is within the host's folder."""
 
     entry: Entry
@@ -49,7 +49,7 @@ class Collected:
     """What a probe brings: facts (gaps among them), files, and in words what it did to the job."""
 
     facts: list[Fact] = field(default_factory=list)
-    files: list[File] = field(default_factory=list)
+    files: list[BundleFile] = field(default_factory=list)
     touched: list[str] = field(default_factory=list)
 
 
@@ -78,9 +78,9 @@ class Site:
         self.over = False
         self._changed = threading.Condition()
 
-    def file(self, path: str, kind: str, data: bytes, **about: Any) -> File:
+    def file(self, path: str, kind: str, data: bytes, **about: Any) -> BundleFile:
         """Make a file of the bundle; ``about`` are further fields of its entry."""
-        return File(entry=Entry(path=path, kind=kind, host=self.hostname, **about), data=data)
+        return BundleFile(entry=Entry(path=path, kind=kind, host=self.hostname, **about), data=data)
 
     @property
     def ranks_seen(self) -> list[Process]:

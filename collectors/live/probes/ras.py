@@ -27,7 +27,7 @@ SPARE = 0.5
 _CLIENT = Path(__file__).parents[2] / "ras" / "client.py"
 
 
-class Answer(Record):
+class RasAnswer(Record):
     """One report as RAS sent it; ``pid`` is the process that answered, where that was seen."""
 
     data: bytes
@@ -66,7 +66,7 @@ def collect(site: Site, collected: Collected) -> None:
         collected.files.append(file)
 
 
-def ask(place: Endpoint, pids: Iterable[int], limit: float = LIMIT) -> tuple[Answer | None, str]:
+def ask(place: Endpoint, pids: Iterable[int], limit: float = LIMIT) -> tuple[RasAnswer | None, str]:
     """Ask once; return the report of the job of ``pids``, or why there is none."""
     own = set(pids)
     task = {
@@ -108,7 +108,7 @@ def _listening(host: Host, ranks: Iterable[JobProcess], sockets: Sockets) -> End
     return None
 
 
-def _read(output: bytes) -> tuple[Answer | None, str]:
+def _read(output: bytes) -> tuple[RasAnswer | None, str]:
     """Read what the child printed; of a report that it could not finish, what there is."""
     line, _, data = output.partition(b"\n")
     try:
@@ -117,7 +117,7 @@ def _read(output: bytes) -> tuple[Answer | None, str]:
         return None, ""
     if trouble := header.pop("trouble", ""):
         return None, trouble
-    return Answer(data=data, **header), ""
+    return RasAnswer(data=data, **header), ""
 
 
 def _gap(place: Endpoint, why: str) -> Gap:

@@ -23,7 +23,7 @@ from whyhang.collectors.flight_recorder.reader import world_size_of
 from whyhang.collectors.live.files import MAX_BYTES
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import HostJob, JobProcess
-from whyhang.collectors.live.probes.probe import Collected, File, Probe, Site
+from whyhang.collectors.live.probes.probe import BundleFile, Collected, Probe, Site
 
 PATIENCE = 5.0
 """Seconds that a job gets to write the dumps it was asked for; torch itself takes up to 15."""
@@ -46,7 +46,7 @@ def collect(site: Site, collected: Collected) -> None:
     collected.files += [_named(rank, dumps[rank], width, site.hostname) for rank in sorted(dumps)]
 
 
-def _named(rank: int, file: File, width: int, hostname: str) -> File:
+def _named(rank: int, file: BundleFile, width: int, hostname: str) -> BundleFile:
     entry = replace(
         file.entry,
         path=f"rank{rank:0{width}}.flight_recorder",
@@ -59,7 +59,7 @@ def _numbered(host: Host, job: HostJob) -> list[JobProcess]:
     return [each for each in job.ranks if each.rank is not None and each.pid in host.stats]
 
 
-def written(host: Host, job: HostJob, collected: Collected) -> list[File]:
+def written(host: Host, job: HostJob, collected: Collected) -> list[BundleFile]:
     """Take the newest dump of each rank that its present process has written."""
     dumps = []
     for rank in _numbered(host, job):
@@ -76,7 +76,9 @@ def written(host: Host, job: HostJob, collected: Collected) -> list[File]:
     return dumps
 
 
-def asked(host: Host, job: HostJob, collected: Collected, patience: float = PATIENCE) -> list[File]:
+def asked(
+    host: Host, job: HostJob, collected: Collected, patience: float = PATIENCE
+) -> list[BundleFile]:
     """Ask the ranks that have a pipe for a dump, and take what they then write."""
     since = time.time()
     waiting: list[JobProcess] = []
@@ -101,7 +103,7 @@ def asked(host: Host, job: HostJob, collected: Collected, patience: float = PATI
     return dumps
 
 
-def from_debug_server(address: str, limit: float, collected: Collected) -> list[File]:
+def from_debug_server(address: str, limit: float, collected: Collected) -> list[BundleFile]:
     """Ask torch's debug server ("host:port") for the recorders of all ranks."""
     host, _, port = address.rpartition(":")
     if not port.isdecimal():
@@ -126,7 +128,7 @@ def from_debug_server(address: str, limit: float, collected: Collected) -> list[
 
 def _dump(
     rank: int | None, data: bytes, pid: int | None = None, modified_at: float | None = None
-) -> File:
+) -> BundleFile:
     entry = Entry(
         path="",
         kind="flight-recorder",
@@ -136,7 +138,7 @@ def _dump(
         role=Role.RANK.value,
         taken_at=modified_at,
     )
-    return File(entry=entry, data=_without_secrets(data))
+    return BundleFile(entry=entry, data=_without_secrets(data))
 
 
 def _without_secrets(data: bytes) -> bytes:
@@ -154,9 +156,9 @@ def _without_secrets(data: bytes) -> bytes:
     return bytes(clean[:end])
 
 
-def _newest(host: Host, rank: JobProcess, world_size: int | None) -> tuple[File | None, str]:
+def _newest(host: Host, rank: JobProcess, world_size: int | None) -> tuple[BundleFile | None, str]:
     """Find the newest dump that fits; where there is none but others, say why they do not."""
-    best: File | None = None
+    best: BundleFile | None = None
     unfit = ""
     started_at = host.proc.started_at(host.stats[rank.pid]) or 0.0
     for prefix in prefixes(host.environ(rank.pid)):
@@ -180,7 +182,7 @@ def _newest(host: Host, rank: JobProcess, world_size: int | None) -> tuple[File 
 
 def _arrivals(
     host: Host, waiting: list[JobProcess], world_size: int | None, since: float, patience: float
-) -> Iterator[File]:
+) -> Iterator[BundleFile]:
     """Wait for dumps newer than the moment of asking, each until it grows no more."""
     deadline = time.monotonic() + patience
     sizes: dict[int, int] = {}

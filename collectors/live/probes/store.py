@@ -18,7 +18,7 @@ from whyhang.analyzer.redact import redact
 from whyhang.collectors.live.probes import store_rendezvous
 from whyhang.collectors.live.probes.probe import Collected, Probe, Site
 from whyhang.collectors.live.probes.store_places import MeetingPlace, meeting_places
-from whyhang.collectors.live.programs import Command, Outcome, run_all
+from whyhang.collectors.live.programs import Outcome, TimedCommand, run_all
 from whyhang.collectors.live.sockets import Sockets, is_own, listeners, own_addresses
 
 LIMIT = 3.0
@@ -76,7 +76,7 @@ def ask(site: Site, places: list[MeetingPlace], collected: Collected, limit: flo
         collected.touched += _touched(view, reply, asked=site.options.store)
 
 
-def _command(site: Site, place: MeetingPlace, limit: float, grace: float) -> Command:
+def _command(site: Site, place: MeetingPlace, limit: float, grace: float) -> TimedCommand:
     task: dict[str, object] = {
         "host": place.host,
         "port": place.port,
@@ -90,7 +90,7 @@ def _command(site: Site, place: MeetingPlace, limit: float, grace: float) -> Com
         if site.host.proc.foreign(place.pids[0], kind):
             task[kind] = place.pids[0]
     arguments = (sys.executable, "-I", "-S", str(_CLIENT), json.dumps(task))
-    return Command(arguments=arguments, limit=limit + grace)
+    return TimedCommand(arguments=arguments, limit=limit + grace)
 
 
 def _likely_keys(world_size: int) -> list[str]:

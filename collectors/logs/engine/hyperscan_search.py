@@ -14,7 +14,7 @@ from collections.abc import Collection, Sequence
 import hyperscan
 
 from whyhang.collectors import cache
-from whyhang.collectors.logs.engine.blocks import Block, Hit
+from whyhang.collectors.logs.engine.byte_blocks import Block, Hit
 from whyhang.collectors.logs.engine.needle import Needle, literal, needle_of
 from whyhang.collectors.logs.engine.pattern import UnsearchableError
 

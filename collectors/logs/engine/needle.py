@@ -17,7 +17,7 @@ from whyhang.analyzer.facts import Record, replace
 from whyhang.collectors.logs.engine.pattern import (
     Chars,
     Either,
-    Look,
+    LookAround,
     Parts,
     Repeat,
     UnsearchableError,
@@ -111,7 +111,7 @@ def _words(parts: Parts, *, look_around: bool = True) -> set[str]:
         match part:
             case Repeat() if part.least:
                 choices.append(_words(part.parts, look_around=look_around))
-            case Look() if look_around:
+            case LookAround() if look_around:
                 choices.append(_words(part.parts))
             case Either():
                 branches = [_words(branch, look_around=look_around) for branch in part.branches]

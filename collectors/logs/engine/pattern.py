@@ -65,13 +65,13 @@ class Either(Record):
     branches: tuple[Parts, ...]
 
 
-class Look(Record):
+class LookAround(Record):
     """What must stand before or behind a place (look-around)."""
 
     parts: Parts
 
 
-Parts = tuple["str | Chars | Repeat | Either | Look", ...]
+Parts = tuple["str | Chars | Repeat | Either | LookAround", ...]
 """Parts that follow each other; a ``str`` is a character to be found as it is."""
 
 ANY = Chars(code=rb"[^\n]", wide=True)
@@ -117,7 +117,7 @@ def _part(op: Any, value: Any) -> Parts:
         least, most, parts = value
         return (Repeat(parts=_parts(parts), least=least, optional=most == 1 and not least),)
     if op is sre.ASSERT:
-        return (Look(parts=_parts(value[1])),)
+        return (LookAround(parts=_parts(value[1])),)
     if op in (sre.AT, sre.ASSERT_NOT):
         return ()
     if op in (sre.IN, sre.NOT_LITERAL, sre.ANY):

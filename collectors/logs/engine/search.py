@@ -21,7 +21,7 @@ from itertools import chain, islice
 from typing import Protocol
 
 from whyhang.analyzer.facts import Gap
-from whyhang.collectors.logs.engine.blocks import Block, Hit
+from whyhang.collectors.logs.engine.byte_blocks import Block, Hit
 from whyhang.collectors.logs.engine.needle import needle_of
 from whyhang.collectors.logs.engine.pattern import UnsearchableError
 

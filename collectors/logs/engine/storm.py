@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from whyhang.collectors.logs.engine.blocks import LONGEST, Block, Hit
+from whyhang.collectors.logs.engine.byte_blocks import LONGEST, Block, Hit
 from whyhang.collectors.logs.engine.matching import Matching
 from whyhang.collectors.logs.engine.needle import needle_of
 from whyhang.collectors.logs.engine.search import Searcher

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from whyhang.analyzer.facts import NOBODY, Fact, Group, LogLine, Source, Trust, Who, replace
 from whyhang.analyzer.reading import Document
-from whyhang.collectors.logs.engine.blocks import LONGEST, Block
+from whyhang.collectors.logs.engine.byte_blocks import LONGEST, Block
 from whyhang.collectors.logs.text.clock import REACH, time_of
 from whyhang.collectors.logs.text.line import Line, Voice, clean, take_apart
 from whyhang.collectors.logs.text.voice import voice_of

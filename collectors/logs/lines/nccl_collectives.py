@@ -30,7 +30,7 @@ from whyhang.analyzer.facts import (
     Who,
     replace,
 )
-from whyhang.collectors.logs.engine.blocks import Block
+from whyhang.collectors.logs.engine.byte_blocks import Block
 from whyhang.collectors.logs.lines.line_reader import LineReader, LogFile, wants_block
 from whyhang.collectors.logs.text.line import clean, take_apart
 from whyhang.collectors.ops import op_of

@@ -18,7 +18,7 @@ from whyhang.analyzer.facts import (
     Who,
     replace,
 )
-from whyhang.collectors.logs.engine.blocks import LONGEST, Block
+from whyhang.collectors.logs.engine.byte_blocks import LONGEST, Block
 from whyhang.collectors.logs.engine.matching import Match
 from whyhang.collectors.logs.engine.storm import last_of_each
 from whyhang.collectors.logs.lines.line_reader import (

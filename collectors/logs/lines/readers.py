@@ -1,10 +1,10 @@
 """The readers of lines, all of them: each kind of lines has a file."""
 
+from whyhang.collectors.logs.lines.debug_detail import FingerprintReader, MismatchReader
 from whyhang.collectors.logs.lines.desync import DesyncReader
 from whyhang.collectors.logs.lines.elastic import ElasticReader
 from whyhang.collectors.logs.lines.exits import ExitReader
 from whyhang.collectors.logs.lines.exits_of_several import ExitsOfSeveralReader
-from whyhang.collectors.logs.lines.fingerprints import FingerprintReader, MismatchReader
 from whyhang.collectors.logs.lines.job import JobReader
 from whyhang.collectors.logs.lines.line_reader import LineReader
 from whyhang.collectors.logs.lines.nccl_collectives import CollReader

@@ -7,7 +7,7 @@ A job that is seen to work on below it was not stopped by it.
 
 from whyhang.analyzer import queries
 from whyhang.analyzer.queries import Kind, Signature
-from whyhang.analyzer.queries.nccl import LOST_PEERS, WARNING
+from whyhang.analyzer.queries.logs.nccl import LOST_PEERS, WARNING
 
 SIGNATURE = Signature(
     id="nccl-warning",

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from whyhang.analyzer import queries
 from whyhang.analyzer.facts import DriverSilence
 from whyhang.analyzer.queries import Case, Hit, Signature
-from whyhang.analyzer.queries.gpus import SHOWN
+from whyhang.analyzer.queries.machines.gpus import SHOWN
 
 
 def when(case: Case) -> Iterator[Hit]:

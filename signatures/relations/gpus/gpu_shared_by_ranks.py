@@ -13,7 +13,7 @@ from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE
 from whyhang.analyzer.job.device import Device
 from whyhang.analyzer.job.device_of_rank import HOW
 from whyhang.analyzer.queries import Case, Hit, Signature, cite
-from whyhang.analyzer.rank_state.records import COMM_INIT
+from whyhang.analyzer.rank_state.beside_stacks import COMM_INIT
 
 
 def when(case: Case) -> Iterator[Hit]:

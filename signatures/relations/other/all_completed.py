@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from whyhang.analyzer import queries
 from whyhang.analyzer.queries import Case, Hit, Signature, Verdict
-from whyhang.analyzer.rank_state.log_ends import have_ended
+from whyhang.analyzer.rank_state.from_logs.log_ends import have_ended
 
 
 def when(case: Case) -> Iterable[Hit]:

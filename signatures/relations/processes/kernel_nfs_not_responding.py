@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from whyhang.analyzer import queries
 from whyhang.analyzer.facts import LogLine
 from whyhang.analyzer.queries import Case, Hit, Signature
-from whyhang.analyzer.rank_state.ends import LOST_PEER
+from whyhang.analyzer.rank_state.from_logs.ends import LOST_PEER
 
 NOT_RESPONDING = r"nfs: server (?P<server>\S+) not responding"
 ANSWERS = r"nfs: server (?P<server>\S+) OK"

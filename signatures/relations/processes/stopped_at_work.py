@@ -12,8 +12,8 @@ from itertools import pairwise
 from whyhang.analyzer import queries
 from whyhang.analyzer.facts import LogLine, LogTail, Outlook
 from whyhang.analyzer.queries import Case, Hit, Signature
-from whyhang.analyzer.rank_state.ends import WAITED
-from whyhang.analyzer.rank_state.log_ends import all_tails
+from whyhang.analyzer.rank_state.from_logs.ends import WAITED
+from whyhang.analyzer.rank_state.from_logs.log_ends import all_tails
 
 _STOPPED = re.compile(
     r"Received (?:2|15|Signals\.SIG(?:INT|TERM)) death signal, shutting down workers"

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from whyhang.analyzer import queries
 from whyhang.analyzer.facts import Source
 from whyhang.analyzer.queries import Case, Hit, Signature
-from whyhang.analyzer.rank_state.log_ends import tails_of_ranks
+from whyhang.analyzer.rank_state.from_logs.log_ends import tails_of_ranks
 
 _MISSING = (r"(?P<joined>\d{1,7})/(?P<world>\d{1,7}) (?:clients|workers) joined",)
 """Lines of ``store-clients-missing``."""

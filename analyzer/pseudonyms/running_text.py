@@ -1,0 +1,190 @@
+"""Pseudonyms in running text: one pass, in which each piece is at most one kind of name."""
+
+import functools
+import re
+from collections.abc import Iterable, Iterator
+
+from whyhang.analyzer.pseudonyms.addresses import IPV4, IPV6, MAC, ipv4, ipv6, mac
+from whyhang.analyzer.pseudonyms.coin import Coin, is_pseudonym
+from whyhang.analyzer.pseudonyms.common_words import PUBLIC_SITES
+from whyhang.analyzer.pseudonyms.names import (
+    LIST,
+    expanded,
+    hosts_in,
+    is_host,
+    paths_with_blanks,
+    users_in,
+)
+from whyhang.analyzer.pseudonyms.paths import component, path
+
+_CODE = r"pyx?|ipynb|sh|sbatch|slurm|c|cc|cpp|cu|so(?:\.\d+)*"
+_OTHER = (
+    r"ya?ml|json|jsonl|toml|log|out|err|txt|pth?|ckpt|bin|safetensors|tar|zst|gz|csv|parquet|npy|npz"
+    r"|h5|whl|sock|lock|db|pkl"
+)
+_IN_PATH = r"[^\s\"'`:;,|<>()\[\]{}*?$&=#\\/]"
+_PIECES = re.compile(
+    rf"(?P<url>\b[a-z][a-z0-9+.-]{{0,20}}://[^\s\"'<>|\\)\]}}`]+)"
+    rf"|(?P<mail>(?<![\w.+-])[\w.+-]{{1,64}}@[A-Za-z][\w.-]*\w)"
+    rf"|(?P<mac>{MAC})|(?P<v6>{IPV6})|(?P<v4>{IPV4})"
+    r"|(?P<list>(?<![\w-])[a-z][\w.-]*?\[\d[\d,-]*\][\w.-]*)"
+    rf"|(?P<path>(?<![\w.)\]}}:/~-])~?(?:/{_IN_PATH}+)+/?)"
+    rf"|(?P<file>(?<![\w./-])(?:{_IN_PATH}+/)*[\w.@+-]*\w\.(?:(?:{_CODE})|(?:{_OTHER})(?!\s?\())(?![\w-]))"
+    rf"|(?P<word>[^\W_][\w-]*(?:\.\w[\w-]*)*)",
+    re.IGNORECASE,
+)
+_PARTS = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
+_SMALL = re.compile(r"[^\W_]+")
+_AUTHORITY = re.compile(r"(?P<user>[^@]*@)?(?P<host>\[[^\]]*\]|[^:]*)(?P<port>:\d+)?")
+
+
+MOST_BLANKS = 2000
+"""Paths with blanks, and their ends, that are recognised in text."""
+
+
+def _ends(path: str) -> Iterator[str]:
+    """Yield a path and its ends at folders, as long as a blank is in them."""
+    parts = path.split("/")
+    ends = ("/".join(parts[at:]) for at in range(len(parts)))
+    return (end for end in ends if " " in end.strip())
+
+
+class Pseudonyms:
+    """Replaces names in texts, under one key.
+
+    ``hosts`` and ``users`` are those known from elsewhere, ``hide`` are words to replace wherever
+    they stand, ``keep`` words that are never replaced. What ``learn`` was shown is recognised.
+    """
+
+    def __init__(
+        self,
+        key: bytes,
+        *,
+        hosts: Iterable[str] = (),
+        users: Iterable[str] = (),
+        hide: Iterable[str] = (),
+        keep: Iterable[str] = (),
+    ) -> None:
+        self._keep = {word.lower() for word in keep}
+        self._coin = Coin(key, self._keep)
+        self._names: dict[str, str] = {}
+        self._users: frozenset[str] = frozenset()
+        self._blanks: set[str] = set()
+        self._with_blanks: re.Pattern[str] | None = None
+        self._hide = {word.lower(): self._coin.word(word) for word in hide if word}
+        self.add(hosts, users)
+
+    def learn(self, texts: Iterable[str]) -> None:
+        """Look for names in all texts that belong together, before any is replaced."""
+        texts = list(texts)
+        self.add(hosts_in(texts), users_in(texts))
+        self.add_paths(paths_with_blanks(texts))
+
+    def add_paths(self, paths: Iterable[str]) -> None:
+        """Recognise these paths wherever they stand; only those with blanks need that."""
+        self._blanks |= {end for path in set(paths) if " " in path for end in _ends(path)}
+        chosen = sorted(self._blanks, key=len, reverse=True)[:MOST_BLANKS]
+        self._with_blanks = re.compile("|".join(map(re.escape, chosen))) if chosen else None
+        self.text = functools.lru_cache(1 << 15)(self._text)
+
+    def add(self, hosts: Iterable[str] = (), users: Iterable[str] = ()) -> None:
+        """Recognise these names from now on."""
+        for user in users:
+            if user.lower() not in self._keep:
+                self._names.setdefault(user.lower(), self._coin.named("user", user))
+        for host in set(hosts):
+            first = host.partition(".")[0]
+            for name in (host, first):
+                if is_host(name) and name.lower() not in self._keep:
+                    self._names[name.lower()] = self.host(name)
+        self._users = frozenset(n for n, made in self._names.items() if made.startswith("user-"))
+        self.text = functools.lru_cache(1 << 15)(self._text)
+
+    def host(self, name: str) -> str:
+        """Return what a host is called: its name, and that of the network it is in."""
+        if name.lower() in self._keep or name.lower() in {"localhost", "localhost.localdomain"}:
+            return name
+        if re.fullmatch(IPV4, name):
+            return ipv4(self._coin, name)
+        if ":" in name:
+            return ipv6(self._coin, name)
+        first, dot, network = name.partition(".")
+        made = self._coin.named("host", first)
+        if network.startswith("net-"):
+            return name if is_pseudonym(first) else f"{made}.{network}"
+        return f"{made}.{self._coin.named('net', network)}" if dot else made
+
+    def path(self, text: str) -> str:
+        """Return a path with its words replaced; names of hosts in it are those of the hosts."""
+        if not self._names and not self._hide:
+            return path(self._coin, text)
+        return path(self._coin, _PARTS.sub(self._named_part, text), self._users)
+
+    def _text(self, text: str) -> str:
+        if self._with_blanks is not None:
+            text = self._with_blanks.sub(lambda known: self.path(known[0]), text)
+        return _PIECES.sub(self._piece, text)
+
+    def _piece(self, match: re.Match[str]) -> str:
+        whole = match[0]
+        match match.lastgroup:
+            case "url":
+                return self._url(whole)
+            case "mail":
+                user, _, host = whole.rpartition("@")
+                made = user if user.isdecimal() else self._coin.named("user", user)
+                return f"{made}@{self.host(host)}"
+            case "mac":
+                return mac(self._coin, whole)
+            case "v6":
+                return ipv6(self._coin, whole)
+            case "v4":
+                return ipv4(self._coin, whole)
+            case "list":
+                return self._list(whole)
+            case "path" | "file":
+                return self.path(whole)
+        return self._word(whole)
+
+    def _url(self, url: str) -> str:
+        scheme, _, rest = url.partition("://")
+        authority, slash, tail = rest.partition("/")
+        match = _AUTHORITY.fullmatch(authority)
+        if match is None:
+            return f"{scheme}://{component(self._coin, authority)}"
+        host = match["host"]
+        if host in PUBLIC_SITES and not match["user"]:
+            return url
+        made = (self._coin.named("user", match["user"][:-1]) + "@") if match["user"] else ""
+        if host.startswith("["):
+            made += f"[{ipv6(self._coin, host[1:-1])}]"
+        elif host:
+            made += self.host(host)
+        made += match["port"] or ""
+        return f"{scheme}://{made}" + (self.path(f"/{tail}") if slash else "")
+
+    def _list(self, text: str) -> str:
+        """Write the hosts of a Slurm list one by one; brackets that hold no hosts stay."""
+        match = LIST.fullmatch(text)
+        names = expanded(match) if match is not None else []
+        if not any(name.lower() in self._names for name in names):
+            return text
+        return ",".join(self.host(name) for name in names)
+
+    def _word(self, word: str) -> str:
+        """Replace a word that is a name, or the parts of one that are."""
+        made = self._name(word)
+        if made is not None:
+            return made
+        return _PARTS.sub(self._named_part, word) if self._names or self._hide else word
+
+    def _named_part(self, match: re.Match[str]) -> str:
+        made = self._name(match[0])
+        return made if made is not None else _SMALL.sub(self._named_bit, match[0])
+
+    def _named_bit(self, match: re.Match[str]) -> str:
+        return self._name(match[0]) or match[0]
+
+    def _name(self, word: str) -> str | None:
+        lower = word.lower()
+        return None if lower in self._keep else self._hide.get(lower) or self._names.get(lower)

@@ -1,0 +1,101 @@
+"""Horovod's stall check says for each tensor which ranks lack it, or which have submitted it."""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+
+from whyhang.analyzer.case import Case
+from whyhang.analyzer.facts import LogLine
+from whyhang.analyzer.findings.signature import Hit
+from whyhang.analyzer.queries.hits import cite_line, members_of
+from whyhang.analyzer.queries.logs.log_ranks import ranks_in
+
+MAX_QUOTES = 6
+MAX_KINDS = 300  # of sets of ranks that are compared with each other
+LEAST = 2  # ranks, of which none is the odd one
+CUT = ("...]", "...")
+SOME = "..."  # stands for all tensors, where lists of them were cut short
+
+_REPORT = re.compile(r"(?P<tensor>\S+) \[(?P<how>missing|ready) ranks: ?(?P<ranks>\d[\d, ]*)")
+_LISTED = re.compile(r"^(?:\[\d+\] )?(?P<rank>\d+)!?: \[(?P<tensors>.*?)(?: \.\.\.)?\]?$")
+
+
+def horovod_stalls(case: Case, lines: Sequence[LogLine], *, differ: bool) -> Iterator[Hit]:
+    """Yield one hit for the ranks that lack every tensor.
+
+    ``differ``: instead, where one rank lacks what another has submitted and the other way round.
+    """
+    missing, ready = _reports(lines)
+    lists = _lists(lines)
+    if (len(lists) > 1 or _differ(missing) or _differ(ready)) is not differ:
+        return
+    ranks = _absent(missing, ready)
+    if differ:
+        ranks = _shortest(lists) if len(lists) > 1 else _alone(ready)
+    if ranks or differ:
+        members, unseen = members_of(case, ranks)
+        first = min(lines, key=lambda line: (line.time or float("inf"), line.source.line or 0))
+        yield Hit(
+            members=tuple(sorted(members)),
+            ranks=unseen,
+            names_culprit=bool(ranks),
+            evidence=tuple(cite_line(line) for line in lines[:MAX_QUOTES]),
+            at=first.time,
+        )
+
+
+def _reports(lines: Sequence[LogLine]) -> tuple[dict[str, set[int]], dict[str, set[int]]]:
+    """Return by tensor the ranks that lack it, and the ranks that are said to have submitted it."""
+    texts = [line.text for line in lines]
+    missing: dict[str, set[int]] = {}
+    ready: dict[str, set[int]] = {}
+    cut = any(text.endswith(CUT) for text in texts)  # lists that cannot be compared
+    for text in texts:
+        for report in _REPORT.finditer(text):
+            into = missing if report["how"] == "missing" else ready
+            into[report["tensor"]] = set(ranks_in(report["ranks"]))  # the last report counts
+        if listed := _LISTED.match(text):
+            names = [SOME] if cut else listed["tensors"].split(", ")
+            for tensor in names:
+                missing.setdefault(tensor, set()).update(ranks_in(listed["rank"]))
+    return missing, ready
+
+
+def _lists(lines: Sequence[LogLine]) -> list[tuple[int, ...]]:
+    """Return the ranks that lack the same first tensor, where all lack one and lists were cut."""
+    texts = [line.text for line in lines]
+    lists = [listed for text in texts if (listed := _LISTED.match(text))]
+    first = {int(x["rank"]): x["tensors"].partition(",")[0] for x in lists if len(x["rank"]) < 9}
+    cut = any(text.endswith(CUT) for text in texts)
+    if not cut or len(first) <= LEAST or first.keys() != set(range(len(first))):
+        return []
+    kinds = sorted(set(first.values()))
+    return [tuple(rank for rank in sorted(first) if first[rank] == kind) for kind in kinds]
+
+
+def _shortest(lists: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """Return the fewer of the ranks, where these fall into two kinds."""
+    few, many = min(lists, key=len), max(lists, key=len)
+    return few if len(lists) == LEAST and len(few) < len(many) else ()
+
+
+def _differ(by_tensor: dict[str, set[int]]) -> bool:
+    """Return whether two tensors each concern a rank that the other does not."""
+    kinds = sorted({frozenset(ranks) for ranks in by_tensor.values()}, key=sorted)[:MAX_KINDS]
+    return any(one - other and other - one for one, other in combinations(kinds, 2))
+
+
+def _alone(ready: dict[str, set[int]]) -> tuple[int, ...]:
+    """Return the rank that has submitted what no other has, where all others agree on the rest."""
+    came = set[int]().union(*ready.values())
+    kinds = {frozenset(ranks) for ranks in ready.values()}
+    odd = [rank for rank in came if kinds == {frozenset({rank}), frozenset(came - {rank})}]
+    return tuple(odd) if len(came) > LEAST and len(odd) == 1 else ()
+
+
+def _absent(missing: dict[str, set[int]], ready: dict[str, set[int]]) -> tuple[int, ...]:
+    """Return which ranks lack every tensor. Ranks are counted from 0 without gaps."""
+    if missing:
+        return tuple(sorted(set.intersection(*missing.values())))
+    came = set[int]().union(*ready.values())
+    return tuple(sorted(set(range(max(came, default=0))) - came))

@@ -1,0 +1,290 @@
+"""Log lines: what a line says, and whom it blames.
+
+The patterns stand in the signatures; the reader of logs looks for all of them in one pass and
+hands back the lines (``LogLine.matched`` holds the patterns). So a pattern's text is its name, and
+there is no registry.
+"""
+
+import enum
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+
+from whyhang.analyzer.case import Case
+from whyhang.analyzer.facts import LogLine, ProcessRank, Record, Who, ranks_in_words
+from whyhang.analyzer.facts.times import latest
+from whyhang.analyzer.findings.signature import Hit
+from whyhang.analyzer.job.records import GROUP_RANK, Member
+from whyhang.analyzer.queries.hits import about_same, cite_line, members_of
+from whyhang.analyzer.queries.logs.failures import (
+    are_most,
+    printed_by_every_process,
+    raised_by,
+    speakers,
+)
+from whyhang.analyzer.queries.logs.log_ranks import (
+    all_came,
+    is_number,
+    names_root,
+    on_device,
+    peers_of,
+    ranks_in,
+    ranks_of_others,
+    using_gpu,
+    whose_end,
+)
+from whyhang.analyzer.queries.machines.cluster import ranks_of_pod, ranks_on
+from whyhang.analyzer.rank_state.from_logs.ends import LOST_PEER
+from whyhang.analyzer.rank_state.from_logs.gave_up import last_lines
+from whyhang.analyzer.rank_state.from_logs.log_ends import (
+    got_over,
+    have_ended,
+    tails_of_ranks,
+    unanswered,
+)
+from whyhang.analyzer.report import Collective, cite
+
+MAX_QUOTES = 6
+
+
+class Blames(enum.Enum):
+    """Whom a line of a log points at."""
+
+    SPEAKER = "speaker"  # the rank whose log says so (an exception, a segfault)
+    NAMED = "named"  # the ranks, pids or hosts that the line names (groups rank, ranks, pid)
+    FEW = "few"  # the same, or else the speaker; nobody where they are most of the ranks
+    HOST = "host"  # all ranks on the host that the line names (group node)
+    POD = "pod"  # all ranks in the pod that the line names (group pod)
+    ENDED = "ended"  # the ranks whose end the lines report; nobody where that may be an echo
+    ZERO = "zero"  # rank 0, which the line does not name: only it can have done what was missing
+    PEER = "peer"  # whom the send or receive that failed was with, as its traceback's source tells
+    ROOT = "root"  # rank 0: several ranks fail at one and the same target, NCCL's bootstrap root
+    OTHERS = "others"  # all ranks that do not say so, of as many as the line tells (group world)
+    NOBODY = "nobody"  # no rank is to blame, or it cannot be known from this line
+
+
+NAMES_RANKS = frozenset({Blames.NAMED, Blames.FEW})
+
+
+class Log(Record):
+    """What a signature in TOML asks: some line matches one of the patterns.
+
+    Patterns are ``regex`` syntax, searched anywhere in a line. Named groups become fields of
+    the finding's title; ``rank``/``ranks`` (global, "1, 2"), ``pid``, ``op``, ``seq`` and
+    ``group`` have a meaning. ``least`` is the number of distinct ranks that must say so, ``most``
+    (0: any) how many may: what several ranks say is an effect of something else.
+    ``ends_process``: who says it ends by it, so that the launcher's table of failures tells
+    whose line it is, and who failed alike. A field ``among`` is the number of ranks among which a
+    line counts: its ranks are named where these are all of the job; one in a field ``waiter`` is
+    not to blame. ``adds`` explains values: of the field "xid" with value "79" the fields to add.
+    A field ``pci`` names a GPU by its address, and so its ranks; ``device`` numbers it.
+    A line with one of ``vetoes`` takes the hit back, if ``veto_same_rank`` only on its own rank.
+    ``unless_goes_on``: lines do not count after which their log goes on with steps or results.
+    """
+
+    patterns: tuple[str, ...]
+    blames: Blames = Blames.NOBODY
+    least: int = 1
+    most: int = 0
+    ends_process: bool = False
+    adds: dict[str, dict[str, dict[str, str]]] = {}
+    vetoes: tuple[str, ...] = ()
+    veto_same_rank: bool = False
+    unless_goes_on: bool = False
+
+    def __call__(self, case: Case) -> tuple[Hit, ...]:
+        """Fold all lines that match into one hit."""
+        lines = case.job.lines_with(self.patterns)
+        if lines and self.unless_goes_on:
+            lines = unanswered(case.job, lines)
+        if not lines:
+            return ()
+        speakers = {line.who.rank for line in lines if line.who.rank is not None}
+        if self.least > 1 and len(speakers) < self.least:
+            return ()
+        if self.most and len(speakers) > self.most:
+            return ()
+        if self.blames is Blames.OTHERS and all_came(lines):
+            return ()
+        hit = self._hit(case, lines)
+        by = Blames.SPEAKER if self.veto_same_rank else Blames.NOBODY
+        vetoes = logged(case, *self.vetoes, blames=by)
+        return () if any(about_same(hit, veto) for veto in vetoes) else (hit,)
+
+    def _hit(self, case: Case, lines: list[LogLine]) -> Hit:
+        blamed = self._whom(case, lines)
+        if self.ends_process:
+            blamed = _who_ended(case, lines, blamed)
+        members = {who: case.job.member_of(who) for who in blamed}
+        first = min(lines, key=_when)
+        many = self.blames is Blames.FEW and _are_many(case, blamed)
+        fields = _place(members)
+        for line in [first, *lines]:
+            for key, value in line.fields.items():
+                fields.setdefault(key, value)
+        for key, words in self.adds.items():
+            fields = {**words.get(fields.get(key, ""), {}), **fields}
+        return Hit(
+            members=tuple(sorted({m.id for m in members.values() if m is not None})),
+            ranks=tuple(sorted(_strangers(case, members))),
+            names_culprit=bool(blamed) and not many,
+            evidence=tuple(cite_line(line) for line in _spread(lines)),
+            collective=_collective(fields),
+            fields={**fields, "times": str(sum(line.count for line in lines))},
+            at=first.time,
+        )
+
+    def _whom(self, case: Case, lines: list[LogLine]) -> list[Who]:
+        """Return whom the lines together blame."""
+        waiters = {line.fields.get("waiter") for line in lines}
+        blamed = [
+            who
+            for line in lines
+            for who in self._blamed(case, line)
+            if self.blames not in NAMES_RANKS or str(who.rank) not in waiters
+        ]
+        if self.blames is Blames.HOST:
+            nodes = (line.fields.get("node") for line in lines)
+            blamed = [Who(rank=rank) for rank in ranks_on(case, nodes)]
+        if self.blames is Blames.ENDED:
+            blamed = whose_end(case, lines)
+        if self.blames is Blames.ZERO or (self.blames is Blames.ROOT and names_root(lines)):
+            blamed = [Who(rank=0)]
+        if self.blames is Blames.PEER:
+            blamed = peers_of(case, lines)
+        if self.blames is Blames.OTHERS:
+            blamed = [Who(rank=rank) for rank in ranks_of_others(lines)]
+        return blamed
+
+    def _blamed(self, case: Case, line: LogLine) -> Iterator[Who]:
+        if self.blames in NAMES_RANKS and (using := using_gpu(case, line)):
+            yield from using
+        elif self.blames is Blames.POD:
+            yield from (Who(rank=rank) for rank in ranks_of_pod(case, line.fields.get("pod", "")))
+        elif self.blames is Blames.SPEAKER or (
+            self.blames in NAMES_RANKS and not {"rank", "ranks", "pid"} & line.fields.keys()
+        ):
+            yield on_device(case, line) or line.who
+        elif self.blames in NAMES_RANKS and _counts_all(case, line):
+            for rank in ranks_in(line.fields.get("rank", "") + "," + line.fields.get("ranks", "")):
+                yield Who(rank=rank)
+            if (pid := line.fields.get("pid", "")) and is_number(pid):
+                yield Who(pid=int(pid), host=line.who.host)
+
+
+def _who_ended(case: Case, lines: list[LogLine], speakers: list[Who]) -> list[Who]:
+    """Return whose end an error was: of those whom launchers saw fail, else of its speakers."""
+    ranks = raised_by(case, lines)
+    if ranks or printed_by_every_process(case, lines):
+        return [Who(rank=rank) for rank in ranks]
+    return speakers
+
+
+def _counts_all(case: Case, line: LogLine) -> bool:
+    """Return whether numbers of ranks in a line are those of the job, not of some group of it."""
+    among = line.fields.get("among", "")
+    return not among or (is_number(among) and int(among) == case.job.world_size)
+
+
+def _are_many(case: Case, blamed: Iterable[Who]) -> bool:
+    """Return whether these are most ranks, or all but rank 0, as far as the size is known."""
+    ranks = {who.rank for who in blamed if who.rank is not None}
+    others = set(range(1, case.job.world_size or len(ranks) + 1))
+    return are_most(case, [*ranks]) or (len(others) > 1 and ranks == others)
+
+
+def _place(members: Mapping[Who, Member | None]) -> dict[str, str]:
+    """Return the one place in groups that is all that is known of who is blamed, as "who"."""
+    places = {who.label or "" for who in members if who.rank is None}
+    known = len(places) != 1 or any(members.values())
+    return {} if known or not GROUP_RANK.match(place := places.pop()) else {"who": place}
+
+
+def _strangers(case: Case, members: Mapping[Who, Member | None]) -> set[int]:
+    """Ranks that a line names and of which there is no evidence at all: often the dead ones.
+
+    By its pid a line names the one rank that was started, or introduced itself, as that process.
+    """
+    strangers = {who for who, member in members.items() if member is None}
+    pids = {who.pid for who in strangers if who.rank is None and who.pid is not None}
+    started: dict[int, set[int]] = defaultdict(set)
+    for fact in case.job.of(ProcessRank) if pids else ():
+        if fact.who.pid in pids:
+            started[fact.who.pid].add(fact.rank)
+    named = {who.rank for who in strangers if who.rank is not None}
+    return named.union(*(ranks for ranks in started.values() if len(ranks) == 1))
+
+
+def logged(case: Case, *patterns: str, blames: Blames = Blames.NOBODY) -> tuple[Hit, ...]:
+    """Return one hit for all log lines that match a pattern, if any do; see ``Log``."""
+    return Log(patterns=patterns, blames=blames)(case)
+
+
+def _when(line: LogLine) -> tuple[float, str, int]:
+    return (latest(line.time), line.source.file, line.source.line or 0)
+
+
+def _spread(lines: Iterable[LogLine]) -> list[LogLine]:
+    """Pick few lines to quote: the first of each rank before second ones."""
+    seen: set[object] = set()
+    first: list[LogLine] = []
+    rest: list[LogLine] = []
+    for line in sorted(lines, key=_when):
+        key = line.who.rank if line.who.rank is not None else (line.who.pid, line.text)
+        (rest if key in seen else first).append(line)
+        seen.add(key)
+    return (first + rest)[:MAX_QUOTES]
+
+
+def _collective(fields: dict[str, str]) -> Collective | None:
+    op = fields.get("op")
+    if not op:
+        return None
+    seq = fields.get("seq", "")
+    return Collective(
+        op=op.lower(), group=fields.get("group"), seq=int(seq) if seq.isdigit() else None
+    )
+
+
+ORDERLY_END = re.compile(
+    r"\b(?:done|finish(?:ed|ing)|return(?:ed|ing)|exit(?:ed|ing)|leaving|complete[d]?|skipp(?:ed|ing)"
+    r"|nothing (?:left|more|to do)|no more (?:data|batches|work))\b",
+    re.IGNORECASE,
+)
+"""Words of a rank that came to the end of its program."""
+
+
+def log_ends(case: Case, *, finished: bool) -> Iterator[Hit]:
+    """Yield one hit for ranks whose logs end without a word of trouble while others lost a peer.
+
+    ``finished``: whether their last words are of an orderly end. Where some rank failed by itself
+    that is whom they lost, and who says nothing was ended before it could.
+    """
+    if have_ended(case.job) or any(end.own for end in case.ends.values()):
+        return
+    lines = [
+        line
+        for line in case.job.lines
+        if LOST_PEER.search(line.text) and not got_over(case.job, line)
+    ]
+    survivors = {line.who.rank for line in lines if line.who.rank is not None}
+    ends = {rank: (line.source, line.text) for rank, line in last_lines(case.job).items()}
+    silent = sorted(ends.keys() - speakers(case) - case.ends.keys())
+    if not silent:  # of the ranks of one output, it is who alone lost nobody
+        tails = tails_of_ranks(case.job)
+        ends = {rank: (tail.source, tail.lines[-1].text) for rank, tail in tails.items()}
+        silent = sorted(ends.keys() - survivors - case.ends.keys())
+        if len(silent) != 1 or len(survivors) + 1 != case.job.world_size:
+            return
+    if not silent or not survivors or len(silent) > len(ends) // 2:
+        return
+    if all(ORDERLY_END.search(ends[rank][1]) for rank in silent) is not finished:
+        return
+    members, unseen = members_of(case, silent)
+    last = [cite(*ends[rank], rank) for rank in silent[:MAX_QUOTES]]
+    yield Hit(
+        members=members,
+        ranks=unseen,
+        evidence=(*last, *(cite_line(line) for line in lines[:2])),
+        fields={"who": ranks_in_words(silent), "others": ranks_in_words(survivors)},
+    )

@@ -1,0 +1,192 @@
+"""Which rank lines of a log speak of, where it is not the one that prints them."""
+
+import re
+import signal
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from whyhang.analyzer.case import Case
+from whyhang.analyzer.facts import MAX_RANKS, GpuAddress, LogLine, OwnAddress, Trust, Who, same_host
+from whyhang.analyzer.queries.logs.failures import CRASHES
+from whyhang.analyzer.rank_state.from_logs.ends import ends_of
+
+MAX_DIGITS = 9
+MOST_GPUS = 16  # of a host
+_ADDRESS = re.compile(r"([0-9a-f]{4}):([0-9a-f]{2}):([0-9a-f]{2})(?:\.\d)?$", re.IGNORECASE)
+
+
+def using_gpu(case: Case, line: LogLine) -> tuple[Who, ...]:
+    """Return the ranks on the GPU whose address a line names, where its pid names none of them.
+
+    Hosts of one make have the same addresses, so a line that names no host says nothing in a
+    job of several.
+    """
+    bus = _ADDRESS.search(line.fields.get("pci", ""))
+    pid = line.fields.get("pid", "")
+    named = case.job.member_of(Who(pid=int(pid), host=line.who.host)) if pid else None
+    if bus is None or named is not None:
+        return ()
+    address = ":".join(bus.groups()).lower()
+    devices = [
+        device
+        for device in case.job.gpus.devices
+        if device.now("bus") == address and same_host(device.host, line.who.host)
+    ]
+    numbers = {number for device in devices for number in device.members}
+    for fact in case.job.of(GpuAddress):
+        if fact.bus[-10:].lower() == address:
+            member = case.job.member_of(fact.who)
+            if member is not None and same_host(member.host, line.who.host):
+                numbers.add(member.id)
+    members = [case.member(number) for number in sorted(numbers)]
+    if line.who.host is None and len({member.host for member in members}) > 1:
+        return ()
+    return tuple(
+        Who(rank=member.rank, pid=member.pid, host=member.host)
+        for member in members
+        if member.rank is not None or member.pid is not None
+    )
+
+
+def on_device(case: Case, line: LogLine) -> Who | None:
+    """Return the rank on the GPU that a line numbers, where nothing else tells who speaks.
+
+    Launchers give local rank n the n-th GPU. The first may be the only one that a process sees;
+    the number of any other is a rank where the job fits one host.
+    """
+    device = line.fields.get("device", "0")
+    who, hosts = line.who, {member.host for member in case.job.members}
+    known = (who.rank, who.local_rank, who.pid, who.label) != (None,) * 4
+    if known or not is_number(device) or not int(device) or len(hosts) > 1:
+        return None
+    fits = int(device) < (case.job.world_size or MOST_GPUS) <= MOST_GPUS
+    return Who(rank=int(device), trust=Trust.INFERRED) if fits else None
+
+
+def whose_end(case: Case, lines: Iterable[LogLine]) -> list[Who]:
+    """Return the ranks whose end these lines report: one, those that crashed, or some killed ones.
+
+    Several exit codes, or the killing of all, may be what the end of one has brought. Lines that
+    report no rank's end are of the one that was killed, if only one was.
+    """
+    places = {(line.source.file, line.source.line) for line in lines}
+    ended = {
+        exit_.who.rank: exit_
+        for exit_ in case.job.exits
+        if exit_.who.rank is not None and (exit_.source.file, exit_.source.line) in places
+    }
+    own = {rank for rank, end in ends_of(case.job).items() if end.own}
+    ended = {rank: exit_ for rank, exit_ in ended.items() if rank in own} or ended
+    if not ended:
+        killed = [
+            row.who
+            for row in case.job.exits
+            if row.signal == signal.SIGKILL and row.who.rank is not None
+            if row.who.trust > Trust.INFERRED
+        ]
+        return killed if len({who.rank for who in killed}) == 1 else []
+    signals = {exit_.signal for exit_ in ended.values()}
+    ranks_of_job = case.job.world_size or max(ended, default=0) + 1  # at least
+    some_killed = signals == {signal.SIGKILL} and len(ended) < ranks_of_job
+    known = len(ended) == 1 or signals <= CRASHES or some_killed
+    known = known and not any(exit_.killed_with_others for exit_ in ended.values())
+    return [exit_.who for exit_ in ended.values()] if known else []
+
+
+def peers_of(case: Case, lines: Sequence[LogLine]) -> list[Who]:
+    """Return the rank with which the calls were in which these lines were raised, if it is one.
+
+    Of two ranks it is the other one.
+    """
+    speakers = {(line.source.file, line.who.rank) for line in lines}
+    peers = {
+        call.peer
+        for track in case.job.tracks
+        if track.kind == "stack" and (track.source.file, track.who.rank) in speakers
+        for call in track.calls
+    }
+    own = {rank for _, rank in speakers}
+    if case.job.world_size == 2 and len(own) == 1 and None not in own:
+        peers = {rank for rank in (0, 1) if rank not in own}
+    peers = peers - {None} or _at_addresses(case, lines)
+    return [Who(rank=peer) for peer in peers if peer is not None and len(peers) == 1]
+
+
+_PEER_ADDRESS = re.compile(r"\[(?P<host>\d{1,3}(?:\.\d{1,3}){3})\](?::(?P<port>\d{1,5}))?")
+
+
+def _at_addresses(case: Case, lines: Sequence[LogLine]) -> set[int | None]:
+    """Return the ranks that have said to be at the addresses in these lines, which is not theirs.
+
+    Where several ranks share an address, the port has to be theirs as well.
+    """
+    owners: dict[str, set[tuple[int | None, int | None]]] = defaultdict(set)
+    for fact in case.job.of(OwnAddress):
+        owners[fact.address.host].add((fact.who.rank, fact.address.port))
+    ranks: set[int | None] = set()
+    for line in lines:
+        for match in _PEER_ADDRESS.finditer(line.text):
+            there = owners.get(match["host"], set())
+            if len(there) > 1:
+                there = {one for one in there if match["port"] and one[1] == int(match["port"])}
+            ranks |= {rank for rank, _ in there}
+    return ranks - {line.who.rank for line in lines}
+
+
+def ranks_of_others(lines: Iterable[LogLine]) -> Iterable[int]:
+    """Return all ranks but those that say so (group ``member``), or but 0 where it counts itself.
+
+    Nobody, where there are more lines than numbers (two have one number, or lines were not kept),
+    or the file is one rank's own.
+    """
+    lines = tuple(lines)
+    counts = {(line.fields.get("joined"), line.fields.get("world", "")) for line in lines}
+    joined, world = next(iter(counts))
+    if len(counts) > 1 or not is_number(world) or int(world) > MAX_RANKS:
+        return ()
+    if joined is not None:
+        return range(1, int(world) if joined == "1" else 1)
+    came = {line.fields.get("member", "") for line in lines}
+    own = any(line.who.trust is Trust.FILE_NAME for line in lines)
+    twice = sum(line.count for line in lines) > len(came)
+    if own or twice or len({line.source.file for line in lines}) > 1:
+        return ()
+    return sorted(set(range(int(world))) - {int(rank) for rank in came if is_number(rank)})
+
+
+def all_came(lines: Iterable[LogLine]) -> bool:
+    """Return whether each rank of as many as the lines tell says so itself (group ``member``)."""
+    came = {(line.fields.get("world", ""), line.fields.get("member", "")) for line in lines}
+    worlds = {world for world, _ in came}
+    size = worlds.pop() if len(worlds) == 1 else ""
+    if not is_number(size) or int(size) > MAX_RANKS:
+        return False
+    return {member for _, member in came}.issuperset(map(str, range(int(size))))
+
+
+def names_root(lines: Iterable[LogLine]) -> bool:
+    """Return whether several ranks failed at one target, and none of them was rank 0 itself.
+
+    Where lines tell the number of the speaker within its group (``member``), one is enough: unless
+    it is not its rank, or two have the same, the group is that of all ranks, or begins with rank 0.
+    """
+    lines = tuple(lines)
+    numbers = [line.fields["member"] for line in lines if "member" in line.fields]
+    if numbers:
+        own = all(line.who.rank is None or str(line.who.rank) in numbers for line in lines)
+        alone = len(set(numbers)) == sum(line.count for line in lines)
+        return own and alone and "0" not in numbers
+    targets = {(line.fields.get("peer"), line.fields.get("port")) for line in lines}
+    speakers = {(line.who.rank, line.who.host, line.who.pid) for line in lines}
+    is_root = any(line.who.rank == 0 for line in lines)
+    return len(targets) == 1 and len(speakers) > 1 and not is_root
+
+
+def ranks_in(text: str) -> tuple[int, ...]:
+    """Read a list of ranks as logs write it: "1, 2, 5" or "4"."""
+    return tuple(int(word) for word in text.replace(",", " ").split() if is_number(word))
+
+
+def is_number(word: str) -> bool:
+    """Return whether a word is a rank or pid, and not only digits in a line that lies."""
+    return word.isascii() and word.isdigit() and len(word) < MAX_DIGITS

@@ -1,0 +1,232 @@
+"""NCCL's own lines: how far its set-up came on each rank, and what it warned of.
+
+With NCCL_DEBUG=INFO each rank prints its interface, its network, Init START, topology, channels and
+Init COMPLETE. A ``NCCL WARN`` line is what NCCL prints before it returns an error; PyTorch repeats
+the last one behind "Last error:", even where NCCL_DEBUG is not set.
+"""
+
+import re
+import signal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Literal
+
+from whyhang.analyzer.case import Case
+from whyhang.analyzer.facts import (
+    LastLine,
+    LogLine,
+    NcclPhase,
+    NcclSetup,
+    SignOfLife,
+    ranks_in_words,
+)
+from whyhang.analyzer.facts.times import latest
+from whyhang.analyzer.findings.signature import CLEAR, GUESSED, Hit
+from whyhang.analyzer.queries.hits import cite_line
+from whyhang.analyzer.rank_state.from_logs.log_ends import have_ended, unanswered
+from whyhang.analyzer.report import Collective, Evidence, cite
+
+MEANS = {
+    NcclPhase.ABSENT: "{has} not come to NCCL's set-up: {its} log ends before",
+    NcclPhase.INTERFACE: "{has} chosen {its} interface and not begun the set-up",
+    NcclPhase.NETWORK: "{has} chosen {its} network and not begun the set-up",
+    NcclPhase.BOOTSTRAP: "{stands} in the bootstrap, where all ranks find each other",
+    NcclPhase.TOPOLOGY: "{has} seen all ranks and {stands} in finding the topology",
+    NcclPhase.CHANNELS: "{has} planned {its} channels and not connected any",
+    NcclPhase.CONNECTING: "{stands} in connecting {its} channels",
+    NcclPhase.CONNECTED: "{has} connected {its} channels and {stands} in the last barrier"
+    " of the set-up",
+    NcclPhase.COMPLETE: "{has} completed the set-up",
+}
+
+NOT_BEGUN = {NcclPhase.ABSENT, NcclPhase.INTERFACE, NcclPhase.NETWORK}
+
+MAX_SETUPS = 6
+
+
+def setups(case: Case) -> Iterator[tuple[int, NcclSetup]]:
+    """Yield what each rank printed of its set-up."""
+    for stage in case.job.of(NcclSetup):
+        member = case.job.member_of(stage.who)
+        rank = member.rank if member is not None else stage.who.rank
+        if rank is not None:
+            yield rank, stage
+
+
+def open_setups(case: Case) -> dict[int, NcclSetup]:
+    """Return the furthest that each rank came, where a set-up was open when the logs ended."""
+    stages: dict[int, NcclSetup] = {}
+    for rank, stage in setups(case):
+        if rank not in stages or stage.phase > stages[rank].phase:
+            stages[rank] = stage
+    stages |= _absent(case, stages)
+    phases = [stage.phase for stage in stages.values()]
+    if len(stages) < 2 or case.job.of(SignOfLife):
+        return {}
+    return {} if min(phases) is NcclPhase.COMPLETE or max(phases) in NOT_BEGUN else stages
+
+
+def _absent(case: Case, stages: Mapping[int, NcclSetup]) -> dict[int, NcclSetup]:
+    """Return the few ranks whose logs end before NCCL's first line; all others wait to meet."""
+    absent = {
+        end.who.rank: NcclSetup(
+            who=end.who, source=end.source, phase=NcclPhase.ABSENT, text=end.text
+        )
+        for end in case.job.of(LastLine)
+        if end.ends_log and end.who.rank is not None and end.who.rank not in stages
+    }
+    meeting = all(stage.phase <= NcclPhase.BOOTSTRAP for stage in stages.values())
+    return absent if meeting and len(absent) < len(stages) / 2 else {}
+
+
+def setups_all_in(case: Case, phase: NcclPhase) -> dict[int, NcclSetup]:
+    """Return the open set-ups if all of them stand in one phase."""
+    stages = open_setups(case)
+    return stages if {stage.phase for stage in stages.values()} == {phase} else {}
+
+
+def stuck_in_setup(case: Case, phase: NcclPhase, via: str = "") -> tuple[Hit, ...]:
+    """Return one hit if all ranks seen stand in one phase; ``via``: the last channels go that way.
+
+    A way is what NCCL prints: "P2P", "SHM", "NET/IB".
+    """
+    stages = setups_all_in(case, phase)
+    ways = {stage.transport for stage in stages.values()}
+    if not stages or not all(way.startswith(via) for way in ways):
+        return ()
+    whole = case.job.world_size is None or len(stages) >= case.job.world_size
+    hit = Hit(
+        affected=tuple(m.id for m in case.job.members if m.rank in stages),
+        names_culprit=False,
+        strength=CLEAR if whole else GUESSED,
+        evidence=cite_setups(stages, sorted(stages)),
+        collective=Collective(op="comm_init"),
+        fields={
+            "who": ranks_in_words(stages),
+            "does": setup_in_words(phase, many=True),
+            "via": ", ".join(sorted({way.partition("/")[0] for way in ways if way})) or "?",
+        },
+    )
+    return (hit,)
+
+
+def setup_in_words(phase: NcclPhase, *, many: bool) -> str:
+    """Return what a rank does in a phase, or what several do."""
+    forms = ("have", "stand", "their") if many else ("has", "stands", "its")
+    return MEANS[phase].format_map(dict(zip(("has", "stands", "its"), forms, strict=True)))
+
+
+def cite_setups(stages: Mapping[int, NcclSetup], ranks: Sequence[int]) -> tuple[Evidence, ...]:
+    """Cite the lines in which ranks say how far they are."""
+    return tuple(cite(stages[rank].source, stages[rank].text, rank) for rank in ranks[:MAX_SETUPS])
+
+
+Layer = Literal["ib", "network", "paths", "nvlink", "other"]
+
+LAST_ERROR = "nccl-last-error"
+"""The name under which the log reader gives "Last error:"."""
+WARNING = r"NCCL WARN (?P<what>\S.*)"
+LOST_PEERS = (
+    r"ncclRemoteError|remote process exited or there was a network error",
+    r"Socket (?:recv|send) failed while polling|Connection closed by|reset by peer",
+)
+"""With ``WARNING``, patterns that signature nccl-warning has searched for."""
+
+MAX_WARNINGS = 4
+CRASHES = {signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS}
+_FAILED = re.compile(r"NCCL (?:[Ee]rror|failure)\b|\bnccl[A-Z]\w+Error: ")
+_SAYS_SO = re.compile(
+    r"error|fail|invalid|mismatch|unable|cannot|could not|timed? ?out", re.IGNORECASE
+)
+# NCCL is built in layers, and a line names its source file, or the layer in its own words.
+_LAYERS: dict[Layer, re.Pattern[str]] = {
+    "ib": re.compile(
+        r"net_ib\w*\b|ibvwrap|NET/IB|\bibv_|mlx5|\bIB\b|\bGDAKI\b|\bGIN\b|_mtu\b|\bDMA-BUF\b"
+    ),
+    "nvlink": re.compile(r"nvls|NVLS|[Nn][Vv][Ll]ink"),
+    "paths": re.compile(
+        r"\b(?:p2p|shm|rings|paths|topo|search|xml)\.cc|\bgraph/|\bring \d|P2P|\bpeer access"
+        r"|[Nn]o path computed|find any local path|\bXML\b"
+    ),
+    "network": re.compile(
+        r"\bnet\w*\.cc|socket\.|bootstrap\.|_plugin\.|\bNCCL/NET\b|NET/|\bUCX\b|\bOFI\b"
+        r"|Call to (?:socket|bind|listen|accept|connect|getifaddrs|[gs]etsock\w+) "
+    ),
+}
+
+
+def nccl_set_up(case: Case, *, complete: bool) -> tuple[Hit, ...]:
+    """Answer if some communicator was set up to its end, or if none was; it is about nobody."""
+    done = any(track.kind == "nccl-init" and track.completed for track in case.job.tracks)
+    return (Hit(names_culprit=False),) if done is complete else ()
+
+
+def nccl_warned(case: Case) -> Iterable[Hit]:
+    """Yield one hit for warnings in unknown words, unless the job went on or ended behind them."""
+    return _first(_unknown(case))
+
+
+def nccl_failed_in(case: Case, layer: Layer) -> Iterable[Hit]:
+    """Yield one hit for the first reason of a failed call, in unknown words, if of this layer."""
+    reasons = _reasons(case)
+    return _first(reasons) if reasons and _layer_of(reasons) == layer else ()
+
+
+def _reasons(case: Case) -> list[LogLine]:
+    """List what NCCL gave as the last error, else warnings, in words that nobody knows.
+
+    None if no call failed. A lost peer is an echo of that one's error, and so is all behind it in
+    the same file.
+    """
+    last = case.job.lines_with((LAST_ERROR,))
+    crashed = any(end.signal in CRASHES for s in case.states if (end := s.end) is not None)
+    if not (last or crashed or any(_FAILED.search(line.text) for line in case.job.lines)):
+        return []
+    lost = {
+        line.source.file: line.source.line or 0
+        for line in reversed(case.job.lines_with(LOST_PEERS))
+    }
+    lines = last or [line for line in _unknown(case) if _SAYS_SO.search(line.fields["what"])]
+    known = {line.source for line in case.job.lines if set(line.matched) - {WARNING, LAST_ERROR}}
+    return [
+        line
+        for line in lines
+        if line.source not in known
+        and (not lost or (line.source.line or 0) < lost.get(line.source.file, 0))
+    ]
+
+
+def _layer_of(lines: Sequence[LogLine]) -> Layer:
+    """Return the layer that the first of these lines names."""
+    text = min(lines, key=_when).text
+    return next((layer for layer, words in _LAYERS.items() if words.search(text)), "other")
+
+
+def _first(lines: list[LogLine]) -> Iterator[Hit]:
+    """Yield one hit for the words that were printed first."""
+    if not lines:
+        return
+    first = min(lines, key=_when)
+    what = first.fields.get("reason") or first.fields.get("what", "")
+    yield Hit(
+        names_culprit=False,
+        evidence=tuple(cite_line(line) for line in _different(lines)),
+        fields={"what": what.rstrip(". ")},
+        at=first.time,
+    )
+
+
+def _unknown(case: Case) -> list[LogLine]:
+    """List warnings that no signature looks for, and that the job did not go on or end after."""
+    if have_ended(case.job):
+        return []
+    lines = (x for x in case.job.lines_with((WARNING,)) if set(x.matched) == {WARNING})
+    return unanswered(case.job, lines)
+
+
+def _different(lines: list[LogLine]) -> list[LogLine]:
+    seen = {line.fields.get("reason") or line.fields.get("what"): line for line in reversed(lines)}
+    return sorted(seen.values(), key=lambda line: line.source.line or 0)[:MAX_WARNINGS]
+
+
+def _when(line: LogLine) -> tuple[float, int]:
+    return (latest(line.time), line.source.line or 0)

@@ -1,0 +1,121 @@
+"""What failed in words that no signature knows, as the reader of such lines names it.
+
+What a signature knows about the same line is better. What a job went on after was no cause.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Literal, get_args
+
+from whyhang.analyzer.case import Case
+from whyhang.analyzer.facts import LogLine
+from whyhang.analyzer.facts.logs import FAILED
+from whyhang.analyzer.facts.times import latest
+from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INDIRECT, Hit
+from whyhang.analyzer.queries.hits import cite_line, members_of
+from whyhang.analyzer.queries.logs.failures import has_no_ranks_to_blame, raised_by
+from whyhang.analyzer.rank_state.from_logs.log_ends import have_ended, unanswered
+
+Failing = Literal[
+    "rdma",
+    "links",
+    "peer access",
+    "lost gpu",
+    "gpu",
+    "device memory",
+    "shared memory",
+    "host memory",
+    "port",
+    "name",
+    "lock",
+    "storage",
+    "call",
+    "placement",
+    "members",
+    "coordinator",
+    "service",
+    "transport",
+    "peer",
+    "address",
+    "process",
+]
+
+NAMES = tuple(FAILED + what for what in get_args(Failing))
+"""All names of such lines."""
+MOST_COMPARED = 200
+MAX_QUOTES = 6
+_NUMBERS = re.compile(r"\d+")
+_GOT_OVER = re.compile(
+    r"(?i)\bwarn|\bretry|\bretries|attempt|\bskip|fall(?:ing|s)?[ -]?back|\bdisabl|\bignor|\binfo\b"
+    r"|\bdebug\b|deprecat|\bcancel|aborted by|\bwill be|\bmay be\b|\bif you|optional"
+)
+_OF_PEER = re.compile(
+    r"(?i)timed? ?out|timeout|\bretr|reachable|refused|\breset\b|remote|\bpeer\b|disconnect|respons"
+)
+"""Words of who could not get through to another one, which may be at fault as well."""
+_ENDS = re.compile(r"(?i)error|exception|fatal|critical|abort|terminat|^E\d{4} |what\(\):")
+
+
+def failed_lines(case: Case, *names: str) -> list[LogLine]:
+    """List lines so named that no signature looks for, and that nobody went on after."""
+    lines = case.job.lines_with(names)
+    if not lines or have_ended(case.job):
+        return []
+    known = {
+        _alike(line.text)
+        for line in case.job.lines
+        if any(not name.startswith(FAILED) for name in line.matched)
+    }
+    return unanswered(case.job, (line for line in lines if _alike(line.text) not in known))
+
+
+def _alike(text: str) -> str:
+    """Return what lines have in common that differ in numbers only."""
+    return _NUMBERS.sub("N", text)[:MOST_COMPARED]
+
+
+def _strength_of(text: str) -> float:
+    """Return how surely a line tells of what nobody got over."""
+    if _GOT_OVER.search(text):
+        return GUESSED
+    return CLEAR if _ENDS.search(text) else INDIRECT
+
+
+def failed(case: Case, what: Failing, *, of_speaker: bool = False) -> Iterator[Hit]:
+    """Yield one hit for the lines that say that something failed about this object.
+
+    ``of_speaker``: it is the fault of who says so, or of its host, as long as others do not. Whom
+    an exception of these words ended is named as with any other exception.
+    """
+    lines = failed_lines(case, FAILED + what)
+    if not lines:
+        return
+    ends = {line.source for line in case.job.lines if line.raised is not None}
+    last = [line for line in lines if line.source in ends]
+    ranks = raised_by(case, last or lines) if last or of_speaker else ()
+    if has_no_ranks_to_blame(case, ranks):
+        ranks = ()
+    ranks = ranks or _named_by_others(lines)
+    quotes = {line.text: line for line in sorted(lines, key=_first)}
+    first = next(iter(quotes.values()))
+    members, unseen = members_of(case, ranks)
+    yield Hit(
+        members=members,
+        ranks=unseen,
+        evidence=tuple(map(cite_line, [*quotes.values()][:MAX_QUOTES])),
+        names_culprit=bool(ranks) or not any(_OF_PEER.search(line.text) for line in lines),
+        strength=max(_strength_of(line.text) for line in lines),
+        fields={"what": first.fields["what"]},
+        at=first.time,
+    )
+
+
+def _named_by_others(lines: list[LogLine]) -> tuple[int, ...]:
+    """Return the ranks that lines name, unless these say such things themselves."""
+    words = (line.fields.get("ranks") or line.fields.get("rank", "") for line in lines)
+    named = {int(word) for word in words if word}
+    return () if named & {line.who.rank for line in lines} else tuple(sorted(named))
+
+
+def _first(line: LogLine) -> tuple[float, str, int]:
+    return (latest(line.time), line.source.file, line.source.line or 0)

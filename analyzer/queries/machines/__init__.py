@@ -1,0 +1,1 @@
+"""What GPUs, networks, hosts and schedulers show."""

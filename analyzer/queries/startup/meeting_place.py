@@ -1,0 +1,193 @@
+"""Ranks that were given another place to meet than others, or do not get there."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Literal
+
+from whyhang.analyzer.case import Case
+from whyhang.analyzer.facts import Address, InitArguments
+from whyhang.analyzer.findings.signature import CLEAR, INDIRECT, Hit
+from whyhang.analyzer.job.sockets import Socket, tcp_sockets
+from whyhang.analyzer.queries.startup.store_place import (
+    OPEN,
+    SAYS,
+    StartingRank,
+    cite_view,
+    starting_ranks,
+    state_of_rank_0,
+    states_of,
+    view_fields,
+)
+from whyhang.analyzer.report import Evidence, cite
+from whyhang.analyzer.stacks import WaitKind
+from whyhang.analyzer.wording.describe import evidence_of, location_of
+from whyhang.analyzer.wording.title_fields import subject_fields
+
+
+def _master_differs(case: Case) -> Iterator[Hit]:
+    """Yield one hit for ranks that were given another place and do not reach the others' store.
+
+    The place of rank 0 is the right one, because its store is there; without rank 0 the most
+    frequent is.
+    """
+    here = starting_ranks(case)
+    usual = _usual_address(case, here)
+    if usual is None or case.graph.progress:
+        return
+    odd = [at for at in here if at.address != usual and not _same_place(at, here, usual)]
+    rest = [at for at in here if at.address == usual]
+    if not odd:
+        return
+    fields = subject_fields(case, states_of(case, odd), tuple(at.member for at in rest))
+    fields["theirs"], fields["usual"] = str(odd[0].address), str(usual)
+    view = odd[0].view
+    fields["there"] = (
+        f", where {SAYS[view.outcome]}" if view is not None and view.outcome in SAYS else ""
+    )
+    proven = state_of_rank_0(case) is not None or len(odd) < len(rest)
+    yield Hit(
+        members=tuple(at.member for at in odd),
+        affected=tuple(at.member for at in rest),
+        evidence=(
+            *(_cite_given(case, at) for at in (*odd[:3], *rest[:2])),
+            *([cite_view(view)] if view is not None else []),
+            *evidence_of(case, case.states[odd[0].member])[:1],
+        ),
+        names_culprit=proven,
+        strength=CLEAR if proven else INDIRECT,
+        location=location_of(case, case.states[odd[0].member]),
+        fields=fields,
+    )
+
+
+def _usual_address(case: Case, here: Sequence[StartingRank]) -> Address | None:
+    """Return the place that rank 0 was given, else that of the most."""
+    first = next((at.address for at in here if case.member(at.member).rank == 0), None)
+    if first is not None or not here:
+        return first
+    return Counter(at.address for at in here).most_common(1)[0][0]
+
+
+def _same_place(one: StartingRank, here: Sequence[StartingRank], usual: Address) -> bool:
+    """Return whether another name leads to the same store, as localhost may."""
+    other = next((at.view for at in here if at.address == usual and at.view is not None), None)
+    if one.view is None or other is None:
+        return (one.address.port, one.address.file) == (usual.port, usual.file)
+    return one.view.port == other.port and {one.view.outcome, other.outcome} <= OPEN
+
+
+def _cite_given(case: Case, at: StartingRank) -> Evidence:
+    """Return where a rank was given its place: in the call, else in its environment."""
+    member = case.member(at.member)
+    given = next(
+        (g for g in case.job.of(InitArguments) if g.address and g.who.pid == member.pid), None
+    )
+    source = given.source if given is not None else member.processes[-1].source
+    words = (
+        f"init_process_group at {given.address}"
+        if given is not None
+        else f"MASTER_ADDR:MASTER_PORT={at.address}"
+    )
+    return cite(source, f"pid {member.pid}: {words}", member.rank)
+
+
+def _not_connected(case: Case) -> Iterator[Hit]:
+    """Yield one hit for ranks without a connection to the store that the others reached.
+
+    The store's port is the one that a rank listens on and other ranks are connected to.
+    """
+    starting = [m for m in case.graph.operations if m.kind is WaitKind.INIT]
+    waiting = [n for meeting in starting for n in meeting.members]
+    sockets = {n: _sockets(case, n) for n in waiting}
+    port = _store_port(list(sockets.values()))
+    if port is None:
+        return
+    away = [n for n in waiting if sockets[n] is not None and not _reaches(sockets[n], port)]
+    if not away or len(away) >= len(waiting) - len(away):
+        return
+    there = tuple(n for n in waiting if n not in away)
+    knocks = sorted({str(s.peer) for n in away for s in sockets[n] or () if s.state == "syn-sent"})
+    fields = subject_fields(case, [case.states[n] for n in away], there)
+    fields["store"] = f"port {port}"
+    fields["knocks"] = f"; it knocks at {', '.join(knocks)}" if knocks else ""
+    yield Hit(
+        members=tuple(away),
+        affected=there,
+        evidence=(
+            *(_cite_sockets(case, n) for n in (*away[:3], *there[:2])),
+            *evidence_of(case, case.states[away[0]])[:1],
+        ),
+        location=location_of(case, case.states[away[0]]),
+        fields=fields,
+    )
+
+
+def _sockets(case: Case, number: int) -> tuple[Socket, ...] | None:
+    """Return the sockets of a member as its process record lists them, or None without a record."""
+    processes = case.member(number).processes
+    return tcp_sockets(processes[-1]) if processes else None
+
+
+def _store_port(all_sockets: list[tuple[Socket, ...] | None]) -> int | None:
+    every = [socket for one in all_sockets for socket in one or ()]
+    listened = {socket.own.port for socket in every if socket.state == "listen"}
+    reached = Counter(
+        socket.peer.port
+        for socket in every
+        if socket.state == "established" and socket.peer and socket.peer.port in listened
+    )
+    return reached.most_common(1)[0][0] if reached else None
+
+
+def _reaches(sockets: tuple[Socket, ...] | None, port: int) -> bool:
+    return any(
+        (socket.state == "listen" and socket.own.port == port)
+        or (socket.state == "established" and socket.peer and socket.peer.port == port)
+        for socket in sockets or ()
+    )
+
+
+def _cite_sockets(case: Case, number: int) -> Evidence:
+    member = case.member(number)
+    process = member.processes[-1]
+    tcp = [str(socket) for socket in tcp_sockets(process)]
+    words = "; ".join(tcp[:4]) if tcp else "no TCP socket at all"
+    return cite(process.source, f"pid {member.pid}: {words}", member.rank)
+
+
+def _mtu(case: Case) -> Iterator[Hit]:
+    """Yield one hit for all ranks of which that is so; it is the way, not the rank."""
+    lost = [v for v in case.job.stores if v.echo_small is True and v.echo_large is False]
+    pids = {pid for view in lost for pid in view.asked_by}
+    members = [m.id for m in case.job.members if m.pid in pids]
+    if not members or case.graph.progress:
+        return
+    fields = subject_fields(case, [case.states[number] for number in members], ())
+    fields |= {**view_fields(lost[0]), "mtu": str(lost[0].mtu)}
+    yield Hit(
+        affected=tuple(members),
+        evidence=tuple(
+            cite(
+                view.source,
+                f"ping {view.host}, as pid {view.asked_by[0]}: 84 bytes answered, "
+                f"{view.mtu} bytes not",
+            )
+            for view in lost[:3]
+        ),
+        names_culprit=False,
+        fields=fields,
+    )
+
+
+Fault = Literal["differs", "not-connected", "mtu"]
+
+_SIDES: dict[Fault, Callable[[Case], Iterable[Hit]]] = {
+    "differs": _master_differs,
+    "not-connected": _not_connected,
+    "mtu": _mtu,
+}
+
+
+def meeting_place(case: Case, fault: Fault) -> Iterable[Hit]:
+    """Yield one hit for ranks that start and do not get to where the others meet."""
+    return _SIDES[fault](case)

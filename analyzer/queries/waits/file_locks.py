@@ -1,0 +1,88 @@
+"""Ranks that wait for a lock on a file, where the kernel tells who holds it."""
+
+from collections.abc import Iterable, Iterator
+
+from whyhang.analyzer.case import Case
+from whyhang.analyzer.facts import LockWait, program
+from whyhang.analyzer.findings.signature import Hit
+from whyhang.analyzer.job.records import lock_holder
+from whyhang.analyzer.queries.waits.states import waiters_for
+from whyhang.analyzer.rank_state.state import RankState, Status
+from whyhang.analyzer.report import Evidence, cite
+from whyhang.analyzer.wording.describe import evidence_of, location_of
+from whyhang.analyzer.wording.title_fields import subject_fields
+
+
+def file_locks(case: Case, *, held_by_rank: bool) -> Iterator[Hit]:
+    """Yield one hit for each holder of a lock that ranks wait for.
+
+    ``held_by_rank``: a rank that waits for other ranks itself, or a process that is no rank.
+    """
+    for states in _waiting_by_holder(case):
+        holder = lock_holder(case.job, case.member(states[0].member))
+        waits = holder is not None and case.states[holder.id].status is Status.WAITING
+        if waits if held_by_rank else holder is None:
+            yield _hit(case, states)
+
+
+def _waiting_by_holder(case: Case) -> Iterable[list[RankState]]:
+    """Group the ranks that wait for a lock by its holder; none where the job moves."""
+    groups: dict[tuple[str | None, int], list[RankState]] = {}
+    for state in case.states:
+        lock = _lock(case, state)
+        if lock is not None and not case.graph.progress:
+            key = (case.member(state.member).host, lock.holder_pid)
+            groups.setdefault(key, []).append(state)
+    return groups.values()
+
+
+def _lock(case: Case, state: RankState) -> LockWait | None:
+    member = case.member(state.member)
+    waits = state.status in {Status.BLOCKED, Status.WAITING}
+    return member.processes[-1].lock if waits and member.processes else None
+
+
+def _hit(case: Case, states: list[RankState]) -> Hit:
+    member = case.member(states[0].member)
+    lock = member.processes[-1].lock
+    holder = lock_holder(case.job, member)
+    inside = {state.member for state in states}
+    others = tuple(n for n in waiters_for(case) if n not in inside)
+    blamed = [case.states[holder.id]] if holder is not None else states
+    fields = subject_fields(case, blamed, others if holder is None else sorted(inside))
+    fields["file"] = (lock.path if lock is not None else None) or "a file"
+    fields["holder"] = _holder_words(lock)
+    fields["wanting"] = case.names(inside)
+    everyone = len(inside) == len([s for s in case.states if s.status is not Status.IDLE])
+    return Hit(
+        members=tuple(state.member for state in blamed),
+        affected=tuple(sorted(inside)) if holder is not None else others,
+        names_culprit=holder is not None or not everyone,
+        evidence=(
+            *(_cite_wait(case, state) for state in states[:3]),
+            *(piece for state in blamed for piece in evidence_of(case, state)[:1]),
+        ),
+        location=location_of(case, blamed[0]),
+        fields=fields,
+    )
+
+
+def _holder_words(lock: LockWait | None) -> str:
+    if lock is None:
+        return "another process"
+    if not lock.holder:
+        return f"process {lock.holder_pid}, which has ended or cannot be seen"
+    return f"process {lock.holder_pid} ({program(lock.holder)})"
+
+
+def _cite_wait(case: Case, state: RankState) -> Evidence:
+    member = case.member(state.member)
+    process = member.processes[-1]
+    lock, holder = process.lock, lock_holder(case.job, member)
+    file = lock.path if lock is not None and lock.path else "a file"
+    held_by = _holder_words(lock)
+    if lock is not None and (lock.holder or holder is not None):
+        rank = f"{holder.name}, " if holder is not None else ""
+        held_by = f"{rank}process {lock.holder_pid}: {lock.holder}".removesuffix(": ")
+    words = f"pid {member.pid} waits for the lock on {file}, held by {held_by}"
+    return cite(process.source, words, member.rank)

@@ -1,0 +1,251 @@
+"""Ranks that others wait for: lagging ones, held by something of their own, and absent ones."""
+
+from collections.abc import Callable
+
+from whyhang.analyzer.case import Case
+from whyhang.analyzer.facts import ranks_in_words
+from whyhang.analyzer.findings.signature import CLEAR, CONTRADICTED, GUESSED, INDIRECT, Hit
+from whyhang.analyzer.job.records import MissingRank
+from whyhang.analyzer.queries.waits.states import (
+    OWN,
+    count,
+    has_initialized,
+    is_starting,
+    kinds_of,
+    waiters_for,
+)
+from whyhang.analyzer.rank_state.from_logs.ends import LOST_PEER
+from whyhang.analyzer.rank_state.over_time.motion import Moved
+from whyhang.analyzer.rank_state.over_time.recent import ended_meanwhile
+from whyhang.analyzer.rank_state.state import RankState, Status
+from whyhang.analyzer.report import Evidence
+from whyhang.analyzer.stacks import Scope, WaitKind
+from whyhang.analyzer.wording.describe import call_of, evidence_of, location_of
+from whyhang.analyzer.wording.title_fields import subject_fields
+
+HELD = (Status.BLOCKED, Status.RUNNING)
+"""Neither waiting for other ranks, nor stopped, moving or dead: held by something local."""
+
+KNOWN_LOCAL_CAUSES = (
+    WaitKind.DATALOADER,
+    WaitKind.DATASET,
+    WaitKind.LOCK,
+    WaitKind.GIL,
+    WaitKind.FILE,
+    WaitKind.NETWORK,
+    WaitKind.INPUT,
+    WaitKind.DEBUGGER,
+    WaitKind.CHECKPOINT,
+    WaitKind.STORE,
+)
+"""What a lagging rank may be doing that has a signature of its own."""
+
+RESTING = (Moved.STILL, Moved.STIRRED, Moved.UNKNOWN)
+"""Not seen to run between the looks."""
+
+
+def lagging(
+    case: Case,
+    *kinds: WaitKind,
+    besides: tuple[WaitKind, ...] = (),
+    states: tuple[Status, ...] = HELD,
+    moves: tuple[Moved, ...] = (),
+    op: str = "",
+    only: Callable[[RankState], bool] = lambda _: True,
+    while_in: tuple[WaitKind, ...] = (),
+    not_while_in: tuple[WaitKind, ...] = (),
+    alone: bool = False,
+) -> tuple[Hit, ...]:
+    """Return one hit for all lagging ranks that stand at the same place.
+
+    Which of them: ``kinds`` are those of the rank's own place, ``besides`` are kinds that it must
+    not be; ``states`` and ``moves`` are where it stands and how it moved between the looks; ``op``
+    is what it is in, or its main thread where another one decides; ``only`` is any other condition.
+    Of which jobs: ``while_in`` are the kinds of operation that the waiting ranks are in,
+    ``not_while_in`` the opposite. ``alone`` also takes ranks that nobody is seen waiting for.
+    """
+    waiters = waiters_for(case)
+    operations = {meeting.kind for meeting in case.graph.operations}
+    if case.graph.progress or not (waiters or alone):
+        return ()
+    if (while_in and not operations & set(while_in)) or operations & set(not_while_in):
+        return ()
+    starting = while_in == (WaitKind.INIT,)
+    groups: dict[tuple[object, ...], list[RankState]] = {}
+    for state in _not_waiting(case, waiters):
+        if (
+            state.status in states
+            and (not kinds or kinds_of(state) & set(kinds))
+            and not kinds_of(state) & set(besides)
+            and (not moves or state.motion.moved in moves)
+            and (not op or _is_in(state, op))
+            and only(state)
+            and not (starting and has_initialized(case.member(state.member)))
+        ):
+            groups.setdefault(_where(state), []).append(state)
+    return tuple(_lagging_hit(case, states, waiters) for states in groups.values())
+
+
+def _not_waiting(case: Case, waiters: tuple[int, ...]) -> list[RankState]:
+    """List the ranks that wait for no other, as far as stacks know better than the ledger."""
+    recorded = all(case.states[number].position is not None for number in waiters)
+    over = ended_meanwhile(case.job)
+    return [
+        state
+        for state in (case.states[number] for number in case.graph.not_waiting)
+        # Of ranks whose calls are all recorded the ledger knows better who waits for whom.
+        if not (state.position is not None and recorded)
+        # How it ended is a line's to say, and jobs come to an end; here, that others wait for it.
+        and (
+            waiters
+            or not (state.status is Status.GONE and (state.end or state.member in over))
+            or _left_by_signal(case, state)
+        )
+    ]
+
+
+def _left_by_signal(case: Case, state: RankState) -> bool:
+    """Return whether a rank crashed or was killed, and somebody noticed the loss of a peer."""
+    end = state.end
+    crashed = end is not None and end.own and end.signal is not None
+    return crashed and any(LOST_PEER.search(line.text) for line in case.job.lines)
+
+
+def _is_in(state: RankState, op: str) -> bool:
+    place = state.place
+    return place is not None and op in {place.op, place.api, place.main_op}
+
+
+def _where(state: RankState) -> tuple[object, ...]:
+    place = state.place
+    if place is None:
+        return (state.status,)
+    user = place.user
+    site = (user.file, user.function, user.line) if user else None
+    return (state.status is Status.STOPPED, place.kind, place.context, site)
+
+
+def _lagging_hit(case: Case, states: list[RankState], waiters: tuple[int, ...]) -> Hit:
+    members = tuple(state.member for state in states)
+    affected = tuple(sorted(set(waiters) - set(members)))
+    evidence = [piece for state in states for piece in evidence_of(case, state)]
+    for meeting in case.graph.operations:
+        evidence += evidence_of(case, case.states[meeting.members[0]])[:1]
+    certain = all(state.place is None or state.place.certain for state in states)
+    strength = CLEAR if certain and affected else INDIRECT
+    if _contradicted(case, members):
+        strength *= CONTRADICTED
+    if _too_many(case, members, waiters):
+        strength *= GUESSED
+    return Hit(
+        members=members,
+        affected=affected,
+        evidence=tuple(evidence),
+        strength=strength,
+        names_culprit=not _too_many(case, members, waiters)
+        and not _all_for_keys(case, members)
+        and not _all_gone(case, members),
+        collective=call_of(case, waiters),
+        location=location_of(case, states[0]),
+        fields=subject_fields(case, states, affected),
+    )
+
+
+def _all_for_keys(case: Case, members: tuple[int, ...]) -> bool:
+    """Return whether all that are known wait for keys of the store: who should set them is not."""
+    everyone = len(members) == len(case.states)
+    return everyone and all(WaitKind.STORE in kinds_of(case.states[n]) for n in members)
+
+
+def _all_gone(case: Case, members: tuple[int, ...]) -> bool:
+    """Return whether no rank is left: which of them ended first, and why, is not seen here."""
+    everyone = len(members) == len(case.states) > 1
+    return everyone and all(case.states[n].status is Status.GONE for n in members)
+
+
+def _contradicted(case: Case, members: tuple[int, ...]) -> bool:
+    """Return whether the ledger knows these ranks, and blames others."""
+    blamed = {rank for finding in case.graph.calls.findings for rank in finding.culprits}
+    ranks = set(case.ranks(members))
+    return bool(blamed) and ranks <= case.graph.calls.positions.keys() and not ranks & blamed
+
+
+def _too_many(case: Case, members: tuple[int, ...], waiters: tuple[int, ...]) -> bool:
+    """Return whether the lagging ranks are the many and merely run, or sleep between two tries.
+
+    Six ranks that went on and two that wait have diverged; who is wrong cannot be seen: those that
+    poll may wait for what one of the others should do. Of one that runs without end and one that
+    waits, the first is, and who was ended long after the others had waited in vain. Only at the
+    start are the many lagging who have not come.
+    """
+    if case.graph.operations and all(m.kind is WaitKind.INIT for m in case.graph.operations):
+        return False
+    states = [case.states[number] for number in members]
+    if not waiters or not all(map(_runs_or_polls, states)):
+        return False
+    endless = all(state.step is not None and state.step.endless for state in states)
+    endless = endless or all(state.end is not None for state in states)
+    return count(case, members) >= count(case, waiters) + endless
+
+
+def _runs_or_polls(state: RankState) -> bool:
+    return state.status in {Status.RUNNING, Status.MOVING} or (
+        state.status is Status.BLOCKED and kinds_of(state) == {WaitKind.SLEEP}
+    )
+
+
+def absent(case: Case, *, starting: bool) -> tuple[Hit, ...]:
+    """Return one hit for all ranks that should run on a host that was looked at, and do not.
+
+    ``starting``: only while the others are still in init_process_group, or only after.
+    """
+    # a size that is too large says nothing of a job whose ranks have met nevertheless
+    gone = [lost for lost in case.job.missing if starting or not lost.beyond]
+    if not gone or starting is not is_starting(case):
+        return ()
+    stores = (s.member for s in case.states if WaitKind.STORE in kinds_of(s))
+    waiters = tuple(sorted({*waiters_for(case), *stores}))
+    if not waiters and case.states and all(map(_on_its_own, case.states)):
+        return ()  # who is gone has ended, and nobody waits for it
+    if not waiters:
+        over = {case.member(number).rank for number in ended_meanwhile(case.job)}
+        gone = [lost for lost in gone if lost.rank not in over]
+        if not gone:
+            return ()
+    ranks = [lost.rank for lost in gone]
+    evidence = [Evidence(source=lost.source.file, quote=lost.quote, rank=None) for lost in gone[:4]]
+    for number in waiters[:2]:
+        evidence += evidence_of(case, case.states[number])[:1]
+    many = len(ranks) > 1
+    fields = subject_fields(case, [], waiters) | {
+        "who": ranks_in_words(ranks),
+        "is": "are" if many else "is",
+        "has": "have" if many else "has",
+        "do": "do" if many else "does",
+        "does": f"no process of {'them' if many else 'it'} runs{_where_from(gone)}",
+    }
+    hit = Hit(
+        members=tuple(m.id for m in case.job.members if m.rank in ranks),
+        ranks=tuple(ranks),
+        affected=waiters,
+        evidence=tuple(evidence),
+        collective=call_of(case, waiters),
+        fields=fields,
+    )
+    return (hit,)
+
+
+def _on_its_own(state: RankState) -> bool:
+    """Return whether it is known of a member that it waits for no other rank."""
+    place = state.place
+    return (
+        state.status in OWN and place is not None and place.scope not in {Scope.RANKS, Scope.MAYBE}
+    )
+
+
+def _where_from(gone: list[MissingRank]) -> str:
+    """Name the hosts that should run the missing ranks, and why some cannot run anywhere."""
+    hosts = sorted({lost.host for lost in gone if lost.host})
+    quotes = list(dict.fromkeys(lost.quote for lost in gone if lost.beyond))
+    why = f" ({'; '.join(quotes[:2])})" if quotes else ""
+    return (f" on {', '.join(hosts)}" if hosts else "") + why

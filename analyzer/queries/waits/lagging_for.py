@@ -1,0 +1,177 @@
+"""Lagging ranks of which it is known why: what they wait for cannot come, or is held."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Literal
+
+from whyhang.analyzer.case import Case
+from whyhang.analyzer.facts import program, replace
+from whyhang.analyzer.findings.signature import INDIRECT, Hit
+from whyhang.analyzer.job.records import Child
+from whyhang.analyzer.queries.hits import merged
+from whyhang.analyzer.queries.waits.lagging import lagging
+from whyhang.analyzer.queries.waits.states import is_shared_lock
+from whyhang.analyzer.rank_state.state import RankState, busy_worker
+from whyhang.analyzer.report import cite
+from whyhang.analyzer.stacks import WaitKind
+from whyhang.analyzer.stacks.kinds import FILE_LOCK, PROCESS_POOL
+from whyhang.analyzer.wording.describe import evidence_of, location_of
+from whyhang.analyzer.wording.title_fields import subject_fields
+
+_ON_A_PROCESS = (
+    WaitKind.SUBPROCESS,
+    WaitKind.DATALOADER,
+    WaitKind.FUTURE,
+    WaitKind.QUEUE,
+    WaitKind.POLL,
+)
+
+
+def _helper_stopped(case: Case) -> Iterator[Hit]:
+    """Yield one hit for each place at which such ranks stand.
+
+    A DataLoader's worker that is stopped in the dataset is reported with the batch that it owes.
+    """
+    for hit in lagging(case, *_ON_A_PROCESS, alone=True):
+        state = case.states[hit.members[0]]
+        child = _stopped(case, state)
+        if child is None:
+            continue
+        process = child.processes[-1]
+        quote = f"pid {child.pid} State: {process.state}, {process.command}"
+        evidence = cite(process.source, quote, case.member(state.member).rank)
+        fields = {
+            **hit.fields,
+            "child": str(child.pid),
+            "runs": program(process.command) or "a process",
+        }
+        yield replace(hit, evidence=(evidence, *hit.evidence), fields=fields)
+
+
+def _stopped(case: Case, state: RankState) -> Child | None:
+    worker = busy_worker(state)
+    if worker is not None and worker[1].stopped:
+        return None
+    member = case.member(state.member)
+    below = (*member.children, *member.helpers)
+    return next((c for c in below if c.processes and c.processes[-1].stopped), None)
+
+
+AT_ONCE = 0.25
+"""Seconds within which a pool starts all of its workers, at most."""
+
+_FOR_WORK = frozenset({WaitKind.IDLE, WaitKind.QUEUE})
+
+
+def _pool_task_lost(case: Case) -> Iterator[Hit]:
+    """Yield one hit for the ranks that wait at one place for a task that no worker has."""
+    for hit in lagging(case, WaitKind.FUTURE, op=PROCESS_POOL, only=_no_worker_has_it, alone=True):
+        state = case.states[hit.members[0]]
+        workers = _by_start(case, state)
+        lateness = _started(workers[-1]) - _started(workers[0]) if workers else 0.0
+        if lateness <= AT_ONCE:
+            replaced = {"replaced": "", "cause": "was lost"}
+            yield replace(hit, fields={**hit.fields, **replaced}, strength=hit.strength * INDIRECT)
+            continue
+        process = workers[-1].processes[-1]
+        quote = f"pid {workers[-1].pid} was started {lateness:.1f} s after the first worker"
+        evidence = cite(process.source, quote, case.member(state.member).rank)
+        replaced = {
+            "replaced": f", and process {workers[-1].pid} was started in place of one that ended",
+            "cause": "was lost with that one",
+        }
+        yield replace(hit, evidence=(evidence, *hit.evidence), fields={**hit.fields, **replaced})
+
+
+def _no_worker_has_it(state: RankState) -> bool:
+    places = [place for place in state.children if place is not None]
+    return bool(places) and all(p.user is None and p.kind in _FOR_WORK for p in places)
+
+
+def _by_start(case: Case, state: RankState) -> list[Child]:
+    children = case.member(state.member).children
+    known = (c for c in children if c.processes and c.processes[-1].started_at is not None)
+    return sorted(known, key=_started)
+
+
+def _started(child: Child) -> float:
+    return child.processes[-1].started_at or 0.0
+
+
+def _fork_deadlock(case: Case) -> Iterable[Hit]:
+    return merged(
+        lagging(case, WaitKind.DATALOADER, only=_worker_wants_lock, alone=True),
+        lagging(case, WaitKind.FUTURE, op="process-pool", only=_worker_wants_lock, alone=True),
+    )
+
+
+def _worker_wants_lock(state: RankState) -> bool:
+    """Return whether a worker waits for a lock within its process: not one that processes share."""
+    return any(
+        place is not None and place.kind is WaitKind.LOCK and not is_shared_lock(place)
+        for place in state.children
+    )
+
+
+def _lock_deadlock(case: Case) -> Iterator[Hit]:
+    """Yield one hit per rank whose main thread waits for a lock; two such threads are a cycle."""
+    for hit in lagging(case, WaitKind.LOCK, WaitKind.GIL, alone=True):
+        place = case.states[hit.members[0]].place
+        if place is None or place.op == FILE_LOCK or place.main_op == "exit":
+            continue
+        if is_shared_lock(place) and len(hit.members) > 1:
+            continue
+        everyone = len(hit.members) == len(case.states) > 1  # then none differs from the others
+        yield replace(hit, names_culprit=hit.names_culprit and not everyone)
+
+
+def _shared_lock(case: Case) -> Iterator[Hit]:
+    """Yield one hit for the ranks that want the lock at one place.
+
+    Where all ranks but one want it and this one waits for them, it is the one.
+    """
+    for hit in lagging(case, WaitKind.LOCK, alone=True):
+        wanting = [case.states[number] for number in hit.members]
+        if len(wanting) < 2 or not all(is_shared_lock(state.place) for state in wanting):
+            continue
+        fields = {**hit.fields, "wanting": case.names(hit.members)}
+        one = hit.affected if len(hit.affected) + len(wanting) == len(case.states) else ()
+        if len(one) == 1:
+            holder = case.states[one[0]]
+            fields |= subject_fields(case, [holder], hit.members)
+            fields["says"] = (
+                f"{fields['who']} is {fields['does']}{fields['at']}, and so has the lock that "
+                f"{fields['wanting']} wait for"
+            )
+            evidence = (*evidence_of(case, holder)[:1], *hit.evidence)
+            location = location_of(case, holder)
+            yield replace(
+                hit,
+                members=one,
+                affected=hit.members,
+                fields=fields,
+                evidence=evidence,
+                location=location,
+                strength=INDIRECT,
+            )
+        else:
+            fields["says"] = (
+                f"{fields['wanting']} wait for a lock that processes share{fields['at']}"
+                f"{fields['waiting']}"
+            )
+            yield replace(hit, fields=fields, names_culprit=False)
+
+
+Reason = Literal["stopped-helper", "lost-task", "forked-lock", "own-lock", "shared-lock"]
+
+_SIDES: dict[Reason, Callable[[Case], Iterable[Hit]]] = {
+    "stopped-helper": _helper_stopped,
+    "lost-task": _pool_task_lost,
+    "forked-lock": _fork_deadlock,
+    "own-lock": _lock_deadlock,
+    "shared-lock": _shared_lock,
+}
+
+
+def lagging_for(case: Case, reason: Reason) -> Iterable[Hit]:
+    """Yield hits for lagging ranks with this reason: a lock, or a process that they started."""
+    return _SIDES[reason](case)

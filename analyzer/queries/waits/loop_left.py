@@ -1,0 +1,190 @@
+"""Ranks with different numbers of batches: some have left a loop that others are still in."""
+
+import re
+from collections.abc import Iterator
+from typing import Literal
+
+from whyhang.analyzer.case import Case
+from whyhang.analyzer.facts import Frame, replace
+from whyhang.analyzer.findings.signature import INCOMPLETE, Hit
+from whyhang.analyzer.queries.waits.states import await_messages
+from whyhang.analyzer.rank_state.state import RankState, Status
+from whyhang.analyzer.stacks import LineText, WaitKind
+from whyhang.analyzer.stacks.kinds import last_name
+from whyhang.analyzer.stacks.source_blocks import fork, heads, indent, rank_branch
+from whyhang.analyzer.stacks.threads import source_lines
+from whyhang.analyzer.wording.describe import call_of, evidence_of, location_of, path_of
+from whyhang.analyzer.wording.title_fields import subject_fields
+
+_LOOP = re.compile(r"\s*(?:async\s+)?(?:for|while)\b")
+
+_OF_A_MODEL = re.compile(
+    r"param|grad|bucket|tensor|layer|module|weight|buffer|rank|world|group", re.IGNORECASE
+)
+"""A loop over the parts of a model or over ranks: to be out of it is to be further in the step."""
+_LITERAL = re.compile(r"\bin\s*[(\[]\s*[\"'\d]")
+"""What a loop goes over that is written there, and so the same on all ranks."""
+
+_SHARE = re.compile(r"\b(?!(?:range|len|enumerate|zip|reversed|sorted|list)\()\w+\([^()]*\)")
+"""A call that is looped over: what it is given may be the rank, for its share of the data."""
+
+
+def _still_inside(case: Case) -> Iterator[Hit]:
+    """Yield one hit for few ranks in a loop over data that the many others have left."""
+    sides = _sides(case, smallest=True)
+    if sides is None:
+        return
+    inside, outside, sure = sides
+    create = any(s.place is not None and s.place.kind is WaitKind.GROUP for s in outside)
+    if create or await_messages(inside):
+        return  # who should have come along, or whose partner has gone on
+    text = source_lines(case.job.excerpts)
+    path = path_of(case, inside[0])
+    parted = fork(path_of(case, outside[0]), path)
+    if parted is None or rank_branch(path, text) is not None:
+        return  # a branch for some ranks only holds more than data
+    if not any(_is_over_data(text, head) for head in _left(text, *parted)):
+        return
+    members = tuple(s.member for s in inside)
+    others = tuple(s.member for s in outside)
+    yield Hit(
+        members=members,
+        affected=others,
+        evidence=tuple(p for s in (inside[0], outside[0]) for p in evidence_of(case, s)[:1]),
+        strength=sure,
+        collective=call_of(case, members),
+        location=location_of(case, inside[0]),
+        fields=subject_fields(case, inside, others),
+    )
+
+
+def _left(text: LineText, past: Frame, inside: Frame) -> Iterator[Frame]:
+    """Yield the heads of the blocks that ``inside`` is in, and ``past``, further down, is not."""
+    here = text(past)
+    depth = indent(here) if here is not None else 0
+    return (head for head in heads(inside, text) if indent(text(head) or "") >= depth)
+
+
+def _is_over_data(text: LineText, head: Frame) -> bool:
+    line = text(head) or ""
+    called = [call.partition("(")[0] for call in _SHARE.findall(line)]
+    over = " ".join((_SHARE.sub("", line), *called))
+    return _LOOP.match(line) is not None and _OF_A_MODEL.search(over) is None
+
+
+def _have_left(case: Case) -> Iterator[Hit]:
+    """Yield one hit for few ranks further down in the function whose loop the others are in.
+
+    Seen in the source: further down, and no deeper than the head of a loop that the others are
+    in. Without the source, further down and shutting down says the same, less surely.
+    """
+    sides = _sides(case)
+    if sides is None:
+        return
+    inside, outside, sure = sides
+    waiting = tuple(s.member for s in inside)
+    members = tuple(s.member for s in outside)
+    yield Hit(
+        members=members,
+        affected=waiting,
+        evidence=tuple(p for s in (*outside, inside[0]) for p in evidence_of(case, s)),
+        strength=sure,
+        collective=call_of(case, waiting),
+        location=location_of(case, outside[0]),
+        fields=subject_fields(case, outside, waiting),
+    )
+
+
+def _sides(
+    case: Case, *, smallest: bool = False
+) -> tuple[list[RankState], list[RankState], float] | None:
+    """Return who is in a loop, who has left it, and how sure that is; None where not all are.
+
+    The larger side is in the loop or, with ``smallest``, the other.
+    """
+    if case.graph.progress:
+        return None
+    status = {Status.WAITING, Status.MAYBE, Status.BLOCKED}
+    states = [s for s in case.states if s.status in status and s.place is not None]
+    inside = _in_step(states, smallest=smallest)
+    step = {s.member for s in inside}
+    outside = [s for s in states if s.member not in step]
+    fewer, more = (inside, outside) if smallest else (outside, inside)
+    if not fewer or len(fewer) >= len(more):
+        return None
+    if any(s.place is not None and s.place.op == "rpc" for s in more):
+        return None  # servers of calls stand at the end of their program
+    sure = [_past(case, state, inside[0]) for state in outside]
+    return (inside, outside, min(sure)) if all(sure) else None
+
+
+def _in_step(states: list[RankState], *, smallest: bool) -> list[RankState]:
+    """Return the largest set of ranks that wait for others at one place, or the smallest."""
+    groups: dict[object, list[RankState]] = {}
+    for state in states:
+        if state.status in {Status.WAITING, Status.MAYBE} and state.place is not None:
+            user = state.place.user
+            key = (
+                state.place.kind,
+                state.place.op,
+                user.file if user else "",
+                user.line if user else 0,
+            )
+            groups.setdefault(key, []).append(state)
+    return (min if smallest else max)(groups.values(), key=len, default=[])
+
+
+def _past(case: Case, state: RankState, other: RankState) -> float:
+    """Return how sure it is that ``state`` has left the loop of ``other``; 0 is: not at all."""
+    parted = fork(path_of(case, state), path_of(case, other))
+    if parted is None:
+        return 0.0
+    mine, its = parted
+    if mine.line is None or its.line is None or mine.line <= its.line:
+        return 0.0
+    text = source_lines(case.job.excerpts)
+    here, there = text(mine), text(its)
+    if here is not None and there is not None:
+        left = _leaves_loop(text, its, indent(there), indent(here))
+        waits = state.status in {Status.WAITING, Status.MAYBE}
+        below = waits and _in_loop_below(text, its, path_of(case, other))
+        return 1.0 if left or below else 0.0
+    # A barrier further down may as well be the bug itself; shutting down is past any loop.
+    return INCOMPLETE if state.place is not None and state.place.kind is WaitKind.TEARDOWN else 0.0
+
+
+def _leaves_loop(text: LineText, inside: Frame, depth: int, to: int) -> bool:
+    """Return whether going from ``depth`` out to ``to`` leaves a loop, and not only ifs and withs.
+
+    The lines that open the blocks around ``inside`` are looked up. Where the source is not kept
+    that far, being less deep has to do.
+    """
+    for number in range((inside.line or 1) - 1, 0, -1):
+        line = text(replace(inside, line=number)) or ""
+        if not line.strip() or line.lstrip().startswith("#") or indent(line) >= depth:
+            continue
+        depth = indent(line)
+        if depth < to:
+            return False
+        if _LOOP.match(line) and not _LITERAL.search(line):
+            return True
+    return to < depth
+
+
+def _in_loop_below(text: LineText, caller: Frame, path: list[Frame]) -> bool:
+    """Return whether the function that a line calls is in a loop over data, for one rank.
+
+    Who is behind that line has come back from it, and so out of its loop.
+    """
+    below = path[path.index(caller) + 1 :]
+    if not below or last_name(below[0]) == "forward":
+        return False  # a module goes over its parts
+    lines = (text(head) or "" for head in heads(below[0], text))
+    loops = (line for line in lines if _LOOP.match(line) and not _LITERAL.search(line))
+    loop = next(loops, None)
+    return loop is not None and _OF_A_MODEL.search(loop) is None
+
+
+def loop_left(case: Case, by: Literal["few", "many"]) -> Iterator[Hit]:
+    """Yield one hit if few ranks have left a loop that the others are in, or all but few have."""
+    return _have_left(case) if by == "few" else _still_inside(case)

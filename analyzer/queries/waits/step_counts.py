@@ -1,0 +1,240 @@
+"""Ranks whose counts of steps differ: left behind by others, in another step, or behind."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Literal
+
+from whyhang.analyzer.case import Case
+from whyhang.analyzer.facts import LoopCounter
+from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE, Hit
+from whyhang.analyzer.queries.waits.moving import left_behind
+from whyhang.analyzer.queries.waits.operations import ONE_SIDED, side_in_branch
+from whyhang.analyzer.queries.waits.states import (
+    WAITERS,
+    all_seen,
+    await_messages,
+    collective_beside,
+)
+from whyhang.analyzer.rank_state.over_time.beats import usual_step
+from whyhang.analyzer.rank_state.over_time.job_progress import Counter
+from whyhang.analyzer.rank_state.over_time.motion import Moved
+from whyhang.analyzer.rank_state.state import Status
+from whyhang.analyzer.report import Collective, Evidence
+from whyhang.analyzer.wait_graph import PendingOperation
+from whyhang.analyzer.wording.describe import beat_of, call_of, evidence_of, location_of
+from whyhang.analyzer.wording.title_fields import subject_fields
+
+
+def _left_behind(case: Case) -> Iterator[Hit]:
+    """Yield one hit for the waiting ranks whose loops counted least, if others count on."""
+    left = left_behind(case)
+    if left is None:
+        return
+    behind = [case.states[number] for number in left.behind]
+    others = tuple(number for number in left.waiting if number not in left.behind)
+    fields = subject_fields(case, behind, others)
+    fields |= {
+        "ahead": case.names(left.ahead),
+        "have": "have" if len(left.ahead) > 1 else "has",
+        "step": f"{left.counter[0]}={left.step}",
+        "later": f"{left.counter[0]}={left.last}",
+    }
+    yield Hit(
+        members=left.behind,
+        affected=others or left.ahead,
+        evidence=(
+            *(_cite(case, number, left.counter) for number in (left.behind[0], left.ahead[0])),
+            *evidence_of(case, behind[0])[:1],
+        ),
+        names_culprit=len(behind) < len(left.ahead) + len(others),
+        collective=call_of(case, left.behind),
+        location=location_of(case, behind[0]),
+        fields=fields,
+    )
+
+
+def _cite(case: Case, number: int, variable: Counter) -> Evidence:
+    member = case.member(number)
+    of = [c for c in case.job.of(LoopCounter) if case.job.member_of(c.who) is member]
+    mine = [c for c in of if (c.name, c.function, c.file) == variable]
+    values = " and then ".join(str(value) for value in dict.fromkeys(c.value for c in mine))
+    words = f"{variable[0]} in {variable[1]} ({variable[2]}) is {values}"
+    return Evidence(source=mine[0].source.file, rank=member.rank, quote=words)
+
+
+_Variable = tuple[str, str, str]  # name, function and file of what counts
+_Counts = dict[_Variable, int]
+NOTED: _Variable = ("step", "whyhang.heartbeat", "")
+
+
+def _in_another_step(case: Case) -> Iterator[Hit]:
+    """Yield one hit if all ranks wait and the counters of their loops fall into two sides.
+
+    The fewer are to blame, a tie blames nobody.
+    """
+    graph = case.graph
+    whole = all_seen(case) and not case.job.absent and not case.job.missing
+    if graph.progress or graph.lagging or not whole or len(case.states) < 2:
+        return
+    if any(s.status not in WAITERS or s.motion.moved is not Moved.STILL for s in case.states):
+        return
+    if any(collective_beside(state) is not None for state in case.states):
+        return  # calls of two threads meet in any order, whatever the loops have counted
+    counts = _counts(case)
+    differing = _differing(counts, {s.member: case.member(s.member).rank for s in case.states})
+    if len(counts) != len(case.states) or not differing:
+        return
+    sides: dict[tuple[int, ...], list[int]] = defaultdict(list)
+    for number, known in counts.items():
+        sides[tuple(known[what] for what in differing)].append(number)
+    if len(sides) != 2:
+        return
+    few, many = sorted(sides, key=lambda side: len(sides[side]))
+    tie = len(sides[few]) == len(sides[many])
+    if tie and (alone := side_in_branch(case, [tuple(sides[few]), tuple(sides[many])])):
+        tie = False
+        few, many = (few, many) if tuple(sides[few]) == alone else (many, few)
+    members, affected = tuple(sorted(sides[few])), tuple(sorted(sides[many]))
+    states = [case.states[number] for number in members]
+    if await_messages(states) and not await_messages(case.states[n] for n in affected):
+        return  # who has gone past their partner's call: they have not skipped anything
+    meeting = next((m for m in graph.operations if members[0] in m.members), None)
+    usual = next((m for m in graph.operations if affected[0] in m.members), None)
+    if few > many and usual is not None and usual.op in ONE_SIDED:
+        return  # a rank that is not its root may leave it early, and be a step ahead by right
+    fields = subject_fields(case, states, affected)
+    fields |= {
+        "theirs": f"{_words(differing, few)}{_in(meeting, unlike=usual)}",
+        "usual": f"{_words(differing, many)}{_in(usual, unlike=meeting)}",
+    }
+    yield Hit(
+        members=() if tie else members,
+        affected=tuple(sorted((*members, *affected))) if tie else affected,
+        names_culprit=not tie,
+        strength=INCOMPLETE if tie else CLEAR,
+        evidence=(
+            *(_cite_counters(case, number) for number in (members[0], affected[0])),
+            *evidence_of(case, states[0])[:1],
+        ),
+        collective=Collective(op=meeting.op) if meeting is not None else None,
+        location=location_of(case, states[0]),
+        fields=fields,
+    )
+
+
+def _counts(case: Case) -> dict[int, _Counts]:
+    counts: dict[int, _Counts] = defaultdict(dict)
+    for counter in case.job.of(LoopCounter):
+        member = case.job.member_of(counter.who)
+        if member is not None:
+            variable = (counter.name, counter.function, counter.file)
+            counts[member.id].setdefault(variable, counter.value)
+    for state in case.states:
+        if state.pulse is not None:
+            counts[state.member].setdefault(NOTED, state.pulse.last.step)
+    return counts
+
+
+def _differing(counts: Mapping[int, _Counts], ranks: Mapping[int, int | None]) -> list[_Variable]:
+    """List what all ranks count and not all alike, without what only follows from their rank."""
+    everyone = list(counts.values())
+    common = [
+        what for what in (everyone[0] if everyone else {}) if all(what in c for c in everyone)
+    ]
+    return [
+        what
+        for what in common
+        if len({c[what] for c in everyone}) > 1 and not _by_rank(what, counts, ranks)
+    ]
+
+
+def _by_rank(
+    what: _Variable, counts: Mapping[int, _Counts], ranks: Mapping[int, int | None]
+) -> bool:
+    """Return whether each rank may count from its own number: ``range(rank, end, world)``."""
+    return len(what[0]) == 1 and all(
+        ranks.get(number) is not None and (known[what] - (ranks[number] or 0)) % len(counts) == 0
+        for number, known in counts.items()
+    )
+
+
+def _words(differing: list[_Variable], values: tuple[int, ...]) -> str:
+    named = [f"{name}={value}" for (name, _, _), value in zip(differing, values, strict=True)]
+    return ", ".join(dict.fromkeys(reversed(named[:3])))  # a function may be given the step
+
+
+def _in(meeting: PendingOperation | None, unlike: PendingOperation | None) -> str:
+    """Say which call a side is in, where the other side is in another one."""
+    if meeting is None or unlike is None or meeting is unlike:
+        return ""
+    return f" in {meeting.says.call}{meeting.at}"
+
+
+def _cite_counters(case: Case, number: int) -> Evidence:
+    member = case.member(number)
+    counters = [c for c in case.job.of(LoopCounter) if case.job.member_of(c.who) is member]
+    words = "; ".join(f"{c.name} in {c.function} ({c.file}) is {c.value}" for c in counters[:4])
+    pulse = case.states[number].pulse
+    if not counters and pulse is not None:
+        return beat_of(case, case.states[number])
+    file = counters[0].source.file if counters else ""
+    return Evidence(source=file, rank=member.rank, quote=words)
+
+
+FEW = 0.5
+"""Share of the ranks that may be behind, at most, for them to be the odd ones."""
+
+LATE = 3.0
+"""A rank is late once it has been silent so many times as long as its longest step took."""
+
+
+def _steps_behind(case: Case) -> Iterator[Hit]:
+    """Yield one hit for the ranks that are behind, where nothing else shows what they do."""
+    beats = {s.member: s.pulse for s in case.states if s.pulse is not None}
+    behind = [
+        state
+        for state in case.states
+        if state.pulse is not None
+        and state.pulse.behind
+        and state.status in {Status.UNSEEN, Status.RUNNING}
+        and not state.pulse.goes_on
+    ]
+    ahead = tuple(number for number, pulse in beats.items() if not pulse.behind)
+    late = sum(pulse.behind > 0 for pulse in beats.values())
+    if case.graph.progress or not behind or len(behind) < late or late > FEW * len(beats):
+        return
+    usual = usual_step(beats.values())
+    silent = [pulse.silent_for for pulse in beats.values() if pulse.silent_for is not None]
+    if usual is not None and silent and min(silent) <= LATE * usual:
+        return  # the next step may be under way
+    first = min(behind, key=lambda state: state.pulse.last.step if state.pulse else 0)
+    furthest = max(pulse.last.step for pulse in beats.values())
+    steps = f"step {first.pulse.last.step}" if first.pulse is not None else "a step"
+    yield Hit(
+        members=tuple(state.member for state in behind),
+        affected=ahead,
+        evidence=tuple(
+            beat_of(case, state)
+            for state in (*behind, *(case.states[number] for number in ahead[:1]))
+        ),
+        strength=CLEAR if silent and usual is not None else INCOMPLETE,
+        fields={
+            **subject_fields(case, behind, ahead),
+            "step": steps,
+            "furthest": str(furthest),
+        },
+    )
+
+
+What = Literal["left-behind", "in-another-step", "steps-behind"]
+
+_SIDES: dict[What, Callable[[Case], Iterable[Hit]]] = {
+    "left-behind": _left_behind,
+    "in-another-step": _in_another_step,
+    "steps-behind": _steps_behind,
+}
+
+
+def counters_show(case: Case, what: What) -> Iterable[Hit]:
+    """Yield one hit for ranks whose loops, or steps that they note, count otherwise."""
+    return _SIDES[what](case)

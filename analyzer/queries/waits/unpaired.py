@@ -1,0 +1,226 @@
+"""Sends and receives that stacks show and that do not pair."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from whyhang.analyzer.case import Case
+from whyhang.analyzer.collectives import Verdict
+from whyhang.analyzer.facts import Setting
+from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE, INDIRECT, Hit
+from whyhang.analyzer.queries.waits.states import all_recorded, all_seen
+from whyhang.analyzer.rank_state.over_time.motion import Moved, python_frames
+from whyhang.analyzer.report import Collective, cite
+from whyhang.analyzer.stacks import WaitKind
+from whyhang.analyzer.wait_graph import PendingOperation
+from whyhang.analyzer.wording.describe import evidence_of, location_of
+from whyhang.analyzer.wording.title_fields import subject_fields
+
+
+def unpaired_by_stacks(case: Case, *, beside: bool) -> Iterator[Hit]:
+    """Yield one hit if ranks wait to receive and none to send, or the other way round.
+
+    All others wait so as well or, with ``beside``, stand in collectives, the partner among them.
+    Nobody is blamed: which side left out a call is unseen.
+    """
+    paired, rest = _operations(case)
+    if not paired or bool(rest) is not beside or (rest and case.graph.calls.findings):
+        return
+    ways = {_way(m) for m in paired}
+    unknown = ways == {None} and rest and paired[0].op != "rpc"
+    if len(ways) != 1 or (None in ways and not unknown):
+        return
+    members = tuple(sorted(n for meeting in paired for n in meeting.members))
+    states = [case.states[number] for number in members]
+    if len(members) + len(rest) < 2:
+        return
+    shown = [*states[:4], *(case.states[m.members[0]] for m in rest[:2])]
+    fields = subject_fields(case, states, ())
+    receive = ways == {"recv"}
+    does = ("receive", "sends") if receive else ("send", "receives")
+    waits = f"to {does[0]}, and no rank {does[1]}"
+    if unknown:
+        waits = f"in {paired[0].says.call}, and no other rank is in such a call"
+    elsewhere = "; ".join(
+        f"{case.names(m.members)} {'is' if len(m.members) == 1 else 'are'} in {m.op}{m.at}"
+        for m in rest
+    )
+    says = (
+        f"{case.names(members)} {fields['waits']} {waits}: {elsewhere}"
+        if rest
+        else f"{case.names(members)} all wait to {does[0]} and none {does[1]}"
+    )
+    yield Hit(
+        affected=tuple(sorted((*members, *(n for m in rest for n in m.members)))),
+        evidence=tuple(piece for s in shown for piece in evidence_of(case, s)[:1]),
+        names_culprit=False,
+        strength=INCOMPLETE if rest else CLEAR,
+        collective=Collective(op=paired[0].op if unknown else "recv" if receive else "send"),
+        location=location_of(case, states[0]),
+        fields={**fields, "says": says},
+    )
+
+
+def face_to_face(case: Case) -> Iterator[Hit]:
+    """Yield a hit for ranks of which one sends, the other receives, and neither call ends.
+
+    Over NCCL the path between the two may be what is broken, of which other signatures speak. One
+    look may catch a message on its way, so both must have stood still over several.
+    """
+    paired, rest = _operations(case)
+    calls = case.graph.calls
+    if any(f.verdict is not Verdict.WAITS_FOR_ABSENT for f in calls.findings):
+        return
+    backends = {fact.value for fact in case.job.of(Setting) if fact.name == "backend"}
+    if "nccl" in backends:
+        return
+    ways = {case.member(n).rank: (_way(m), n) for m in paired for n in m.members}
+    for rank, position in calls.positions.items():
+        peer = position.call.peer
+        theirs = calls.positions[peer].call.peer if peer in calls.positions else rank
+        if not position.inside or position.source is None or theirs != rank:
+            continue
+        (way, member), (their_way, facing) = ways.get(rank, ("", 0)), ways.get(peer, ("", 0))
+        if {way, their_way} != {"send", "recv"}:
+            continue
+        if any(case.states[n].motion.moved is not Moved.STILL for n in (member, facing)):
+            continue
+        verbs = ("send", "receive from") if way == "send" else ("receive", "send to")
+        names = case.names((member,)), case.names((facing,))
+        yield Hit(
+            affected=tuple(sorted((member, facing, *(n for m in rest for n in m.members)))),
+            evidence=(
+                cite(position.source, position.quote, rank),
+                *evidence_of(case, case.states[facing])[:1],
+            ),
+            names_culprit=False,
+            strength=CLEAR if backends else INCOMPLETE,
+            collective=Collective(op=way or "recv"),
+            location=location_of(case, case.states[member]),
+            fields=subject_fields(case, [case.states[member]], ())
+            | {
+                "says": f"{names[0]} waits to {verbs[0]} and {names[1]} to {verbs[1]} it, and "
+                "neither ends: tag, size or group of the two calls differ"
+            },
+        )
+        return
+    yield from _crossing(case, paired, rest)
+    yield from _batches(case, paired, rest)
+
+
+def _batches(
+    case: Case, paired: list[PendingOperation], rest: list[PendingOperation]
+) -> Iterator[Hit]:
+    """Yield a hit if all ranks wait for batches of sends and receives, and do not move.
+
+    Whom they named is not known. Those that run another class of torch's than the others, as of
+    schedules for a pipeline, post them in another order.
+    """
+    members = tuple(sorted(n for meeting in paired for n in meeting.members))
+    states = [case.states[n] for n in members]
+    if rest or len(members) < 2 or any(_way(m) is not None or m.op == "rpc" for m in paired):
+        return
+    if any(state.motion.moved is not Moved.STILL for state in states):
+        return
+    odd, classes = _of_another_class(case, members)
+    shown = [case.states[n] for n in odd] or states
+    others = tuple(n for n in members if n not in odd)
+    because = f": {classes}" if classes else ": peer, tag, size or order of the calls differ"
+    yield Hit(
+        members=odd,
+        affected=others,
+        evidence=tuple(
+            p for s in (*shown[:2], case.states[others[0]]) for p in evidence_of(case, s)
+        ),
+        names_culprit=bool(odd),
+        strength=INDIRECT if odd else INCOMPLETE,
+        collective=Collective(op=paired[0].op),
+        location=location_of(case, shown[0]) if odd else None,
+        fields=subject_fields(case, shown, others)
+        | {"says": f"All ranks wait in {paired[0].op}, and no message comes across{because}"},
+    )
+
+
+def _of_another_class(case: Case, members: tuple[int, ...]) -> tuple[tuple[int, ...], str]:
+    """Return who runs a method of torch.distributed's in another class than most, and in words."""
+    paths = {n: _methods(case, n) for n in members}
+    for method in dict.fromkeys(method for path in paths.values() for method in path):
+        classes = Counter(path[method] for path in paths.values() if method in path)
+        (usual, many), *few = classes.most_common()
+        odd = tuple(n for n in members if paths[n].get(method, usual) != usual)
+        if few and many == len(members) - len(odd) > len(odd):
+            others = case.names(n for n in members if n not in odd)
+            own = ", ".join(sorted({paths[n][method] for n in odd}))
+            return odd, f"{case.names(odd)} in {own}, {others} in {usual}"
+    return (), ""
+
+
+def _methods(case: Case, number: int) -> dict[tuple[str, str], str]:
+    """Return the class of each method of torch.distributed's on a stack (Python 3.11 tells it)."""
+    dumps = case.member(number).dumps[-1:]
+    parts = [
+        (frame.function.rpartition("."), frame.file) for d in dumps for frame in python_frames(d)
+    ]
+    return {
+        (name, file): owner
+        for (owner, _, name), file in parts
+        if owner and "torch/distributed/" in file and "<locals>" not in owner
+    }
+
+
+def _crossing(
+    case: Case, paired: list[PendingOperation], rest: list[PendingOperation]
+) -> Iterator[Hit]:
+    """Yield a hit if all ranks send or receive and do not move, or did until a limit.
+
+    As tracebacks show, where it was a limit. Whom each of them named is not known.
+    """
+    by_way = {way: [m for m in paired if _way(m) == way] for way in ("send", "recv")}
+    members = {way: sorted(n for m in ms for n in m.members) for way, ms in by_way.items()}
+    everyone = tuple(sorted(members["send"] + members["recv"]))
+    ends = [case.states[n].end for n in everyone]
+    if rest or not all(members.values()) or len(everyone) < sum(len(m.members) for m in paired):
+        return
+    gave_up = all(end is not None and not end.own for end in ends)
+    stand = all(case.states[n].motion.moved is Moved.STILL for n in everyone)
+    if not gave_up and not stand:
+        return
+    waits = "waits" if len(members["send"]) == 1 else "wait"
+    senders, receivers = (case.names(tuple(members[way])) for way in ("send", "recv"))
+    first = [case.states[members[way][0]] for way in ("send", "recv")]
+    yield Hit(
+        affected=everyone,
+        evidence=tuple(piece for state in first for piece in evidence_of(case, state)[:1]),
+        names_culprit=False,
+        strength=INCOMPLETE,
+        collective=Collective(op="send"),
+        location=location_of(case, first[0]),
+        fields=subject_fields(case, first, ())
+        | {
+            "says": f"{senders} waited to send and {receivers} to receive until the limit, and "
+            "no message came across: peer, tag, size or order of the calls differ"
+            if gave_up
+            else f"{senders} {waits} to send and {receivers} to receive, and no message comes "
+            "across: peer, tag, size or order of the calls differ"
+        },
+    )
+
+
+def _operations(case: Case) -> tuple[list[PendingOperation], list[PendingOperation]]:
+    """Return the sends and receives that stand still, and the collectives beside them.
+
+    Both are empty where somebody is late or unseen, or waits in something else.
+    """
+    graph, job = case.graph, case.job
+    paired = [m for m in graph.operations if m.kind is WaitKind.P2P]
+    rest = [m for m in graph.operations if m.kind is not WaitKind.P2P]
+    if graph.lagging or graph.progress or not all_seen(case) or job.missing or job.absent:
+        return [], []
+    if all_recorded(case) or any(m.kind is not WaitKind.COLLECTIVE for m in rest):
+        return [], []
+    return paired, rest
+
+
+def _way(operation: PendingOperation) -> str | None:
+    """Return whether ranks receive or send in an operation; None where they do both, or either."""
+    ways = [way for way in ("recv", "send") if way in operation.op]
+    return ways[0] if len(ways) == 1 else None

@@ -1,0 +1,212 @@
+"""Where the logs of ranks end: at the end of the work, in the middle of it, or idle.
+
+That nothing in a log looks bad makes no job healthy: one that hangs without a word leaves such
+logs as well.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+
+from whyhang.analyzer.facts import LastLine, LogLine, LogTail, Outlook, SignOfLife
+from whyhang.analyzer.facts.progress import ENDED_WELL
+from whyhang.analyzer.facts.times import before
+from whyhang.analyzer.job.inference.attempts import STEPS
+from whyhang.analyzer.job.records import Job, with_lines
+from whyhang.analyzer.rank_state.from_logs.ends import WAITED
+
+NO_LOGS = (".py", ".sh", ".toml", ".json", ".yaml", ".yml", ".md", ".cfg", ".ini")
+"""Text files beside logs: how they end says nothing."""
+
+OF_KERNEL = re.compile(
+    r"NVRM: |[Kk]illed process \d|oom-kill:|(?:\] |kernel: )\S+\[\d+\]: segfault at"
+)
+"""Lines of a kernel about a process, which may be one of another program."""
+
+_MOST = {Outlook.ENDED: 3, Outlook.STEPS: 2, Outlook.IDLE: 1, Outlook.UNKNOWN: 0}
+
+
+def tails_of_ranks(job: Job) -> dict[int, LogTail]:
+    """Return the tail of each rank's log: of several files the one that says most of the work."""
+    tails: dict[int, LogTail] = {}
+    for tail in job.of(LogTail):
+        rank = tail.who.rank
+        if rank is not None and (rank not in tails or _weight(tail) > _weight(tails[rank])):
+            tails[rank] = tail
+    return tails
+
+
+def own_line(job: Job, last: LastLine) -> str:
+    """Return the words of a rank's last line, without the header of a logger."""
+    for tail in job.of(LogTail):
+        if tail.source == last.source:
+            return tail.lines[-1].text
+    return last.text.strip()
+
+
+def all_tails(job: Job) -> tuple[LogTail, ...]:
+    """Return the tail of each rank's log, and those of which nobody knows whose they are."""
+    nobody = (
+        tail
+        for tail in job.of(LogTail)
+        if tail.who.rank is None and not tail.source.file.endswith(NO_LOGS)
+    )
+    return (*tails_of_ranks(job).values(), *nobody)
+
+
+def have_ended(job: Job) -> bool:
+    """Return whether the logs show an end that was planned, and none stops short of it.
+
+    Often one rank speaks for all: then the last words of the others are none that it went on from.
+    """
+    tails = all_tails(job)
+    ended = [tail for tail in tails if tail.outlook is Outlook.ENDED]
+    others = [tail for tail in tails if tail.outlook is not Outlook.ENDED]
+    if any(tail.trouble for tail in others):
+        return False
+    if any(ENDED_WELL.search(tail.lines[tail.decisive].text) for tail in ended):
+        return True
+    if not ended or (len(ended) > 1 and len(others) <= len(ended)):
+        return bool(ended) and not any(tail.who.rank is not None for tail in others)
+    return not any(_stops_short(tail, ended) for tail in others)
+
+
+def _stops_short(tail: LogTail, ended: list[LogTail]) -> bool:
+    """Return whether a rank does not come as far as one that came to the end."""
+    last = tail.lines[-1]
+    if tail.outlook is not Outlook.STEPS:
+        return any(line.template == last.template for other in ended for line in other.lines)
+    same = [[line for line in other.lines if line.template == last.template] for other in ended]
+    counts = last.values[:1]
+    return not counts or not any(lines and lines[-1].values[:1] == counts for lines in same)
+
+
+def are_idle(job: Job) -> bool:
+    """Return whether the logs are those of a server that waits for requests."""
+    outlooks = [tail.outlook for tail in all_tails(job)]
+    return Outlook.IDLE in outlooks and set(outlooks) <= {Outlook.IDLE, Outlook.UNKNOWN}
+
+
+def in_the_middle(job: Job) -> LogTail | None:
+    """Return the log that ends in the middle of its steps, and latest in them; None if none."""
+    return max(
+        (tail for tail in all_tails(job) if tail.outlook is Outlook.STEPS),
+        key=lambda tail: (tail.lines[-1].time or 0.0, len(tail.lines)),
+        default=None,
+    )
+
+
+def got_over(job: Job, line: LogLine) -> bool:
+    """Return whether the rank that printed a line of trouble is seen at work, or at its end, below.
+
+    Of an excerpt that names no ranks nothing is concluded.
+    """
+    return any(
+        tail.source.file == line.source.file
+        and tail.who.rank == line.who.rank
+        and tail.outlook in {Outlook.STEPS, Outlook.ENDED}
+        and tail.lines[tail.decisive].number > (line.source.line or 0)
+        for tail in job.of(LogTail)
+        if tail.who.rank is not None
+    )
+
+
+def unanswered(job: Job, lines: Iterable[LogLine]) -> list[LogLine]:
+    """Return the lines below which their log shows no step and no result."""
+    signs = {sign.source.file: sign.source.line or 0 for sign in job.of(SignOfLife)}
+    return [x for x in lines if (x.source.line or 0) > signs.get(x.source.file, 0)]
+
+
+def ended_well(job: Job) -> bool:
+    """Return whether a job came to its planned end, and no process of it is seen to have failed."""
+    return have_ended(job) and not has_failed(job)
+
+
+def has_failed(job: Job) -> bool:
+    """Return whether a process failed; those that a kernel killed may be of another program."""
+    rows = (row for row in job.exits if not OF_KERNEL.search(row.quote))
+    return any(row.signal or row.exitcode for row in rows)
+
+
+def trained_on(job: Job) -> Callable[[str, int, int | None], bool]:
+    """Return what tells of a line (file, number, rank) whether its log goes on for steps below it.
+
+    On to the planned end; or, by times, to the end of a log in which nothing else went wrong.
+    What a program prints as it ends it may have buffered, so without times steps alone are no
+    proof. Where who keeps all processes says that the job has ended well, no steps are needed.
+    """
+    tails = all_tails(job)
+    ended = ended_well(job)
+    quiet = not (has_failed(job) or any(tail.trouble or tail.troubled for tail in tails))
+    times = {(line.source.file, line.source.line): line.time for line in job.lines}
+    decisive = [(tail.source.file, tail.lines[tail.decisive]) for tail in tails if ended]
+    well = {file: line.number for file, line in decisive if ENDED_WELL.search(line.text)}
+
+    def is_over(file: str, number: int, rank: int | None) -> bool:
+        here = [tail for tail in tails if tail.source.file == file]
+        if not ended and rank is not None:
+            here = [tail for tail in here if tail.who.rank == rank] or here
+        time = times.get((file, number))
+        on = (_steps_on(tail, number, time, ended=ended) for tail in here)
+        return number < well.get(file, 0) or any(on)
+
+    return is_over if ended or quiet else lambda *_: False
+
+
+def not_overcome(job: Job, lines: Iterable[LogLine]) -> list[LogLine]:
+    """Return the lines of trouble that the job did not train on from."""
+    is_over = trained_on(job)
+    return [x for x in lines if not is_over(x.source.file, x.source.line or 0, x.who.rank)]
+
+
+def _steps_on(tail: LogTail, number: int, time: float | None, *, ended: bool) -> bool:
+    """Return whether a log goes on for steps below one of its lines."""
+    steps = tail.steps_below(number)
+    first = steps[0].time if steps else None
+    later = time is not None and first is not None and before(time, first)
+    return len(steps) >= STEPS and (ended or (later and tail.outlook is Outlook.STEPS))
+
+
+def without_overcome(job: Job) -> Job:
+    """Leave out exceptions of ranks that went on below: somebody has caught them.
+
+    Steps further down are not enough, for a program that ends prints what it had buffered: they
+    are later by their times, too, or the rank waits in vain behind them.
+    """
+    lines = tuple(_without_caught(job))
+    return job if len(lines) == len(job.lines) and lines == job.lines else with_lines(job, lines)
+
+
+def _without_caught(job: Job) -> Iterator[LogLine]:
+    caught = {
+        line.source
+        for line in job.lines
+        if line.raised is not None
+        and not line.raised.thread
+        and line.who.rank is not None
+        and _went_on(job, line)
+    }
+    yield from (line for line in job.lines if line.source not in caught)
+
+
+def _went_on(job: Job, line: LogLine) -> bool:
+    at, file = line.source.line or 0, line.source.file
+    for tail in job.of(LogTail):
+        if (tail.who.rank, tail.source.file) != (line.who.rank, file):
+            continue
+        step = tail.lines[tail.decisive]
+        if tail.outlook not in {Outlook.STEPS, Outlook.ENDED} or step.number <= at:
+            continue
+        if line.time is not None and step.time is not None:
+            return before(line.time, step.time)
+        return any(
+            other.who.rank == line.who.rank
+            and other.source.file == file
+            and (other.source.line or 0) > step.number
+            and WAITED.search(other.text)
+            for other in job.lines
+        )
+    return False
+
+
+def _weight(tail: LogTail) -> tuple[int, int]:
+    return _MOST[tail.outlook], len(tail.lines)

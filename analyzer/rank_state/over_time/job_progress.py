@@ -1,0 +1,227 @@
+"""Does the job as a whole go on? Read off ranks that came to a wait, left it, or were answered."""
+
+from collections.abc import Iterable, Sequence
+
+from whyhang.analyzer.facts import LoopCounter, Variables, replace
+from whyhang.analyzer.job.records import Job, Member
+from whyhang.analyzer.job.roles import main_thread
+from whyhang.analyzer.rank_state.over_time.motion import SPINNING, Moved
+from whyhang.analyzer.rank_state.state import RankState, Status
+from whyhang.analyzer.stacks import Place, Scope, WaitKind
+
+IN_STEP = {Status.WAITING, Status.MAYBE}
+ANSWERED = {WaitKind.COLLECTIVE, WaitKind.P2P, WaitKind.BACKWARD}
+"""Waits that sleep until they are answered; a rendezvous or a group's creation polls."""
+NAPS = ("hrtimer_nanosleep", "do_nanosleep", "common_nsleep")
+"""Kernel functions of a wait that looks again after a nap: waking up is no answer."""
+ASLEEP = ("futex", "do_futex")
+"""Kernel functions of a wait that another thread ends, as gloo's is."""
+_CONDITION = ("pthread_cond_wait", "pthread_cond_clockwait", "pthread_cond_timedwait")
+INNERMOST = 4
+"""Native frames from the innermost among which the sleep is."""
+
+SLEEPS_PER_SECOND = 4
+"""How often a thread that gets batches from its workers sleeps per second, at least."""
+
+PLAIN = frozenset({"i", "j", "k", "it"})
+"""Names that the loops of one step have as well."""
+
+LOCKSTEP = 10
+"""Steps that ranks must have counted between the snapshots before their counts are compared."""
+
+MIN_SLEEPS = 1
+"""Times that a thread must have gone to sleep between two snapshots to be seen to come and go.
+
+One is enough where it used a CPU as well: a wait that has no end does either, not both."""
+
+
+def status_by_place(place: Place) -> Status:
+    """Return the status that a place alone implies."""
+    if place.kind in {WaitKind.STORE, WaitKind.POLL, WaitKind.SLEEP}:
+        # A key is no call that others could come to; an unknown wait in the user's own code
+        # is taken for a local one, uncertain as its place says.
+        return Status.BLOCKED
+    if place.kind is WaitKind.WORK:
+        return Status.RUNNING
+    return {
+        Scope.RANKS: Status.WAITING,
+        Scope.MAYBE: Status.MAYBE,
+        Scope.LOCAL: Status.BLOCKED,
+        Scope.THREAD: Status.BLOCKED,
+        Scope.IDLE: Status.IDLE,
+        Scope.WORK: Status.RUNNING,
+    }[place.scope]
+
+
+def progress(job: Job, states: Sequence[RankState]) -> bool | None:
+    """Return whether the job as a whole moves.
+
+    A rank that waits for others and yet woke up between the snapshots has had an answer from them,
+    unless its wait polls or spins; one that came to a wait or left it took part in a step.
+    None: it was looked at once only, or nothing counted.
+    """
+    if any(s.motion.moved is Moved.ON and _took_part(s) for s in states):
+        return True
+    if states and in_lockstep(job).issuperset(s.member for s in states):
+        return True
+    waiting = [s for s in states if s.status in IN_STEP and s.place is not None]
+    if any(_answered(s, job.members[s.member]) for s in waiting) or _counted_on(job, waiting):
+        return True
+    if states and not waiting and counted_on(job).issuperset(s.member for s in states):
+        return True
+    if _next_step(waiting or states) or any(_messages_pass(job.members[s.member]) for s in waiting):
+        return True
+    still = any(s.motion.moved is Moved.STILL for s in waiting)
+    if not still and any(_is_fed(s, job.members[s.member]) for s in states):
+        return True
+    unseen = any(s.motion.moved is Moved.UNKNOWN for s in states)
+    return None if unseen or not states else False
+
+
+def _counted_on(job: Job, waiting: Sequence[RankState]) -> bool:
+    """Return whether the variables of a rank that waits have changed from one time to another."""
+    return not counted_on(job).isdisjoint(state.member for state in waiting)
+
+
+def with_growing_counters(job: Job, states: Iterable[RankState]) -> list[RankState]:
+    """Say of ranks that count their steps meanwhile that they go on.
+
+    One that seems to sleep may count alone; one that runs in place may do so for ever.
+    """
+    growing = {
+        member
+        for member, counters in step_counters(job).items()
+        if any(max(values) > min(values) for values in counters.values())
+    }
+    together = in_lockstep(job)
+    return [
+        replace(s, status=Status.MOVING, motion=replace(s.motion, moved=Moved.ON))
+        if (s.member in growing and _sleeps(s))
+        or (s.member in together and s.status is Status.RUNNING)
+        else s
+        for s in states
+    ]
+
+
+def _sleeps(state: RankState) -> bool:
+    place = state.place
+    return state.status is Status.BLOCKED and place is not None and place.kind is WaitKind.SLEEP
+
+
+Counter = tuple[str, str, str]
+"""The name of a variable, its function and file."""
+
+
+def step_counters(job: Job) -> dict[int, dict[Counter, list[int]]]:
+    """Return what the loops of each member counted, at each time; not what any loop may count."""
+    counted: dict[int, dict[Counter, list[int]]] = {}
+    for fact in job.of(LoopCounter):
+        member = job.member_of(fact.who)
+        if member is not None and fact.name not in PLAIN:
+            variable = (fact.name, fact.function, fact.file)
+            counted.setdefault(member.id, {}).setdefault(variable, []).append(fact.value)
+    return counted
+
+
+def in_lockstep(job: Job) -> frozenset[int]:
+    """Return the members whose steps grow, and with them those of another one.
+
+    Who waits for each other in every step counts alike, however long the job has run already;
+    loops that know nothing of each other drift apart.
+    """
+    grown: dict[Counter, dict[int, list[int]]] = {}
+    for member, counters in step_counters(job).items():
+        for counter, values in counters.items():
+            if values[-1] - values[0] >= LOCKSTEP:
+                grown.setdefault(counter, {})[member] = values
+    return frozenset(
+        member
+        for values_of in grown.values()
+        for member, values in values_of.items()
+        if any(_alike(values, of) for other, of in values_of.items() if other != member)
+    )
+
+
+def _alike(one: Sequence[int], other: Sequence[int]) -> bool:
+    """Compare counts of the same times, of two processes that were not paused at once."""
+    most = max(abs(a - b) for a, b in zip(one, other, strict=False))
+    return len(one) == len(other) and most * 10 <= one[-1] - one[0]
+
+
+def counted_on(job: Job) -> set[int]:
+    """Return the members whose variables have changed from one time to another."""
+    known: dict[int, set[int]] = {}
+    for fact in job.of(Variables):
+        member = job.member_of(fact.who)
+        if member is not None:
+            known.setdefault(member.id, set()).add(fact.checksum)
+    return {member for member, checksums in known.items() if len(checksums) > 1}
+
+
+def _messages_pass(member: Member) -> bool:
+    """Return whether MPI passed messages on this host up to the last snapshot."""
+    sums = [process.messages for process in member.processes[-2:]]
+    return None not in sums and len(set(sums)) > 1
+
+
+def _next_step(states: Sequence[RankState]) -> bool:
+    """Return whether one of these ranks has noted another step between the snapshots.
+
+    Of ranks that wait one is enough: it had an answer. One that runs may count alone.
+    """
+    steps = [state.pulse.goes_on for state in states if state.pulse is not None]
+    waits = any(state.status in IN_STEP for state in states)
+    return any(steps) if waits else bool(steps) and all(steps)
+
+
+def _took_part(state: RankState) -> bool:
+    """Return whether a member that moved was in a step with the others in some snapshot."""
+    now = state.place is not None and status_by_place(state.place) in IN_STEP
+    return now or any(was in IN_STEP for was in state.earlier)
+
+
+def _answered(state: RankState, member: Member) -> bool:
+    """Return whether a wait for others has ended and begun anew between the snapshots.
+
+    Such a wait sleeps until it is answered, so waking up is an answer. Some poll with naps, and
+    some spin: who used a CPU and yet went to sleep time and again computes in between. Where a
+    thread sleeps is read a moment before its stack: a nap may be one that the program takes
+    elsewhere in its step, and is none of a wait that was seen to sleep otherwise.
+    """
+    processes = member.processes
+    if state.place is None or state.place.kind not in ANSWERED or state.status not in IN_STEP:
+        return False
+    places = [(process.wchan or "").lstrip("_") for process in processes]
+    naps = any(place.startswith(NAPS) for place in places)
+    if naps and not any(p.startswith(ASLEEP) for p in places) and not _sleeps_now(member):
+        return False
+    motion = state.motion
+    if motion.cpu is None or motion.cpu <= SPINNING:
+        return motion.moved is Moved.STIRRED
+    if motion.moved not in {Moved.STIRRED, Moved.IN_PLACE}:
+        return False
+    last = places[-1] if places else ""
+    comes_and_goes = (motion.sleeps or 0) >= MIN_SLEEPS and last.startswith(ASLEEP)
+    return comes_and_goes or _sleeps_now(member)
+
+
+def _is_fed(state: RankState, member: Member) -> bool:
+    """Return whether a wait for the DataLoader's workers ended many times between snapshots.
+
+    Without a batch such a wait looks after its workers every 5 s (torch/utils/data/_utils:
+    MP_STATUS_CHECK_INTERVAL) and sleeps in between.
+    """
+    place, times = state.place, [p.taken_at for p in member.processes if p.taken_at is not None]
+    if place is None or place.kind is not WaitKind.DATALOADER or len(times) < 2:
+        return False
+    return (state.motion.sleeps or 0) > max(1.0, times[-1] - times[0]) * SLEEPS_PER_SECOND
+
+
+def _sleeps_now(member: Member) -> bool:
+    """Return whether the native stack, taken last, shows a sleep until another thread acts.
+
+    Who used a CPU between the snapshots and sleeps so now has come to this wait since.
+    """
+    thread = main_thread(member.dumps[-1]) if member.dumps else None
+    native = [f.function for f in (thread.frames if thread is not None else ()) if f.native]
+    return any(name.startswith(_CONDITION) for name in native[:INNERMOST])

@@ -1,0 +1,276 @@
+"""Ranks at work for which others wait: is their step as long as others, or without end.
+
+From snapshot to snapshot both look alike: the rank runs through a few lines, and nobody gets an
+answer. What tells them apart is how long this step has lasted, beside how long steps took before.
+A step lasts at least as long as the waiting ranks have slept, or were seen to wait. Of the steps
+before, their number is known from the loop counters of the ranks that wait, and their average is
+at most what passed until then. Ranks that note their steps (``whyhang.heartbeat``) tell themselves
+how long one took at most. Where nothing is known of them, a step counts as endless once it
+has lasted longer than steps do as a rule.
+
+Long evaluations last long as well, and print nothing. A rank that was seen to go round in loops
+over a range or a container, and in no other, comes to their end: it counts as endless no sooner
+than collectives give up.
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import takewhile
+
+from whyhang.analyzer.facts import Frame, LoopCounter, Process, StackDump, replace
+from whyhang.analyzer.job.records import Child, Job, Member
+from whyhang.analyzer.rank_state.over_time.beats import usual_step
+from whyhang.analyzer.rank_state.over_time.job_progress import IN_STEP, PLAIN, counted_on, progress
+from whyhang.analyzer.rank_state.over_time.motion import (
+    Motion,
+    Moved,
+    motion,
+    motion_of_thread,
+    python_frames,
+)
+from whyhang.analyzer.rank_state.state import LongStep, RankState, Status, busy_worker
+from whyhang.analyzer.stacks import LineText, WaitKind, source_lines
+from whyhang.analyzer.stacks.source_blocks import ends, heads
+from whyhang.analyzer.stacks.usercode import is_library, user_path
+
+FACTOR = 3.0
+"""A step is endless if it lasts so many times as long as those before it took on average."""
+
+LEAST = 5.0
+"""Seconds that it lasts then, at least: on a busy machine a short step takes a while, too."""
+
+LONG = 25.0
+"""Seconds from which a step is taken to be endless where nothing is known of those before."""
+
+GIVES_UP = 1800.0
+"""Seconds after which gloo's collectives give up, unless told otherwise."""
+
+SQUEEZED = 0.05
+"""Share of one CPU that a rank at work gets at least where many processes share the CPUs."""
+
+WORKS = frozenset({WaitKind.WORK, WaitKind.DATASET, WaitKind.SLEEP})
+"""Kinds of place at which a worker may be on its way."""
+
+_AT_WORK = (Moved.ON, Moved.IN_PLACE)
+_STARTING = frozenset({WaitKind.INIT, WaitKind.STORE, WaitKind.IMPORT})
+
+
+def with_long_steps(job: Job, states: tuple[RankState, ...]) -> tuple[RankState, ...]:
+    """Say of ranks at work how long their step lasts, and which of them run without end."""
+    waiting = [s for s in states if s.status in IN_STEP and s.place is not None]
+    shown = {s.member: _at_work(job, s) for s in states}
+    working = {member: dumps for member, dumps in shown.items() if dumps is not None}
+    if not waiting and len(working) == len(states) and all(map(busy_worker, states)):
+        waiting = list(states)  # each for its own worker
+    starting = any(s.place is not None and s.place.kind in _STARTING for s in waiting)
+    if not (waiting and working) or starting or progress(job, states) is not False:
+        return states
+    step = _long_step(job, states, waiting)
+    if step is None:
+        return states
+    text = source_lines(job.excerpts)
+    others = [_path(dump) for s in waiting for dump in job.members[s.member].dumps[-1:]]
+    shared = {head for path in others for frame in path for head in heads(frame, text)}
+    changing = counted_on(job)
+    judged = {}
+    for state in states:
+        if state.member not in working:
+            continue
+        loops = _loops(working[state.member], text, changing=state.member in changing) - shared
+        ending = [ends(head, text) for head in loops]
+        bounded = True in ending and False not in ending
+        member = job.members[state.member]
+        judged[state.member] = _judged(member, state, replace(step, bounded=bounded))
+    return tuple(judged.get(state.member, state) for state in states)
+
+
+def needed(step: LongStep) -> float:
+    """Return how many seconds a step lasts before it counts as endless."""
+    if step.bounded:
+        return GIVES_UP
+    return LONG if step.usual is None else max(LEAST, FACTOR * step.usual)
+
+
+def _loops(dumps: Sequence[StackDump], text: LineText, *, changing: bool) -> set[Frame]:
+    """Return the lines that open the blocks in which a rank was seen to go round.
+
+    They are those around the outermost frame that has moved: what is deeper was left meanwhile.
+    At one line it goes round if its variables are ``changing``.
+    """
+    paths = [_path(dump) for dump in dumps]
+    levels = list(zip(*paths, strict=False))
+    moved = next((n for n, level in enumerate(levels) if len(set(level)) > 1), None)
+    if moved is None and (changing or len({len(path) for path in paths}) > 1):
+        moved = len(levels) - 1
+    if moved is None or moved < 0 or len({(f.file, f.function) for f in levels[moved]}) != 1:
+        return set()
+    around = [_blocks(frame, text) for frame in levels[moved]]
+    return set.intersection(*around).union(*(heads(level[0], text) for level in levels[:moved]))
+
+
+def _blocks(frame: Frame, text: LineText) -> set[Frame]:
+    """Return the lines that open the blocks around a frame; one at the head of a loop is in it."""
+    own = {frame} if ends(frame, text) is not None else set()
+    return own.union(heads(frame, text))
+
+
+def _path(dump: StackDump) -> list[Frame]:
+    """Return the user's own frames of the main thread, outermost first."""
+    return user_path(python_frames(dump))
+
+
+def _at_work(job: Job, state: RankState) -> tuple[StackDump, ...] | None:
+    """Return the stacks that show a rank at work: its own, or those of the worker it waits for.
+
+    There are none of a program that it waits for; None is: not at work.
+    """
+    member, worker = job.members[state.member], busy_worker(state)
+    if _works(state):
+        return member.dumps
+    if state.status is not Status.BLOCKED or IN_STEP & {*state.earlier}:
+        return None
+    if state.place is not None and state.place.kind is WaitKind.SUBPROCESS:
+        return () if any(map(_computes, member.helpers)) else None
+    if worker is None:
+        return None
+    child = member.children[worker[0]]
+    moves = motion(child.dumps, child.processes)
+    naps = worker[1].kind is WaitKind.SLEEP and moves.moved is Moved.STIRRED
+    runs = worker[1].kind in WORKS and (moves.moved in _AT_WORK or _is_squeezed(moves))
+    return child.dumps if runs or naps else None
+
+
+def _computes(program: Child) -> bool:
+    pid = program.pid or 0
+    return (motion_of_thread(pid, program.dumps, program.processes).cpu or 0.0) > SQUEEZED
+
+
+def _works(state: RankState) -> bool:
+    """Return whether a rank is at work on lines of its own, and was at every look."""
+    if IN_STEP & {state.status, *state.earlier} or state.place is None or state.motion.file:
+        return False
+    if state.status is Status.MOVING:
+        return state.motion.moved is Moved.ON
+    sleeps = state.place.kind is WaitKind.SLEEP
+    return (state.motion.moved is Moved.IN_PLACE and (sleeps or _ran(state))) or (
+        _is_squeezed(state.motion) and _ran(state)
+    )
+
+
+def _is_squeezed(moves: Motion) -> bool:
+    return moves.moved is Moved.STIRRED and (moves.cpu or 0.0) > SQUEEZED
+
+
+def _ran(state: RankState) -> bool:
+    return Status.RUNNING in {state.status, *state.earlier}
+
+
+def _long_step(
+    job: Job, states: Sequence[RankState], waiting: Sequence[RankState]
+) -> LongStep | None:
+    """Measure the step in which these ranks wait."""
+    seen = [job.members[state.member].processes for state in waiting]
+    times = [[p.taken_at for p in one if p.taken_at is not None] for one in seen]
+    if not all(len(each) > 1 for each in times):
+        return None
+    watched = min(each[-1] - each[0] for each in times)
+    slept = [_slept(s, processes) for s, processes in zip(waiting, seen, strict=True)]
+    lasts = max(watched, min(slept))
+    if (noted := _noted(states, lasts)) is not None:
+        return noted
+    steps = _steps(job, waiting)
+    began = [p.started_at for one in seen for p in one[-1:] if p.started_at is not None]
+    if steps < 2 or not began:
+        return LongStep(lasts=lasts)
+    usual = max(0.0, max(each[-1] for each in times) - lasts - min(began)) / steps
+    if min(slept) < watched and lasts <= FACTOR * usual:
+        return LongStep(lasts=lasts)  # since when they wait is not known, so the steps are not
+    return LongStep(lasts=lasts, usual=usual, steps=steps)
+
+
+def _noted(states: Sequence[RankState], lasts: float) -> LongStep | None:
+    """Measure the step by what the ranks noted of their steps, if all have noted some."""
+    pulses = [state.pulse for state in states]
+    known = [pulse for pulse in pulses if pulse is not None and pulse.silent_for is not None]
+    usual = usual_step(known)
+    if usual is None or len(known) < len(pulses):
+        return None
+    silent = min(pulse.silent_for or 0.0 for pulse in known)
+    steps = min(pulse.last.beats for pulse in known)
+    return LongStep(lasts=max(lasts, silent), usual=usual, steps=steps)
+
+
+def _slept(state: RankState, processes: Sequence[Process]) -> float:
+    """Return how long a rank has slept in its wait; the first look at it ended its sleep."""
+    first, last = processes[0], processes[-1]
+    if state.motion.moved is not Moved.STILL or first.asleep_for is None:
+        return 0.0
+    return first.asleep_for + (last.taken_at or 0.0) - (first.taken_at or 0.0)
+
+
+def _steps(job: Job, waiting: Iterable[RankState]) -> int:
+    """Return how many steps the waiting ranks have done, by the counters of their loops.
+
+    A rank that slept less often than that began to count elsewhere than at zero.
+    """
+    members = {state.member: job.members[state.member] for state in waiting}
+    counted: dict[int, list[LoopCounter]] = {}
+    for counter in job.of(LoopCounter):
+        member = job.member_of(counter.who)
+        if member is not None and member.id in members:
+            counted.setdefault(member.id, []).append(counter)
+    steps = []
+    for number, counters in counted.items():
+        named = [c.value for c in counters if c.name not in PLAIN]
+        value = max(named) if named else counters[0].value if len(counters) == 1 else 0
+        slept = members[number].processes[-1].before
+        steps.append(0 if slept is None or value > slept.switches else value)
+    return min(steps, default=0)
+
+
+def _judged(member: Member, state: RankState, step: LongStep) -> RankState:
+    endless = step.lasts > needed(step)
+    step = replace(step, endless=endless)
+    if step.bounded and not endless:
+        return replace(state, step=step, status=Status.MOVING)
+    if not endless and (step.usual is None or state.status is Status.MOVING):
+        return replace(state, step=step)
+    if not endless:
+        return replace(state, step=step, status=Status.MOVING)
+    if state.status is not Status.MOVING and not _ran(state):
+        return replace(state, step=step)  # it looks again after a nap, for what is not seen here
+    speaks = [p.silent_for for p in member.processes[-1:] if p.silent_for is not None]
+    if state.status is Status.MOVING and any(silent < step.lasts / 2 for silent in speaks):
+        return replace(state, step=step)  # it prints what it does, and does something else by now
+    return _in_loop(member, replace(state, step=step))
+
+
+def _in_loop(member: Member, state: RankState) -> RankState:
+    """Place a rank in the function whose lines it runs through at every look."""
+    place = state.place
+    if place is None:
+        return state
+    loop = _common(tuple(python_frames(dump) for dump in member.dumps))
+    kind = place.kind if state.status is Status.RUNNING else WaitKind.WORK
+    return replace(
+        state,
+        place=replace(place, kind=kind, user=loop or place.user),
+        status=Status.RUNNING,
+        motion=replace(state.motion, moved=Moved.IN_PLACE),
+    )
+
+
+def _common(stacks: Sequence[tuple[Frame, ...]]) -> Frame | None:
+    """Return the innermost frame of the user's own that is in all stacks, as the last one has it.
+
+    Its callers stand at one line each; it may have come to another.
+    """
+    outward = [[f for f in reversed(stack) if not is_library(f)] for stack in stacks if stack]
+    if not outward:
+        return None
+    levels = list(
+        takewhile(
+            lambda level: len({(f.file, f.function) for f in level}) == 1,
+            zip(*outward, strict=False),
+        )
+    )
+    return levels[-1][-1] if levels else None

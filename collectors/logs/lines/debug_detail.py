@@ -1,0 +1,226 @@
+"""What TORCH_DISTRIBUTED_DEBUG=DETAIL says of each collective before it runs.
+
+Every rank compares a fingerprint of its call with the others'. With TORCH_CPP_LOG_LEVEL=INFO it
+also logs each one, which places every rank exactly. When two differ, both sides raise and print
+two fingerprints, of which only the speaker's own is sure: where the other one has another
+length, an invented one is printed whose "OpType" only encodes that length (``ProcessGroup
+Wrapper.cpp``, torch 1.13 to 2.15). Sequence numbers are those of the log and begin with 0.
+That a call was announced does not tell whether it came to its end.
+"""
+
+import itertools
+import re
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from whyhang.analyzer.facts import (
+    Call,
+    CallState,
+    Fact,
+    Group,
+    Source,
+    Track,
+    Trust,
+    Who,
+    replace,
+)
+from whyhang.collectors.logs.engine.byte_blocks import Block
+from whyhang.collectors.logs.engine.matching import Match
+from whyhang.collectors.logs.lines.c10d_names import DEFAULT_GROUP, shape
+from whyhang.collectors.logs.lines.line_reader import (
+    FoundLine,
+    LineReader,
+    LogFile,
+    wants,
+    wants_block,
+)
+from whyhang.collectors.logs.text.line import clean, take_apart
+from whyhang.collectors.ops import op_of
+
+MARK = b"Running collective: CollectiveFingerPrint("
+KEEP = 16  # last calls of each rank
+LONGEST = 400  # bytes of a fingerprint that matter
+
+_SEQ = re.compile(r"SequenceNumber=(\d+)")
+_OP = re.compile(r"OpType=(\w+)[,)]")  # or it is cut off
+_SHAPE = re.compile(r"TensorShape=\[([\d, ]*)\]")
+_DTYPE = re.compile(r"TensorDtypes=([A-Za-z]+\d*)")
+_PEER = re.compile(r"but Rank (?P<rank>\d+) is running collective: CollectiveFingerPrint\(")
+_RANK_TAG = re.compile(rb"\[rank(\d{1,6})\]:")
+_GROUP_RANK = re.compile(r"\[Rank (\d+)\] $")
+# Number of OpType -> what a fingerprint of that length stands for (torch 2.1 and newer).
+_BOGUS = {
+    "REDUCE": "a call without tensors (barrier, all_to_all, …)",
+    "ALLGATHER_COALESCED": "a call on a scalar tensor",
+    "GATHER": "a call on a 1-d tensor",
+    "SCATTER": "a call on a 2-d tensor",
+    "REDUCE_SCATTER": "a call on a 3-d tensor",
+    "ALLTOALL_BASE": "a call on a 4-d tensor",
+    "ALLTOALL": "a call on two 1-d tensors or a 5-d one",
+    "RECV": "a call on two 2-d tensors",
+}
+
+
+def call_of(text: str, state: CallState, line: int | None) -> Call | None:
+    """Read one fingerprint."""
+    op = _OP.search(text)
+    if op is None:
+        return None
+    seq, sizes, dtype = _SEQ.search(text), _SHAPE.search(text), _DTYPE.search(text)
+    return Call(
+        op=op_of(op[1]),
+        seq=int(seq[1]) if seq else None,
+        state=state,
+        input_sizes=shape(sizes[1]) if sizes else None,
+        dtypes=(dtype[1],) if dtype else (),
+        line=line,
+    )
+
+
+class MismatchReader(LineReader):
+    """Reads the fingerprints in messages of a mismatch."""
+
+    def __init__(self, file: LogFile) -> None:
+        super().__init__(file)
+        self._own: dict[int, tuple[Who, Call, Group, Source]] = {}
+        self._peers: dict[int, tuple[Who, Call, Group, Source]] = {}
+
+    @wants(r"Rank (?P<rank>\d+) is running collective: CollectiveFingerPrint\(")
+    def on_mismatch(self, line: FoundLine, match: Match) -> None:
+        """Note the speaker's own fingerprint, and the other one where it is believable."""
+        if "but Rank" in line.text[: match.start()][-8:]:
+            return
+        rest = line.text[match.end() :]
+        peer = _PEER.search(rest)
+        own = call_of(rest[: peer.start()] if peer else rest, CallState.SCHEDULED, line.number)
+        if own is None:
+            return
+        rank = int(match["rank"])  # within the group
+        group, who = DEFAULT_GROUP, line.who
+        if who.rank is None:
+            who = replace(who, rank=rank, trust=Trust.INFERRED)
+        elif who.rank != rank:
+            group = Group(name="a group without a name", inferred=True)
+        self._file.mismatch = True
+        self._own.setdefault(who.rank or 0, (who, own, group, line.source))
+        if peer is not None and group is DEFAULT_GROUP:
+            call = _peer_call(rest[peer.end() :], own, line.number)
+            if call is not None:
+                other = Who(rank=int(peer["rank"]), trust=Trust.INFERRED)
+                self._peers.setdefault(other.rank or 0, (other, call, group, line.source))
+
+    def facts(self) -> Iterator[Fact]:
+        """Yield a track for each rank whose call is known, its own word first."""
+        for who, call, group, source in {**self._peers, **self._own}.values():
+            yield Track(who=who, group=group, kind="fingerprint", source=source, calls=(call,))
+
+
+def _peer_call(text: str, own: Call, line: int) -> Call | None:
+    call = call_of(text, CallState.SCHEDULED, line)
+    op = _OP.search(text)
+    if call is None or op is None or call.input_sizes is not None:
+        return call
+    if own.input_sizes is None and call.seq not in (0, None):
+        return call  # both without tensors, so of one length: printed as it was
+    if own.seq is None:  # torch up to 2.0 counts differently; the length alone says little
+        return replace(call, op="another call")
+    return replace(call, op=_BOGUS.get(op[1], "a call on other tensors"), seq=own.seq)
+
+
+@dataclass
+class _Stream:
+    """The calls of one rank on one group, which their numbers tell from those on others."""
+
+    order: int  # n-th group of this rank, by its first call
+    last: int = -1
+    total: int = 0
+    group_ranks: set[int] = field(default_factory=set)
+    calls: deque[tuple[bytes, int]] = field(default_factory=lambda: deque(maxlen=KEEP))
+    """The text and the line of the last calls."""
+
+
+class FingerprintReader(LineReader):
+    """Reads the lines that announce each collective, in bulk."""
+
+    def __init__(self, file: LogFile) -> None:
+        super().__init__(file)
+        self._streams: dict[Who, list[_Stream]] = {}
+        self._speakers: dict[bytes, Who] = {}
+
+    @wants_block(r"Running collective: CollectiveFingerPrint\(")
+    def on_block(self, block: Block) -> None:
+        """Read all such lines of a block."""
+        data = bytes(block.data[block.start : block.stop])
+        pieces = data.split(MARK)
+        line = block.line_at(block.start)
+        for before, piece in itertools.pairwise(pieces):
+            line += before.count(b"\n")
+            self._add(before[before.rfind(b"\n") + 1 :], piece[:LONGEST].partition(b"\n")[0], line)
+
+    def _add(self, head: bytes, text: bytes, line: int) -> None:
+        seq = _SEQ.search(text[:40].decode("ascii", "replace"))
+        if seq is None:
+            return
+        number = int(seq[1])
+        who = self._speaker(head)
+        group_rank = _GROUP_RANK.search(clean(head[-24:]))
+        streams = self._streams.setdefault(who, [])
+        stream = next((s for s in streams if s.last + 1 == number), None)
+        if stream is None and (number == 0 or not streams):
+            stream = _Stream(len(streams))
+            streams.append(stream)
+        elif stream is None:  # lines are missing in between: the one that is nearest below
+            below = [s for s in streams if s.last < number] or streams
+            stream = max(below, key=lambda s: s.last)
+        stream.last = number
+        stream.total += 1
+        stream.calls.append((text, line))
+        if group_rank is not None:
+            stream.group_ranks.add(int(group_rank[1]))
+
+    def _speaker(self, head: bytes) -> Who:
+        tag = _RANK_TAG.search(head)
+        key = tag[0] if tag else head
+        who = self._speakers.get(key)
+        if who is None:
+            text = clean(head)
+            who = take_apart(text, self._file.voice)[-1].who
+            if len(self._speakers) < KEEP**4:
+                self._speakers[key] = who
+        return who
+
+    def facts(self) -> Iterator[Fact]:
+        """Yield a track per rank and group, where the groups of the ranks can be told to agree."""
+        users: dict[tuple[int, int], set[Who]] = {}
+        for who, streams in self._streams.items():
+            for stream in streams:
+                for rank in stream.group_ranks:
+                    users.setdefault((stream.order, rank), set()).add(who)
+        mixed = {order for (order, _), speakers in users.items() if len(speakers) > 1}
+        for who, streams in self._streams.items():
+            for stream in streams:
+                if stream.order not in mixed:
+                    yield self._track(who, stream)
+
+    def _track(self, who: Who, stream: _Stream) -> Track:
+        group = DEFAULT_GROUP
+        if stream.order:
+            group = Group(name=f"group {stream.order} in order of use", inferred=True)
+        calls = []
+        for text, line in stream.calls:
+            call = call_of(text.decode("utf-8", "replace"), CallState.UNKNOWN, line)
+            if call is not None and self._file.mismatch:  # then the last call is where it failed
+                last = call.seq == stream.last
+                call = replace(call, state=CallState.SCHEDULED if last else CallState.COMPLETED)
+            if call is not None:
+                calls.append(call)
+        return Track(
+            who=self._file.resolve(who),
+            group=group,
+            kind="fingerprint",
+            source=self._file.document.source(stream.calls[-1][1]),
+            enqueued=stream.last,
+            calls=tuple(calls),
+            lost=stream.total - len(stream.calls),
+        )

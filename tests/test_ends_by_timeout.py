@@ -110,7 +110,7 @@ def test_who_had_to_be_killed_by_the_launcher_was_not_in_the_call(way: str) -> N
     assert (first.category, first.culprit_ranks) == ("missing-rank-in-collective", (2,))
 
 
-def test_the_last_words_of_who_was_ended_at_work_are_said() -> None:
+def test_the_last_words_of_who_was_ended_at_work_are_quoted() -> None:
     said = "[rank2]: evaluating on 5000 samples\n"
     rows = TABLE.format(first=1) + ROW.format(rank=0, code=1) + ROW.format(rank=2, code=-15)
     report = diagnosed({None: said + gave_up(0) + gave_up(1) + rows})

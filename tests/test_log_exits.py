@@ -262,7 +262,7 @@ OF_SEVERAL = {
 
 
 @pytest.mark.parametrize("text", OF_SEVERAL.values(), ids=OF_SEVERAL)
-def test_who_of_several_was_killed_is_told_in_any_words(text: str) -> None:
+def test_who_of_several_was_killed_is_read_in_any_words(text: str) -> None:
     """The others, who lost it, print no rank at all."""
     lost = "RuntimeError: [gloo/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:1684.\n"
     first = diagnosed_files({"launcher.log": text + lost}).findings[0]
@@ -279,5 +279,5 @@ def test_who_of_several_was_killed_is_told_in_any_words(text: str) -> None:
         "exit code: 1\nreturn codes [0, 0, 0]\n",
     ],
 )
-def test_what_is_said_of_one_process_or_of_a_clean_end_is_no_rank_that_died(text: str) -> None:
+def test_a_line_about_one_process_or_a_clean_end_is_no_rank_that_died(text: str) -> None:
     assert not [end for end in exits(text) if end.who.rank is not None]

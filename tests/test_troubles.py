@@ -350,7 +350,7 @@ def test_a_text_that_names_no_one_thing_tells_nothing(text: str) -> None:
     assert not any(finding.signature == "said-to-be-about" for finding in report.findings)
 
 
-def test_words_count_only_where_nothing_else_is_found() -> None:
+def test_words_count_only_where_there_is_no_other_finding() -> None:
     """What a log shows goes before what somebody writes that it is about."""
     log = "[rank0]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
     report = diagnosed_files({"issue.md": "It hangs in the DataLoader, I think.\n", "r.log": log})

@@ -83,7 +83,7 @@ def _quiet(case: Case, ends: Sequence[LastLine] = ()) -> Iterator[Hit]:
     last = [text for text in texts if not OF_KERNEL.search(text)]
     bad = any(BARE_ERROR.search(text) or BAD_END.search(text) for text in last)
     failed = has_failed(job)
-    blamed = any(told.deed not in {Deed.WAITS, Deed.WORKS} for told in job.of(Account))
+    blamed = any(account.deed not in {Deed.WAITS, Deed.WORKS} for account in job.of(Account))
     if not ends or inside or raised_any or bad or looked_at or failed or blamed:
         return
     if any(track.kind == "nccl-coll" for track in job.tracks):

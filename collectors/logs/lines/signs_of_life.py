@@ -85,7 +85,7 @@ _IDLE = re.compile(
     r"(?i)generation throughput: 0\.0\b.*running: 0\b.*(?:waiting|pending): 0\b"
     r"|#running-req: 0\b.*#queue-req: 0\b"
     r"|waiting for (?:new )?(?:requests?|connections?|clients?)\b|ready to roll"
-    r"|press ctrl\+c to quit|application startup complete"
+    r"|press ctrl\+c to quit|application startup complete\.?\s*$"
     r"|\"GET /(?:health\w*|ping|metrics|v1/models|get_model_info)\S*"
     r" HTTP/[\d.]+\" 200"
 )

@@ -85,7 +85,7 @@ _INDENTED = re.compile(r"[ \t>]{1,16}(?=\[(?:rank|default)\d)")
 
 
 class Line(Record):
-    """One line without its wrapping. ``at`` is where it begins in the line as it stands."""
+    """One line without its wrapping, and whose it is."""
 
     who: Who
     text: str

@@ -7,8 +7,8 @@ files as ranks; of a single one that tells nothing the rank is the one that is l
 """
 
 import re
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 
 from whyhang.analyzer.facts import (
     Fact,
@@ -39,14 +39,11 @@ _OF_ONE = LogLine | LogTail | LastLine | StackDump | SignOfLife
 def with_ranks_of_siblings(facts: Sequence[Fact]) -> Sequence[Fact]:
     """Fill in the rank of facts from files that name none, where their siblings tell it."""
     spoken: dict[str, set[int | None]] = defaultdict(set)
-    said: dict[str, dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
     for fact in facts:
         if isinstance(fact, _OF_ONE):
             spoken[fact.source.file].add(fact.who.rank)
-        if isinstance(fact, LogTail) and fact.who.rank is None:
-            for line in fact.lines:
-                if rank := _SAYS_RANK.search(line.text):
-                    said[line.template][fact.source.file].add(int(rank["rank"]))
+    said = ranks_said(f for f in facts if isinstance(f, LogTail) and f.who.rank is None)
+    twice = {file for files in said.values() if claimed_twice(files) for file in files}
     families: dict[str, list[str]] = defaultdict(list)
     for file in spoken:
         families[_NUMBER.sub("#", file)].append(file)
@@ -54,7 +51,7 @@ def with_ranks_of_siblings(facts: Sequence[Fact]) -> Sequence[Fact]:
     ranks: dict[str, int] = {}
     for kind, files in families.items():
         silent = any(spoken[file] == {None} for file in files)
-        if silent and len(files) >= LEAST and not _NO_RANKS.search(kind):
+        if silent and len(files) >= LEAST and not (_NO_RANKS.search(kind) or twice & {*files}):
             own = {file: spoken[file] - {None} or _said_in(file, said) for file in files}
             ranks |= _ranks_of(files, own, size)
     return [
@@ -66,6 +63,24 @@ def with_ranks_of_siblings(facts: Sequence[Fact]) -> Sequence[Fact]:
         else fact
         for fact in facts
     ]
+
+
+def ranks_said(tails: Iterable[LogTail]) -> Mapping[str, Mapping[str, set[int]]]:
+    """Return the ranks that statements of programs tell, by template and file."""
+    said: dict[str, dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
+    for tail in tails:
+        for line in tail.lines:
+            if rank := _SAYS_RANK.search(line.text):
+                said[line.template][tail.source.file].add(int(rank["rank"]))
+    return said
+
+
+def claimed_twice(files: Mapping[str, set[int]]) -> set[int]:
+    """Return the ranks that several files say to be theirs, where each says one."""
+    if any(len(ranks) > 1 for ranks in files.values()):
+        return set()
+    claims = Counter(rank for ranks in files.values() for rank in ranks)
+    return {rank for rank, count in claims.items() if count > 1 and len(claims) > 1}
 
 
 def _said_in(file: str, said: Mapping[str, Mapping[str, set[int]]]) -> set[int | None]:

@@ -36,7 +36,7 @@ def job(*programs: tuple[Sequence[tuple[str, int]], int]) -> RecordedCalls:
 
 
 @pytest.mark.parametrize("rounds", [3, 5])
-def test_who_leaves_a_call_out_is_found_in_a_circle_of_two_groups(rounds: int) -> None:
+def test_who_leaves_a_call_out_of_a_circle_of_two_groups_is_named(rounds: int) -> None:
     """Rank 1 went to the call of all without line 12, where the other pair made it as before."""
     usual = STEP * rounds
     whole = (usual, len(usual) - 1)
@@ -138,7 +138,7 @@ def test_a_batch_that_stands_alone_in_one_call_answers_none() -> None:
     assert only(recorded_calls(tracks)).verdict is Verdict.P2P_UNPAIRED
 
 
-def test_who_comes_to_a_call_from_another_line_is_found() -> None:
+def test_who_comes_to_a_call_from_another_line_is_named() -> None:
     """Two calls that look alike meet and never end; ranks of the role show who left one out."""
     before = (("tp", 10), ("tp", 11), ("world", 13)) * 3
     mate = ((*before, ("tp", 10), ("tp", 11), ("world", 13)), len(before) + 2)

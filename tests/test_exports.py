@@ -184,7 +184,9 @@ def test_folded_lines_are_stacks_and_counts(report: Report) -> None:
         ("poll", ("poll", None, None)),
     ],
 )
-def test_a_frame_is_taken_apart(frame: str, parts: tuple[str, str | None, int | None]) -> None:
+def test_a_frame_is_split_into_its_parts(
+    frame: str, parts: tuple[str, str | None, int | None]
+) -> None:
     """What is not written as whyhang writes frames stays a name."""
     assert (shown_frame(frame).function, shown_frame(frame).file, shown_frame(frame).line) == parts
 

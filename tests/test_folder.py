@@ -69,7 +69,7 @@ def test_any_mix(tmp_path: Path) -> None:
     ]
 
 
-def test_several_targets_keep_their_names_apart(tmp_path: Path) -> None:
+def test_several_targets_keep_their_own_names(tmp_path: Path) -> None:
     """Files of equal names in different folders are told apart by what differs in their paths."""
     for name in ("before", "after"):
         (tmp_path / name).mkdir()

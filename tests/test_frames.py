@@ -282,7 +282,7 @@ def test_hidden_waits_ask_for_a_native_stack(case: Case) -> None:
         assert spot.scope in {Scope.MAYBE, Scope.LOCAL}
 
 
-def test_users_line_is_found() -> None:
+def test_the_users_frame_of_a_stack() -> None:
     """In every stack of a program that runs, the place to point at is a line of that program."""
     for case in all_cases():
         spot = where(case)

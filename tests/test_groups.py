@@ -66,7 +66,7 @@ def test_different_operations_on_different_groups_blame_no_minority() -> None:
         ("reduce(x, group=tp)", "dist.all_reduce(y, group=dp)"),
     ],
 )
-def test_lines_that_do_not_tell_groups_apart_prove_nothing(lines: tuple[str, ...]) -> None:
+def test_lines_that_do_not_distinguish_groups_prove_nothing(lines: tuple[str, ...]) -> None:
     """Equal groups, groups given by position and calls of helpers leave the question open."""
     findings = report_of([*job(TP, DP, DP, TP), source(*lines)]).findings
 

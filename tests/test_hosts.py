@@ -206,7 +206,7 @@ def test_what_is_no_bundle_is_refused_with_a_reason() -> None:
     assert not parts.hosts
 
 
-def test_a_host_is_run_on_with_words_that_its_shell_does_not_take_apart() -> None:
+def test_a_host_is_run_on_with_words_that_its_shell_does_not_split() -> None:
     words = ("sh", "-c", "a b")
     assert ReachedHost(name="n", argv=("kubectl", "exec")).command(words)[-1] == "a b"
     assert ReachedHost(name="n", argv=("ssh", "n"), quoted=True).command(words)[-1] == "'a b'"

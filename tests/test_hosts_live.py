@@ -225,7 +225,7 @@ def test_where_no_other_host_lets_one_in_this_host_is_looked_at_soon(folder: Pat
 
 
 @pytest.mark.parametrize("program", [MPI, MPI_BY_CTYPES], ids=["mpi4py", "ctypes"])
-def test_mpirun_over_three_hosts_is_found_from_any_of_them(folder: Path, program: str) -> None:
+def test_mpirun_over_three_hosts_is_seen_from_any_of_them(folder: Path, program: str) -> None:
     """One that calls MPI through C shows it in native stacks alone."""
     if importlib.util.find_spec("mpi4py") is None:
         pytest.skip("mpi4py is not installed")

@@ -192,7 +192,7 @@ def test_of_two_holders_none_is_taken() -> None:
     assert report_of(facts).findings[0].signature == "stale-lock-file"
 
 
-def test_a_file_that_a_stranger_has_locked_is_found_by_its_inode(tmp_path: Path) -> None:
+def test_a_file_that_a_stranger_has_locked_is_known_by_its_inode(tmp_path: Path) -> None:
     """A rank that polls for a lock waits for the process that has one on a file it has open."""
     fake = FakeProc(tmp_path)
     fake.add(4711, 1, "python old_run.py")

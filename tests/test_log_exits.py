@@ -129,6 +129,18 @@ def test_many_tasks_in_one_line() -> None:
     assert [fact.who.rank for fact in ends] == [0, 1, 2, 5]
 
 
+def test_what_srun_kills_behind_a_failure_is_no_failure() -> None:
+    """One that was killed first has failed by itself; a step that is cancelled ends by SIGTERM."""
+    killed, aborted = "srun: error: n1: tasks 0-1: Killed\n", "srun: error: n2: task 2: Aborted\n"
+
+    assert [fact.killed_with_others for fact in exits(aborted + killed)] == [False, True, True]
+    assert not any(fact.killed_with_others for fact in exits(killed + aborted))
+    assert not any(fact.killed_with_others for fact in exits(killed))
+    assert not any(
+        fact.killed_with_others for fact in exits("srun: error: n2: task 2: Terminated\n" + killed)
+    )
+
+
 def test_tasks_of_srun_over_torchrun_are_no_ranks() -> None:
     """Where srun starts torchrun on each node, its tasks count nodes."""
     text = "srun: error: n1: task 1: Killed\nW1 12:00:00 7 torch/distributed/run.py:1] x\n"
@@ -250,7 +262,7 @@ OF_SEVERAL = {
 
 
 @pytest.mark.parametrize("text", OF_SEVERAL.values(), ids=OF_SEVERAL)
-def test_who_of_several_was_killed_is_told_in_any_words(text: str) -> None:
+def test_who_of_several_was_killed_is_read_in_any_words(text: str) -> None:
     """The others, who lost it, print no rank at all."""
     lost = "RuntimeError: [gloo/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:1684.\n"
     first = diagnosed_files({"launcher.log": text + lost}).findings[0]
@@ -267,5 +279,5 @@ def test_who_of_several_was_killed_is_told_in_any_words(text: str) -> None:
         "exit code: 1\nreturn codes [0, 0, 0]\n",
     ],
 )
-def test_what_is_said_of_one_process_or_of_a_clean_end_is_no_rank_that_died(text: str) -> None:
+def test_a_line_about_one_process_or_a_clean_end_is_no_rank_that_died(text: str) -> None:
     assert not [end for end in exits(text) if end.who.rank is not None]

@@ -114,7 +114,7 @@ def test_the_file_name_speaks_where_the_line_does_not() -> None:
     assert take_apart("[rank2]: hello", voice)[0].who.rank == 2
 
 
-def test_lines_written_into_each_other_are_parted() -> None:
+def test_lines_written_into_each_other_are_separated() -> None:
     """A prefix in the middle begins another line, by another speaker."""
     bar = "Epoch 10: 240it [05:55, loss=5.46]"
     first, second = take_apart(f"{bar}[rank0]:{HEADER}[Rank 0] Watchdog", PLAIN)

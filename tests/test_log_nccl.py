@@ -167,7 +167,7 @@ def test_the_first_difference_is_kept() -> None:
     assert sizes[1][21] == ((65,),)
 
 
-def test_sends_and_receives_are_counted_apart() -> None:
+def test_sends_and_receives_are_counted_separately() -> None:
     """Their ordinals differ by rank; the peer is a global rank."""
     text = "".join(init(rank, "COMPLETE") for rank in range(4))
     text += coll(0, 0) + coll(0, 1, "Send", root=3) + coll(3, 0) + coll(3, 1, "Recv", root=0)
@@ -257,7 +257,7 @@ def test_files_of_single_ranks_are_compared() -> None:
     assert findings[0].call.seq == 21
 
 
-def test_the_device_tells_ranks_apart_where_all_are_on_one_host() -> None:
+def test_the_device_distinguishes_ranks_that_are_all_on_one_host() -> None:
     """NCCL_DEBUG_FILE without set-up lines: the numbers of the GPUs are those of the ranks."""
 
     def facts(size: int) -> list[Fact]:

@@ -81,7 +81,7 @@ def finds(search: Searcher, line: str) -> bool:
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_what_a_pattern_matches_is_found(pattern: str, engine: str) -> None:
+def test_the_needle_of_a_pattern_is_in_what_it_matches(pattern: str, engine: str) -> None:
     """No line is lost on the way from the regex module to the search."""
     compiled = regex.compile(pattern)
 
@@ -99,7 +99,7 @@ def matching(patterns: list[regex.Pattern[str]], *texts: str) -> set[int]:
 
 
 @pytest.mark.live  # millions of searches; test_signatures scans each example bare
-def test_every_example_of_every_signature_is_found() -> None:
+def test_every_example_of_every_signature_matches() -> None:
     """Of all lines that must match and must not, bare or wrapped, none is kept from a pattern.
 
     Wrapped, a line is held against the patterns that match it bare, and those that match a wrap.

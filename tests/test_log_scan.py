@@ -98,7 +98,7 @@ def test_a_storm_costs_little_and_hides_nothing() -> None:
     assert sum(line.count for line in hits if "size" in line.fields) == 60_000
 
 
-def test_new_fields_are_kept_apart() -> None:
+def test_new_fields_are_kept_separately() -> None:
     """Lines that capture something new are not folded into older ones."""
     codes = [45] * 50 + [79] + [45] * 50
     text = "".join(f"NVRM: Xid (PCI:0000:1b:00): {code}, x\n" for code in codes)

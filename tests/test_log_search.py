@@ -53,7 +53,7 @@ def _block(text: str) -> Block:
     return Block(data + b"\n", start=0, stop=len(data), end=len(data), known=0, base=0)
 
 
-def test_without_hyperscan_the_same_lines_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_hyperscan_the_same_lines_match(monkeypatch: pytest.MonkeyPatch) -> None:
     """The fallback finds what Hyperscan finds, and a gap says that it is slow."""
     fast = lines(TEXT, *PATTERNS)
     monkeypatch.setattr(search, "HyperscanSearcher", None)
@@ -186,7 +186,7 @@ def test_the_end_of_a_short_file_is_searched() -> None:
 
 
 @pytest.mark.parametrize("engine", ["auto", "words"])
-def test_look_around_and_back_references_are_found_in_a_storm(engine: str) -> None:
+def test_look_around_and_back_references_match_in_a_storm(engine: str) -> None:
     """What the search cannot tell is told by the pattern itself, however many lines look alike."""
     alike = "acme error ignored\nacme lost x\nfoo meets bar\n" * 5000
     needles = "acme error fatal\nacme lost 3\nfoo meets foo\n"
@@ -209,7 +209,7 @@ def test_look_around_and_back_references_are_found_in_a_storm(engine: str) -> No
         (r"(?<!a)b(?=c)", "bc"),
     ],
 )
-def test_look_around_is_found_whatever_stands_beside_it(
+def test_look_around_matches_whatever_stands_beside_it(
     pattern: str, line: str, engine: str
 ) -> None:
     """Dropping look-around for the search never drops a line, with a word in it or without."""
@@ -254,7 +254,7 @@ def test_a_users_pattern_has_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [f.matched for f in lines(text, pattern)] == [(pattern,)]
 
 
-def test_the_last_line_of_each_speaker_is_found_from_both_ends() -> None:
+def test_the_last_line_of_each_speaker_is_read_from_both_ends() -> None:
     """Of what stands in each third line, what each speaker says last is found."""
     one, two = (
         "12:00:0{} node1:7 [0] frequent words 1\n",
@@ -304,7 +304,7 @@ def searcher_of_all() -> tuple[list[str], Searcher]:
 
 
 @pytest.mark.parametrize("line", EVERYWHERE)
-def test_no_pattern_is_found_in_lines_that_stand_everywhere(line: str) -> None:
+def test_no_pattern_matches_lines_that_stand_everywhere(line: str) -> None:
     """Each hit is told one by one: on lines by the million they would cost more than the search."""
     patterns, every = searcher_of_all()
 

@@ -137,7 +137,7 @@ def test_the_stack_that_python_prints_as_it_dies_is_no_look_at_a_living_job() ->
     assert diagnosed({0: timer, 1: crash.replace("Fatal Python error: ", "")}).verdict != "failed"
 
 
-def test_a_log_without_a_time_out_is_found_with_the_nccl2_backend_too() -> None:
+def test_a_log_without_a_time_out_is_recognized_with_the_nccl2_backend_too() -> None:
     """Lines of nccl2 name no call, yet whose log holds none is the one to look at."""
     line = "[E1120 10:42:28.858931807 ProcessGroupNCCL.cpp:410] [TC][rank={0}][name=0] "
     logs = {

@@ -25,7 +25,7 @@ def test_both_ways_of_looking_agree(parts: list[bytes]) -> None:
         assert Marks(*WORDS).within(data) == slow == {word for word in WORDS if word in data}
 
 
-def test_they_are_found_without_hyperscan(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_marks_are_seen_without_hyperscan(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the package is missing, each word is looked for by itself."""
     monkeypatch.setattr(file_marks, "MANY", -1)
     monkeypatch.setattr(file_marks, "hyperscan", None)
@@ -33,7 +33,7 @@ def test_they_are_found_without_hyperscan(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @given(st.integers(1, 60), st.integers(1, 12))
-def test_a_word_across_two_pieces_is_found(before: int, piece: int) -> None:
+def test_a_word_across_two_pieces_is_seen(before: int, piece: int) -> None:
     """A file is looked at piece by piece."""
     data = b"x" * before + b"(idle)" + b"y" * 20
     with pytest.MonkeyPatch.context() as patch:

@@ -191,7 +191,7 @@ def test_a_leftover_of_the_last_run_is_recognized_by_its_age_and_script() -> Non
     assert "7 minutes before" in report.findings[0].explanation
 
 
-def test_an_old_rank_zero_that_new_ranks_have_joined_is_found_by_the_count_of_clients() -> None:
+def test_the_count_of_clients_shows_an_old_rank_zero_that_new_ranks_have_joined() -> None:
     """Gloo lets a new rank in where an old one was; the store then has counted one too many."""
     old = Listener(
         address="[::]:29500", pid=1000, started_at=100.0, rank=0, ours=True, same_script=True
@@ -206,7 +206,7 @@ def test_an_old_rank_zero_that_new_ranks_have_joined_is_found_by_the_count_of_cl
     assert not [f for f in late.findings if f.category == "init-port-in-use"]
 
 
-def test_a_rank_given_twice_in_the_call_is_found_though_the_environment_is_right() -> None:
+def test_a_rank_given_twice_in_the_call_is_seen_though_the_environment_is_right() -> None:
     """rank=local_rank on two hosts is the usual mistake."""
     report = starting(view(0, 1, 2), replace(meets(2, "head"), address=None, rank=1))
 
@@ -312,7 +312,7 @@ def test_a_rank_with_another_port_is_still_of_the_job(tmp_path: Path) -> None:
         assert {member.rank for member in find_job(host, pid).members} == {0, 1, 2}
 
 
-def test_two_jobs_side_by_side_stay_apart(tmp_path: Path) -> None:
+def test_two_jobs_side_by_side_stay_two(tmp_path: Path) -> None:
     """Both have a rank 0, so the other port is no mistake."""
     fake = FakeProc(tmp_path)
     for job in range(2):

@@ -87,7 +87,7 @@ def test_ranks_of_many_groups_of_one_kind_are_one_row_and_the_culprit_stands_fir
     ]
 
 
-def test_a_group_is_called_by_ranks_that_are_evenly_apart() -> None:
+def test_a_group_is_called_by_ranks_at_even_distances() -> None:
     """The groups of a mesh are told by their first, second and last rank."""
     assert spaced(range(5, 6400, 8)) == "5,13,…,6397"
     assert spaced([0, 1, 2, 7]) == "0-2,7"

@@ -28,7 +28,7 @@ pytestmark = [
 
 
 @pytest.mark.parametrize(("mtu", "passes"), [(1500, True), (9000, False)])
-def test_packets_that_are_too_large_for_the_switch_are_found(
+def test_packets_that_are_too_large_for_the_switch_are_noticed(
     tmp_path: Path, mtu: int, *, passes: bool
 ) -> None:
     """The switch carries 1,500 bytes; hosts that believe in more lose what is larger."""

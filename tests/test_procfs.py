@@ -206,7 +206,7 @@ def test_limit_of_a_wait_for_data(text: str, limit: float | None) -> None:
     assert limit_of(text, "x86_64") == limit
 
 
-def test_a_futex_that_processes_share_is_told_from_one_of_a_process() -> None:
+def test_a_futex_that_processes_share_is_distinguished_from_one_of_a_process() -> None:
     """The bit FUTEX_PRIVATE_FLAG of the operation."""
     assert is_shared_futex("202 0x7f04d03bd000 0x109 0x0 0x0 0x0 0x0 0x7ff 0x7f", "x86_64")
     assert not is_shared_futex("202 0x55bb15b98c60 0x189 0x0 0x0 0x0 0x0 0x7ff 0x7f", "x86_64")

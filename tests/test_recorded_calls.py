@@ -84,7 +84,7 @@ def test_a_rank_that_never_used_the_group_is_behind() -> None:
     assert finding.call.group == "tp"
 
 
-def test_a_skipped_call_is_found_behind_a_missing_rank() -> None:
+def test_a_skipped_call_is_seen_behind_a_missing_rank() -> None:
     """If the calls fit once one is left out, the rank is behind because it skipped that one."""
     usual = [call(seq=n, line=10 + (n - 1) % 3, order=n) for n in range(1, 9)]
     late = [c for c in usual if c.seq != 5]

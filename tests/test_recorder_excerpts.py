@@ -85,7 +85,7 @@ def test_what_the_end_refers_to_is_built_wherever_it_was_memoised(layout: object
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_an_unfinished_call_far_back_is_found(layout: object) -> None:
+def test_an_unfinished_call_far_back_is_read(layout: object) -> None:
     """An asynchronous call on another group may hang while hundreds of others go by."""
     far = open_entry(200, process_group=("7", "dp"), pg_id=2, collective_seq_id=5)
     groups = [("0", "default_pg", (0, 1)), ("7", "dp", (0, 1))]
@@ -103,7 +103,7 @@ def test_an_unfinished_call_far_back_is_found(layout: object) -> None:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_the_last_call_of_a_quiet_group_is_found(layout: object) -> None:
+def test_the_last_call_of_a_quiet_group_is_read(layout: object) -> None:
     """How far a rank came on a group is told by the last entry, wherever it is."""
     made = ring(LONG)
     made[40] = entry(40, process_group=("7", "dp"), pg_id=2, collective_seq_id=77)
@@ -182,7 +182,7 @@ def test_a_text_that_is_no_utf_8_loses_only_those_letters() -> None:
 @pytest.mark.repo
 @pytest.mark.parametrize("fault", sorted(benchmark("fr_job").FAULTS))
 @pytest.mark.parametrize("guilty", [(13,), (0,), (12, 17)])
-def test_the_culprits_of_a_made_up_job_are_found(
+def test_the_culprits_of_a_made_up_job_are_named(
     fault: str, guilty: tuple[int, ...], tmp_path: Path
 ) -> None:
     """On tensor, data and pipeline groups: every guilty rank is named and no innocent one."""

@@ -30,7 +30,7 @@ def test_lines_are_those_of_the_text() -> None:
     assert numbers["v", 1, "x", "y"] == 18
 
 
-def test_every_value_of_a_card_is_found() -> None:
+def test_every_value_of_a_card_has_its_line() -> None:
     """The places of a document are exactly the keys and elements that its parser gives."""
 
     def paths(value: Dumped, path: tuple[str | int, ...] = ()) -> set[tuple[str | int, ...]]:

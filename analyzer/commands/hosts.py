@@ -17,6 +17,8 @@ from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.facts import replace
 from whyhang.analyzer.reports.outgoing import plain
 from whyhang.collectors.hosts import payload
+from whyhang.collectors.hosts.connections import Connections
+from whyhang.collectors.hosts.conversation import Conversation
 from whyhang.collectors.hosts.planners import kubernetes, local, ray, slurm, ssh
 from whyhang.collectors.hosts.reach import Reach, Selector
 from whyhang.collectors.hosts.select import selector_of
@@ -134,10 +136,6 @@ def looked_at(
     ``patterns`` are those of the log lines that hosts send. Raises ``TargetError`` where no host
     brings anything.
     """
-    # ClusterShell is loaded where hosts are asked
-    from whyhang.collectors.hosts.connections import Connections  # noqa: PLC0415
-    from whyhang.collectors.hosts.conversation import Conversation  # noqa: PLC0415
-
     sys.stderr.write(f"whyhang: looking at {plain(reach.sentence)}\n")
     limit = options.timeout if options.timeout is not None else LIMIT
     with Connections(reach, limit, progress.say) as connections:

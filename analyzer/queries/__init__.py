@@ -122,18 +122,15 @@ from whyhang.analyzer.queries.startup.store_barrier import store_barrier
 from whyhang.analyzer.queries.startup.store_place import cut_off, is_loopback, resolves_differently
 from whyhang.analyzer.queries.startup.store_port import port_held
 from whyhang.analyzer.queries.startup.world_sizes import world_sizes
+from whyhang.analyzer.queries.waits.crossed_groups import groups_crossed
+from whyhang.analyzer.queries.waits.different_operations import different_operations
 from whyhang.analyzer.queries.waits.file_locks import file_locks
 from whyhang.analyzer.queries.waits.instead_of_waiting import instead_of_waiting, ranks_not_waiting
 from whyhang.analyzer.queries.waits.lagging import absent, lagging
 from whyhang.analyzer.queries.waits.lagging_for import lagging_for
 from whyhang.analyzer.queries.waits.loop_left import loop_left
 from whyhang.analyzer.queries.waits.moving import left_behind, stragglers
-from whyhang.analyzer.queries.waits.operations import (
-    all_in_one_call,
-    different_operations,
-    groups_crossed,
-    only_waiters,
-)
+from whyhang.analyzer.queries.waits.one_call import all_in_one_call, only_waiters
 from whyhang.analyzer.queries.waits.recorded import (
     others_elsewhere,
     ras_reported,

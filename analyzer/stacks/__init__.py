@@ -10,7 +10,7 @@ layers are kept separate, because a stack says several things at once:
   better does.
 
 Where no frame tells, the kernel's word and the line of source are guessed from, and the place
-says so. Here the process as a whole is placed; ``reading`` reads one stack.
+says so. Here the process as a whole is placed; ``rule_match`` reads one stack.
 """
 
 from collections.abc import Sequence

@@ -74,11 +74,11 @@ def comes_first(path: Sequence[Frame], other: Sequence[Frame], text: LineText) -
     Its function goes on there further down, and each line names the next function, with no loop or
     condition around it: who was not in the call has turned off before.
     """
-    parted = fork(path, other)
-    if parted is None or (parted[0].line or 0) >= (parted[1].line or 0):
+    forked = fork(path, other)
+    if forked is None or (forked[0].line or 0) >= (forked[1].line or 0):
         return False
-    shared = {*heads(parted[1], text)}
-    inside = path[path.index(parted[0]) :]
+    shared = {*heads(forked[1], text)}
+    inside = path[path.index(forked[0]) :]
     around = [head for frame in inside for head in heads(frame, text) if head not in shared]
     named = all(last_name(b) in (text(a) or "") for a, b in pairwise(inside))
     return named and bool(text(inside[-1])) and all(_STRAIGHT.match(text(h) or "") for h in around)

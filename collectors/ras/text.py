@@ -102,7 +102,7 @@ class _Block:
 
 
 class _Parser:
-    """Reads line by line; ``block`` and ``listed_as`` say what lines of ranks are about."""
+    """Reads line by line; ``_block`` and ``_listed_as`` say what lines of ranks are about."""
 
     def __init__(self) -> None:
         self.report = RasDocument(comms=())

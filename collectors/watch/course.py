@@ -60,8 +60,8 @@ class Course(Record):
     """What is known of a job so far.
 
     ``factor`` stretches the limit while a diagnosis keeps it open. ``asked``: about this silence,
-    before the kill or at the end of the allocation, too. ``told``: a hang was raised that is not
-    over; ``since_told`` counts looks with signs since. ``usual`` is how much it stirs as a rule per
+    before the kill or at the end of the allocation, too. ``reported``: a hang was that is not over;
+    ``since_report`` counts looks with signs since. ``usual`` is how much it stirs as a rule per
     second; ``busy`` are those that stirred often since the look before.
     """
 

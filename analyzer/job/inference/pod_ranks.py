@@ -27,13 +27,13 @@ _WORKER = re.compile(r"(?i)worker[-_. ]?0*(?P<rank>\d+)$")
 
 def with_numbers_of_pods(facts: Sequence[Fact]) -> Sequence[Fact]:
     """Take back the ranks that only the numbers of pods in names of files tell, if nothing does."""
-    told = [f for f in facts if isinstance(f, _OF_ONE) and f.who.rank is not None]
-    numbers = {fact.source.file: fact.who.rank for fact in told if _is_guess(fact.who)}
+    ranked = [f for f in facts if isinstance(f, _OF_ONE) and f.who.rank is not None]
+    numbers = {fact.source.file: fact.who.rank for fact in ranked if _is_guess(fact.who)}
     if not numbers or set(numbers.values()) == set(range(size_in(facts) or 0)):
         return facts
     spoken = {
         (fact.source.file, fact.who.rank)
-        for fact in told
+        for fact in ranked
         if fact.source.file in numbers
         and fact.who.trust > Trust.INFERRED
         and not isinstance(fact, LogTail)  # whose numbers all count as said

@@ -40,10 +40,10 @@ def _still_inside(case: Case) -> Iterator[Hit]:
         return  # who should have come along, or whose partner has gone on
     text = source_lines(case.job.excerpts)
     path = path_of(case, inside[0])
-    parted = fork(path_of(case, outside[0]), path)
-    if parted is None or rank_branch(path, text) is not None:
+    forked = fork(path_of(case, outside[0]), path)
+    if forked is None or rank_branch(path, text) is not None:
         return  # a branch for some ranks only holds more than data
-    if not any(_is_over_data(text, head) for head in _left(text, *parted)):
+    if not any(_is_over_data(text, head) for head in _left(text, *forked)):
         return
     members = tuple(s.member for s in inside)
     others = tuple(s.member for s in outside)
@@ -136,10 +136,10 @@ def _in_step(states: list[RankState], *, smallest: bool) -> list[RankState]:
 
 def _past(case: Case, state: RankState, other: RankState) -> float:
     """Return how sure it is that ``state`` has left the loop of ``other``; 0 is: not at all."""
-    parted = fork(path_of(case, state), path_of(case, other))
-    if parted is None:
+    forked = fork(path_of(case, state), path_of(case, other))
+    if forked is None:
         return 0.0
-    mine, its = parted
+    mine, its = forked
     if mine.line is None or its.line is None or mine.line <= its.line:
         return 0.0
     text = source_lines(case.job.excerpts)

@@ -7,8 +7,8 @@ from typing import Literal
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import LoopCounter
 from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE, Hit
+from whyhang.analyzer.queries.waits.different_operations import ONE_SIDED, side_in_branch
 from whyhang.analyzer.queries.waits.moving import left_behind
-from whyhang.analyzer.queries.waits.operations import ONE_SIDED, side_in_branch
 from whyhang.analyzer.queries.waits.states import (
     WAITERS,
     all_seen,

@@ -70,7 +70,7 @@ def _names(text: str) -> list[str]:
 
 
 def _expanded(text: str) -> Sequence[str]:
-    from ClusterShell.NodeSet import NodeSet, NodeSetException  # noqa: PLC0415 - 50 ms
+    from ClusterShell.NodeSet import NodeSet, NodeSetException  # noqa: PLC0415 - not on far sides
     from ClusterShell.NodeUtils import GroupResolverError, GroupSourceError  # noqa: PLC0415
 
     try:

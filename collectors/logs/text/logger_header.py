@@ -67,8 +67,8 @@ def bare_name(lines: Iterable[str]) -> str:
     """
     logged = [(line, end) for line in lines if (end := header_end(line))]
     messages = [line[end:] for line, end in logged if _OF_LEVEL.search(line, 0, end)]
-    found = [match for text in messages if (match := _BARE.match(text))]
-    name, count = max(Counter(m["name"] for m in found).items(), key=itemgetter(1), default=("", 0))
-    follow = {_NUMBER.sub("#", match["next"]) for match in found if match["name"] == name}
+    named = [match for text in messages if (match := _BARE.match(text))]
+    name, count = max(Counter(m["name"] for m in named).items(), key=itemgetter(1), default=("", 0))
+    follow = {_NUMBER.sub("#", match["next"]) for match in named if match["name"] == name}
     differ = len(follow) > 1 or all(_RANK.match(word) for word in follow)
     return name if count >= max(LEAST, MOST * len(messages)) and differ else ""

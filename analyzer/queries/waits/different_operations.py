@@ -1,0 +1,139 @@
+"""All ranks wait for others, and not in the same operation: the fewest are where to look first."""
+
+from collections.abc import Iterator, Sequence
+
+from whyhang.analyzer.case import Case
+from whyhang.analyzer.collectives import Verdict
+from whyhang.analyzer.facts import RootArgument
+from whyhang.analyzer.findings.signature import (
+    CONTRADICTED,
+    INCOMPLETE,
+    INDIRECT,
+    Hit,
+)
+from whyhang.analyzer.queries.waits.states import all_recorded, all_seen, count
+from whyhang.analyzer.stacks import WaitKind
+from whyhang.analyzer.stacks.source_blocks import comes_first, may_be_in_branch, rank_branch
+from whyhang.analyzer.stacks.threads import source_lines
+from whyhang.analyzer.wait_graph import PendingOperation
+from whyhang.analyzer.wording.describe import (
+    collective_of,
+    evidence_of,
+    location_of,
+    path_of,
+)
+from whyhang.analyzer.wording.title_fields import subject_fields
+
+ONE_SIDED = frozenset(
+    {"broadcast", "reduce", "scatter", "gather"}
+    | {"broadcast_object_list", "scatter_object_list", "gather_object"}
+)
+"""Collectives that a rank may be through with while others still wait in them."""
+PEER_TO_PEER = ("send", "isend", "recv", "irecv", "probe", "mprobe")
+LAST_CALL = "finalize"  # of MPI
+
+
+def different_operations(case: Case, *kinds: WaitKind) -> Iterator[Hit]:
+    """Yield one hit if all wait for others, but in different operations of these kinds.
+
+    The fewest are where to look first; a tie names nobody.
+    """
+    graph = case.graph
+    if graph.lagging or graph.progress or not all_seen(case) or all_recorded(case):
+        return
+    meetings = [m for m in graph.operations if m.kind in kinds]
+    if len(meetings) != len(graph.operations) or len(meetings) < 2:
+        return
+    if any(_is_nameless(case, meeting) for meeting in meetings):
+        return
+    yield _different_hit(case, meetings)
+
+
+def _is_nameless(case: Case, meeting: PendingOperation) -> bool:
+    """Return whether only a number is known of a collective: it may be that of the others."""
+    places = [case.states[number].place for number in meeting.members]
+    return any(p is not None and p.op is None and p.frame is None for p in places)
+
+
+def side_in_branch(case: Case, sides: Sequence[tuple[int, ...]]) -> tuple[int, ...] | None:
+    """Return the one side all of whose members stand in a branch on the number of their rank.
+
+    A call that only some ranks come to is the one too many; where another side may be in such a
+    branch as well, none is returned, nor where some send or receive: each has a part of its own.
+    """
+    if any(operation.op.startswith(PEER_TO_PEER) for operation in case.graph.operations):
+        return None
+    text = source_lines(case.job.excerpts)
+    paths = {n: path_of(case, case.states[n]) for side in sides for n in side}
+    inside = [side for side in sides if all(rank_branch(paths[n], text) for n in side)]
+    others = [n for side in sides if side not in inside for n in side]
+    alone = len(inside) == 1 and not any(may_be_in_branch(paths[n], text) for n in others)
+    return inside[0] if alone else None
+
+
+def _different_hit(case: Case, meetings: list[PendingOperation]) -> Hit:
+    counts = [count(case, meeting.members) for meeting in meetings]
+    fewest = meetings[counts.index(min(counts))]
+    # A send or receive is one side of a pair: which side is wrong no numbers tell.
+    paired = any(m.op.startswith(PEER_TO_PEER) for m in meetings)
+    tie = counts.count(min(counts)) > 1 or len(meetings) > 2 or paired
+    if tie and len(meetings) == 2:
+        alone = side_in_branch(case, [meeting.members for meeting in meetings])
+        fewest = next((m for m in meetings if m.members == alone), fewest)
+        tie = alone is None
+    if tie and len(meetings) == 2 and (ending := [m for m in meetings if m.op == LAST_CALL]):
+        fewest, tie = ending[0], False  # it makes no call any more that could meet the other
+    # Of several outside a broadcast or reduce some may have done their part and gone on.
+    if min(counts) > 1 and not _never_came(case, fewest):
+        tie = tie or any(m.op in ONE_SIDED for m in meetings if m is not fewest)
+    others = [meeting for meeting in meetings if meeting is not fewest]
+    tie = tie or _others_may_have_left(case, fewest, others)
+    shown = [case.states[m.members[0]] for m in (fewest, *others)]
+    waiting = tuple(sorted(n for meeting in others for n in meeting.members))
+    same = len({m.op for m in meetings}) < len(meetings)
+    sides = " and ".join(
+        f"{case.names(m.members)} in {m.says.call if same else m.op}" + m.at
+        for m in (fewest, *others)
+    )
+    # More than two operations, or point-to-point among them, is what pipelines and
+    # nested groups look like when the one late rank is not among those seen.
+    plain = len(meetings) == 2 and all(m.kind is not WaitKind.P2P for m in meetings)
+    return Hit(
+        members=() if tie else fewest.members,
+        affected=tuple(sorted((*fewest.members, *waiting))) if tie else waiting,
+        evidence=tuple(piece for state in shown for piece in evidence_of(case, state)),
+        strength=(INDIRECT if not tie else INCOMPLETE) if plain else CONTRADICTED,
+        names_culprit=not tie,
+        collective=collective_of(case, fewest, ", ".join(m.op for m in others)),
+        location=location_of(case, shown[0]) if not tie else None,
+        fields={
+            "sides": sides,
+            "differ": "call different collectives",
+            **subject_fields(case, [shown[0]], waiting),
+        },
+    )
+
+
+def _others_may_have_left(
+    case: Case, meeting: PendingOperation, others: Sequence[PendingOperation]
+) -> bool:
+    """Return whether the one rank in a call may be its root, and the others have come past it.
+
+    Those that have done their part have gone on; it waits for the one that left the call out.
+    """
+    if len(meeting.members) != 1 or meeting.op not in ONE_SIDED:
+        return False
+    (rank,) = case.ranks(meeting.members) or (None,)
+    roots = {call.root for call in case.job.of(RootArgument) if call.who.rank == rank}
+    if roots and rank not in roots:
+        return False
+    text = source_lines(case.job.excerpts)
+    path = path_of(case, case.states[meeting.members[0]])
+    paths = [path_of(case, case.states[n]) for other in others for n in other.members]
+    return all(comes_first(path, its, text) for its in paths)
+
+
+def _never_came(case: Case, meeting: PendingOperation) -> bool:
+    """Return whether all in an operation are recorded not to have made the others' call."""
+    late = case.graph.calls.of(Verdict.NEVER_JOINED)
+    return {rank for f in late for rank in f.culprits}.issuperset(case.ranks(meeting.members))

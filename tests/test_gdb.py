@@ -240,3 +240,28 @@ def test_a_core_file_is_read_through_gdb(tmp_path: Path) -> None:
 
     assert (dump.who.rank, dump.who.pid, dump.tool) == (1, process.pid, "gdb")
     assert "nanosleep" in dump.threads[0].frames[0].function
+
+
+OUTERMOST_FIRST = """\
+Process 0:
+#3 main (argc=3, argv=0x7fff) at halo.c:44 (at 0x000000400dab)
+#2 PMPI_Barrier () from /opt/mpi/lib/libmpi.so.0 (at 0x00002aaae45)
+#1 opal_progress () from /opt/mpi/lib/libopen-pal.so.0 (at 0x00002aad1c)
+#0 pthread_mutex_unlock () from /usr/lib64/libpthread.so.0 (at 0x00002af53)
+
+Process 1:
+#2 main (argc=3, argv=0x7fff) at halo.c:28 (at 0x000000400cf1)
+#1 PMPI_Win_lock () from /opt/mpi/lib/libmpi.so.0 (at 0x00002aa68d)
+#0 ucp_worker_progress (worker=0x2aaa) at src/ucp/core/ucp_worker.c:1426 (at 0x0c9ee2)
+"""
+
+
+def test_frames_listed_outermost_first() -> None:
+    """Their numbers tell; the address stands behind."""
+    first, second = dumps(READER, OUTERMOST_FIRST)
+
+    assert functions(first.threads[0].frames)[0] == "pthread_mutex_unlock"
+    assert functions(first.threads[0].frames)[-2:] == ["PMPI_Barrier", "main"]
+    assert functions(second.threads[0].frames) == ["ucp_worker_progress", "PMPI_Win_lock", "main"]
+    assert [dump.threads[0].frames[-1].line for dump in (first, second)] == [44, 28]
+    assert [dump.who.label for dump in (first, second)] == ["process 0", "process 1"]

@@ -129,6 +129,18 @@ def test_many_tasks_in_one_line() -> None:
     assert [fact.who.rank for fact in ends] == [0, 1, 2, 5]
 
 
+def test_what_srun_kills_behind_a_failure_is_no_failure() -> None:
+    """One that was killed first has failed by itself; a step that is cancelled ends by SIGTERM."""
+    killed, aborted = "srun: error: n1: tasks 0-1: Killed\n", "srun: error: n2: task 2: Aborted\n"
+
+    assert [fact.killed_with_others for fact in exits(aborted + killed)] == [False, True, True]
+    assert not any(fact.killed_with_others for fact in exits(killed + aborted))
+    assert not any(fact.killed_with_others for fact in exits(killed))
+    assert not any(
+        fact.killed_with_others for fact in exits("srun: error: n2: task 2: Terminated\n" + killed)
+    )
+
+
 def test_tasks_of_srun_over_torchrun_are_no_ranks() -> None:
     """Where srun starts torchrun on each node, its tasks count nodes."""
     text = "srun: error: n1: task 1: Killed\nW1 12:00:00 7 torch/distributed/run.py:1] x\n"

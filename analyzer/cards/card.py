@@ -103,7 +103,7 @@ def _read_card(
         must_not_match=_texts(values, "examples", "must_not_match"),
         words={} if asks else dict(_words(values)),  # what fields an answer has, is its query's
         adds=values.get(("adds",), {}),
-        blames_named=values.get(("blames",)) == Blames.NAMED.value,
+        blames_named=values.get(("blames",)) in {Blames.NAMED.value, Blames.FEW.value},
     )
     problems = [*_wrong_fields(table)]
     if trial.patterns or not asks:

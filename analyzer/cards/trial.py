@@ -131,7 +131,8 @@ class Trial(Record):
         if self.blames_named and not groups & {*NAMES}:
             yield Problem(
                 path=("blames",),
-                text='blames = "named" needs a group (?P<rank>…), (?P<ranks>…) or (?P<pid>…)',
+                text='blames = "named" (or "few") needs a group (?P<rank>…), (?P<ranks>…) or '
+                "(?P<pid>…)",
             )
 
     def _too_slow(self, path: Path, pattern: regex.Pattern[str]) -> Iterator[Problem]:

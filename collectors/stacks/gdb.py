@@ -3,7 +3,8 @@ r"""gdb: ``thread apply all bt``, ``bt``, ``where``, with and without ``py-bt``.
 A thread begins with ``Thread 3 (Thread 0x7f… (LWP 4711) "name"):``; frames are
 ``#4  0x… in function (arguments) at file:line``, or ``from library``, innermost first. Thread 1
 is the main thread and its LWP the pid. Old scripts and mail programs wrap lines, so a frame
-goes on until the next one. ``py-bt`` (CPython's python-gdb.py) prints
+goes on until the next one. Debuggers of MPI jobs list frames outermost first, by the same numbers,
+with the address behind. ``py-bt`` (CPython's python-gdb.py) prints
 ``Traceback (most recent call first):`` per thread; of such a thread the native frames down to
 the interpreter's, then the Python frames are kept. ``bt`` with python-gdb.py before 3.11 names
 the Python frame in the interpreter's own ("Frame 0x…, for file x.py, line 3, in f ()").
@@ -12,6 +13,7 @@ the Python frame in the interpreter's own ("Frame 0x…, for file x.py, line 3, 
 import functools
 import itertools
 import re
+from collections.abc import Iterable
 
 from whyhang.analyzer.facts import NOBODY, Frame, Record, Thread, Who, replace
 from whyhang.collectors import limits
@@ -26,8 +28,9 @@ _HEAD = limits.compile(
     r'(?: "(?P<name>[^"\n]*)")?[^\n]*'
     r"|(?:(?P<attached>Attaching to )|\[Inferior \d+ \()(?:program: [^\n]*, )?"
     r"process (?P<pid>\d{1,10})[^\n]*"
-    # A stack whose innermost frames were left out begins below a heading.
-    r"|(?P<bare>(?:#0 |(?<=(?::|[=*-]{3})[ \t]{0,4}\n(?:\.{3}\n)?)#\d{1,3} )[ ]?"
+    # A stack whose innermost frames were left out, or come last, begins below a heading.
+    r"|(?P<bare>(?:(?<!\n#[1-9] [^\n]{1,400}\n)#0 "
+    r"|(?<=(?::|[=*-]{3})[ \t]{0,4}\n(?:\.{3}\n)?)#\d{1,3} )[ ]?"
     r"(?=[^\n]*(?: in |\(|<sig))[^\n]*)"
     r"|(?P<python>Traceback \(most recent call first\):)[^\n]*"
     r")$",
@@ -37,6 +40,7 @@ _START = re.compile(r"[ \t>|]*#(\d{1,5}) +(.*)")
 _SOURCE = re.compile(r" at ([^\s()]+):(\d{1,7})$")
 _LIBRARY = re.compile(r" from (\S+)$")
 _ADDRESS = re.compile(r"0x[0-9a-f]+ in ")
+_BEHIND = re.compile(r" \(at 0x[0-9a-f]+\)$")
 _IN_PYTHON = re.compile(r"Frame 0x[0-9a-f]+, for file ([^,\n]+), line (\d{1,7}), in ([^\s(]+) \(")
 _PYTHON = re.compile(r'[ \t>|]*File "([^"\n]*)", line (\d{1,7}), in (\S+)')
 _SETTING = re.compile(r"\s+[\w.<>]+ = |\s*No locals\.")
@@ -202,16 +206,22 @@ def _body(text: str) -> _Body:
             waits_for_gil = waits_for_gil or "Waiting for the GIL" in line
     native += _native(wrapped)
     return _Body(
-        native=shared(tuple(native)),
+        native=shared(tuple(reversed(native) if _outermost_first(lines) else native)),
         python=shared(tuple(python)),
         waits_for_gil=waits_for_gil,
         rest=rest,
     )
 
 
+def _outermost_first(lines: Iterable[str]) -> bool:
+    """Return whether the numbers of the frames go down."""
+    numbers = [int(start[1]) for line in lines if (start := _START.match(line))]
+    return len(numbers) > 1 and numbers[0] > numbers[1]
+
+
 def _native(text: str) -> list[Frame]:
     """Read one whole frame; an interpreter's frame may name the Python function it runs."""
-    text = " ".join(text.split())
+    text = _BEHIND.sub("", " ".join(text.split()))
     if address := _ADDRESS.match(text):
         text = text[address.end() :]
     if python := _IN_PYTHON.search(text):

@@ -52,7 +52,8 @@ class Blames(enum.Enum):
 
     SPEAKER = "speaker"  # the rank whose log says so (an exception, a segfault)
     NAMED = "named"  # the ranks, pids or hosts that the line names (groups rank, ranks, pid)
-    FEW = "few"  # the same, or else the speaker; nobody where they are most of the ranks
+    FEW = "few"  # the same, unless they are several and all of the job but one
+    ODD = "odd"  # the named or else the speaker; nobody where most ranks say it of themselves
     HOST = "host"  # all ranks on the host that the line names (group node)
     POD = "pod"  # all ranks in the pod that the line names (group pod)
     ENDED = "ended"  # the ranks whose end the lines report; nobody where that may be an echo
@@ -63,7 +64,7 @@ class Blames(enum.Enum):
     NOBODY = "nobody"  # no rank is to blame, or it cannot be known from this line
 
 
-NAMES_RANKS = frozenset({Blames.NAMED, Blames.FEW})
+NAMES_RANKS = frozenset({Blames.NAMED, Blames.FEW, Blames.ODD})
 
 
 class Log(Record):
@@ -117,7 +118,7 @@ class Log(Record):
             blamed = _who_ended(case, lines, blamed)
         members = {who: case.job.member_of(who) for who in blamed}
         first = min(lines, key=_when)
-        many = self.blames is Blames.FEW and _are_many(case, blamed)
+        many = self.blames is Blames.ODD and are_most(case, [*_ranks(blamed)])
         fields = _place(members)
         for line in [first, *lines]:
             for key, value in line.fields.items():
@@ -143,6 +144,8 @@ class Log(Record):
             for who in self._blamed(case, line)
             if self.blames not in NAMES_RANKS or str(who.rank) not in waiters
         ]
+        if self.blames is Blames.FEW and _all_but_one(case, _ranks(blamed)):
+            blamed = []
         if self.blames is Blames.HOST:
             nodes = (line.fields.get("node") for line in lines)
             blamed = [Who(rank=rank) for rank in ranks_on(case, nodes)]
@@ -153,7 +156,7 @@ class Log(Record):
         if self.blames is Blames.PEER:
             blamed = peers_of(case, lines)
         if self.blames is Blames.OTHERS:
-            blamed = [Who(rank=rank) for rank in ranks_of_others(lines)]
+            blamed = [Who(rank=rank) for rank in ranks_of_others(case, lines)]
         return blamed
 
     def _blamed(self, case: Case, line: LogLine) -> Iterator[Who]:
@@ -186,11 +189,14 @@ def _counts_all(case: Case, line: LogLine) -> bool:
     return not among or (is_number(among) and int(among) == case.job.world_size)
 
 
-def _are_many(case: Case, blamed: Iterable[Who]) -> bool:
-    """Return whether these are most ranks, or all but rank 0, as far as the size is known."""
-    ranks = {who.rank for who in blamed if who.rank is not None}
+def _all_but_one(case: Case, ranks: set[int]) -> bool:
+    """Return whether these ranks are all others of the job, as far as its size is known."""
     others = set(range(1, case.job.world_size or len(ranks) + 1))
-    return are_most(case, [*ranks]) or (len(others) > 1 and ranks == others)
+    return len(others) > 1 and ranks == others
+
+
+def _ranks(who: Iterable[Who]) -> set[int]:
+    return {each.rank for each in who if each.rank is not None}
 
 
 def _place(members: Mapping[Who, Member | None]) -> dict[str, str]:

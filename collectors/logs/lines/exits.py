@@ -58,6 +58,8 @@ class ExitReader(LineReader):
         super().__init__(file)
         self._rows: list[Exit] = []
         self._roots: list[Exit] = []
+        self._srun_saw_fail = False
+        self._killed_behind: set[Source] = set()
         self._tasks: set[Source] = set()  # where srun numbers tasks, which need not be ranks
         self._killed: set[Source] = set()  # where MPICH and Intel MPI say so of a process
         self._forced: set[int] = set()  # pids that torchrun killed, for they did not heed SIGTERM
@@ -207,8 +209,11 @@ class ExitReader(LineReader):
 
     @wants(r"[a-z]run: error: (?P<host>[\w.-]+): tasks? (?P<tasks>\d[\d, -]*): (?P<what>.+)")
     def on_srun(self, line: FoundLine, match: Match) -> None:
-        """Note tasks that srun saw end."""
+        """Note tasks that srun saw end; what it kills behind one that failed is no failure."""
         code = code_of(match["what"])
+        if code == -signal.SIGKILL and self._srun_saw_fail:
+            self._killed_behind.add(line.source)
+        self._srun_saw_fail |= code not in {0, None, -signal.SIGKILL, -signal.SIGTERM}
         self._tasks.add(line.source)
         for task in numbers(match["tasks"]):
             who = Who(rank=task, trust=Trust.CONTENT, host=named_host(match["host"]))
@@ -270,7 +275,7 @@ class ExitReader(LineReader):
         for row in self._distinct():
             who = self._rank_of(row)
             others = len(self._killed) > 1 and row.source in self._killed
-            others = others or row.who.pid in self._forced
+            others = others or row.who.pid in self._forced or row.source in self._killed_behind
             yield replace(row, who=who, killed_with_others=others)
             if who.pid is not None and who.rank is not None and who.trust > Trust.INFERRED:
                 process = Who(pid=who.pid, host=who.host)

@@ -103,7 +103,7 @@ def _said_twice(case: Case) -> Iterator[Hit]:
             for line in tail.lines
             if line.template == template and files[tail.source.file] & {*ranks}
         ]
-        sizes = {int(size["size"]) for _, line in lines if (size := _OF.search(line.text))}
+        sizes = {int(of["size"]) for _, line in lines if (of := _OF.search(line.text))}
         size = case.job.world_size or (sizes.pop() if len(sizes) == 1 else 0)
         missing = sorted({*range(min(size, MAX_RANKS))} - claims)
         if not ranks or not missing or len(files) != size:

@@ -56,7 +56,8 @@ def all_tails(job: Job) -> tuple[LogTail, ...]:
 def have_ended(job: Job) -> bool:
     """Return whether the logs show an end that was planned, and none stops short of it.
 
-    Often the first or the last rank speaks for all: then the last words of the others are none that it went on from.
+    Often the first or the last rank speaks for all: then the last words of the others are none that
+    it went on from.
     """
     tails = all_tails(job)
     ended = [tail for tail in tails if tail.outlook is Outlook.ENDED]

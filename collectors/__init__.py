@@ -17,6 +17,7 @@ from whyhang.collectors.heartbeat import HeartbeatReader
 from whyhang.collectors.ras.reader import RasReader
 from whyhang.collectors.stacks import (
     accounts,
+    comparisons,
     core,
     faulthandler,
     gdb,
@@ -48,6 +49,7 @@ READERS: tuple[Reader, ...] = (
     handwritten.READER,
     sentences.READER,
     accounts.READER,
+    comparisons.READER,
     one_and_others.READER,
     troubles.READER,
     TextReader(),

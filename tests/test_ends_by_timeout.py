@@ -223,3 +223,75 @@ def test_a_rank_stood_where_the_signal_came_not_in_the_handler(handler: str, nam
     limit = raised(LIMIT.format("recv"), "step.py:9", (C10D, "all_reduce"))
     report = diagnosed({0: limit, 1: "\n".join(lines), 2: limit})
     assert ("dataloader" not in report.findings[0].category) is named
+
+
+@pytest.mark.parametrize("level", ["ERROR 2026-11-21 10:00:09,1 ", "2026-11-21 10:00:09,1 ERROR "])
+def test_an_exception_that_a_rank_logs_and_goes_on_from_is_not_what_ended_another(
+    level: str,
+) -> None:
+    """It stands without a label below the header, and the launcher saw another rank fail first."""
+    info = level.replace("ERROR", "INFO")
+    steps = "".join(f"{info}rank {r}: step {s}\n" for s in (0, 5) for r in range(3))
+    failed = raised("PermissionError: [Errno 13] Permission denied: '/ckpt/20.pt'", "save.py:7")
+    logged = f"{level}rank 1: checkpoint 20 was not written\n{failed}"
+    logged += f"{info.replace(':09', ':11')}rank 1: step 10\n"
+    barrier = raised(CLOSED, "save.py:8", (C10D, "barrier"))
+    reduce = raised(LIMIT.format("recv"), "run.py:12", (C10D, "all_reduce"))
+    tail = woven((barrier, reduce, barrier), lambda rank: f"[rank{rank}]: ")
+    agent = "E1121 10:00:19.1 97 torch/distributed/elastic/multiprocessing/api.py:1002] failed "
+    agent += "(exitcode: 1) local_rank: 0 (pid: 1161) of binary: /env/bin/python\n"
+    first = diagnosed({None: steps + logged + tail + agent}).findings[0]
+    assert (first.category, first.culprit_ranks) == ("collective-mismatch", (1,))
+
+
+def test_a_bar_without_an_end_is_drawn_once_more_as_well() -> None:
+    gather = raised(LIMIT.format("send"), "run.py:11", (C10D, "all_gather"))
+    reduce = raised(CLOSED, "run.py:13", (C10D, "all_reduce"))
+    said = woven((reduce, gather, reduce), lambda rank: f"[rank{rank}]: ")
+    bar = "rank 1: 31it [00:{}, 14.2it/s]\n"
+    first = diagnosed({None: bar.format("01") + said + bar.format("13")}).findings[0]
+    assert (first.category, first.culprit_ranks) == ("collective-mismatch", (1,))
+
+
+JOINED = "DistStoreError: Timed out after 13 seconds waiting for clients. {}/4 clients joined."
+
+
+@pytest.mark.parametrize(("joined", "culprits"), [(3, (3,)), (2, None)])
+def test_who_did_not_come_to_the_store_is_who_waits_for_nothing_in_it(
+    joined: int, culprits: tuple[int, ...] | None
+) -> None:
+    """Where the store counts fewer than are seen to wait, one of them came too late."""
+    key = "DistStoreError: wait timeout after 12000ms, keys: /default_pg/0//cpu//0/0"
+    port = "DistNetworkError: The client socket has timed out after 12000ms while trying to connect"
+    ends = (JOINED.format(joined), key, key, f"{port} to (127.0.0.1, 31250).")
+    texts = (raised(f"torch.distributed.{end}", "init.py:5") for end in ends)
+    log = "".join(f"[r{r}] {line}\n" for r, text in enumerate(texts) for line in text.splitlines())
+    first = next(
+        finding
+        for finding in diagnosed({None: log}).findings
+        if finding.signature == "store-clients-missing"
+    )
+    assert first.culprit_ranks == culprits
+
+
+@pytest.mark.parametrize(
+    ("last", "verdict"), [("Epoch 3/3, Loss: 0.31", "healthy"), ("Epoch 3/3 begins", None)]
+)
+def test_what_the_last_epoch_came_to_is_an_end(last: str, verdict: str | None) -> None:
+    epochs = [f"Epoch {n}/3, Loss: 0.5{n}" for n in (1, 2)]
+    log = "".join(f"Rank {r}, {line}\n" for line in [*epochs, last] for r in (1, 0, 2))
+    assert (diagnosed({None: log}).verdict == "healthy") is (verdict is not None)
+
+
+def test_who_runs_into_a_timer_of_its_own_has_not_failed() -> None:
+    """Who ended first is only who set it first: all had stood there for as long."""
+    timer = 'Timeout (0:00:10)!\nThread 0x00007f31 (most recent call first):\n  File "/w/heat.py", '
+    stuck = "".join(
+        f"[1,{r}]<stderr>:{line}\n"
+        for r in range(3)
+        for line in f"{timer}line 10 in exchange".split("\n")
+    )
+    box = "mpirun detected that one or more processes exited with non-zero status, thus causing\n"
+    box += "the job to be terminated.\n\n  Process name: [[10057,1],0]\n  Exit code:    1\n"
+    findings = diagnosed({None: stuck + box}).findings
+    assert not [f for f in findings if f.culprit_ranks and f.confidence >= 0.5]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 import subprocess
 import sys
 import threading
@@ -32,6 +33,7 @@ from whyhang.collectors.live.open_files import fold
 from whyhang.collectors.live.pausing import Obstacle, obstacle
 from whyhang.collectors.live.proc import Proc, parse_stat, parse_status
 from whyhang.collectors.live.process import describe, observe
+from whyhang.collectors.live.segments import messages
 from whyhang.collectors.live.sockets import Sockets, socket_line
 from whyhang.collectors.live.syscalls import is_shared_futex, limit_of, parse_syscall
 
@@ -416,3 +418,49 @@ def test_the_file_of_another_thread_is_known_too(
 
     assert process is not None
     assert process.threads[1].file == file
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the numbers of calls are x86-64's")
+@pytest.mark.parametrize(("flags", "known"), [("0x1", True), ("0x0", False)])
+def test_how_long_a_rank_sleeps_is_read_from_its_call(
+    tmp_path: Path, flags: str, *, known: bool
+) -> None:
+    """The end of a sleep on the monotonic clock lies in the memory of the process."""
+    fake = FakeProc(tmp_path)
+    fake.add(50, 1, "python3 t.py", {"RANK": 1})
+    place = tmp_path / "50"
+    (place / "syscall").write_text(f"230 0x1 {flags} 0x0 0x0 0x0 0x0 0x7ffd 0x7f4c\n")
+    (place / "mem").write_bytes(struct.pack("qq", int(time.monotonic()) + 100, 0))
+    host = fake.host()
+    sockets = Sockets(host.proc)
+    member = describe(host, JobProcess(pid=50, ppid=1, role=Role.RANK, rank=1), "h", sockets)
+    process = observe(host, member, sockets, look=0, now=5.0)
+
+    assert process is not None
+    left = process.threads[0].sleeps_for
+    assert (left is not None and 90 < left <= 100) if known else left is None
+
+
+def test_messages_between_ranks_change_the_segments_that_they_map(tmp_path: Path) -> None:
+    """Only what was ever written of a segment is read; other files that are mapped are not."""
+    fake = FakeProc(tmp_path)
+    fake.add(50, 1, "python3 t.py", {"RANK": 1})
+    fake.add(51, 1, "python3 t.py", {"RANK": 2})
+    name = "/dev/shm/vader_segment.n1.0.1a.0"
+    (tmp_path / "50" / "maps").write_text(
+        f"7f0-7f1 rw-s 00000000 00:1b 7 {name}\n7f2-7f3 r-xp 00000000 00:1b 8 /usr/lib/libmpi.so\n"
+    )
+    folder = tmp_path / "container" / "dev" / "shm"
+    folder.mkdir(parents=True)
+    (tmp_path / "50" / "root").symlink_to(tmp_path / "container")
+    segment = folder / "vader_segment.n1.0.1a.0"
+    segment.write_bytes(b"first")
+    os.truncate(segment, 1 << 24)
+    host = fake.host()
+    before, again = (messages(host, [50, 51]) for _ in range(2))
+    with segment.open("r+b") as file:
+        file.seek(1 << 16)
+        file.write(b"second")
+
+    assert before.keys() == {50}
+    assert before == again != messages(host, [50, 51])

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from small_jobs import BARRIER, dump, process, report_of, still
+from small_jobs import BARRIER, case_of, dump, process, report_of, still
 
+from whyhang.analyzer.commands.questions import until_a_sleep_ends
 from whyhang.analyzer.facts import NO_LIMIT, Fact, ThreadState, replace
 
 CALLER = "\nfetch (train.py:12)\ntrain (train.py:38)\n<module> (train.py:60)\n"
@@ -63,3 +64,29 @@ def test_who_wakes_up_before_the_limit_of_its_wait_had_an_answer(
 
     assert report.verdict == verdict
     assert report.findings[0].culprit_ranks == (2,)
+
+
+@pytest.mark.parametrize(("sums", "goes_on"), [((1, 2), True), ((1, 1), False), ((1, 2, 2), False)])
+def test_messages_of_mpi_show_that_a_job_goes_on(sums: tuple[int, ...], *, goes_on: bool) -> None:
+    """The master of a task farm spins in its wait at every look, and its workers compute."""
+    facts: list[Fact] = []
+    for look, held in enumerate(sums):
+        for rank, stack in enumerate((BARRIER, "work (farm.py:29)\n", "work (farm.py:29)\n")):
+            spins = process(rank, look=look, state="R", ticks=100 * look)
+            facts += [replace(spins, messages=held), dump(rank, stack, look=look)]
+
+    assert case_of(facts).graph.progress is goes_on
+
+
+@pytest.mark.parametrize(("seconds", "asked"), [(12.0, True), (3600.0, False), (None, False)])
+def test_a_sleep_that_ends_soon_is_waited_for(seconds: float | None, *, asked: bool) -> None:
+    """What a rank does when it wakes up tells a pace from a hang; an hour is not waited for."""
+    facts = still({0: BARRIER, 1: BARRIER})
+    for look in (0, 1):
+        naps = ThreadState(
+            tid=1002, name="python", state="S", wchan="hrtimer_nanosleep", sleeps_for=seconds
+        )
+        rank = replace(process(2, look=look), threads=(naps,))
+        facts += [rank, dump(2, "fetch (train.py:12)" + CALLER, look=look)]
+
+    assert until_a_sleep_ends(case_of(facts)) == ([2] if asked else [])

@@ -321,6 +321,9 @@ def test_an_effect_leaves_room_for_an_explanation() -> None:
         ("Three nodes hang, two do not: a networking issue of one.", "nccl-network-interface"),
         ("On preemptible machines it freezes now and then.", "rank-died"),
         ("训练到第二个 epoch 卡住,数据加载没有返回。", "dataloader-blocked"),
+        ("# frozen again\n\nI found it.\nA GPU power cable was loose!", "gpu-hardware-xid"),
+        ("It hangs: 5 of 6 workers have joined.", "init-missing-rank"),
+        ("Training hangs.\nOnly 5 of 6 ranks reach the all_gather.", "missing-rank-in-collective"),
     ],
 )
 def test_the_words_of_a_report_tell_what_it_is_about(text: str, category: str) -> None:
@@ -337,6 +340,8 @@ def test_the_words_of_a_report_tell_what_it_is_about(text: str, category: str) -
     [
         "The DataLoader has 4 workers and shuffles.",  # no trouble
         "It hangs, without a DataLoader and with no checkpoint.",  # not it
+        "It hangs, not over cross-node RoCE.",
+        "It hangs.\n| DataLoader | checkpoint | NFS |\nworkers   : 3 DataLoader workers",
         "Please check the network interfaces if the job hangs.",  # advice
         "Warning: the cache on NFS may lead to hanging at exit.",
         '  File "/x/dataloader.py", line 3, in get\n    raise error',  # a program's

@@ -57,6 +57,7 @@ def questions(*, several_snapshots: bool, native: bool) -> list[Question]:
     paced = Question(open_for=asleep_by_turns, take=_count_twice)
     beside = Question(open_for=still_beside_others, take=_count_twice)
     naps = Question(open_for=all_asleep, take=lambda job, _: job.look_more(SURE_SNAPSHOTS))
+    nap = Question(open_for=until_a_sleep_ends, take=lambda job, _: job.look_more(1, spacing=4.0))
     peer = Question(open_for=with_a_peer, take=_take("peers"))
     step = Question(open_for=all_in_collectives, take=_take("counters"))
     wait = Question(open_for=with_open_stacks, take=_take("native_stacks"))
@@ -65,6 +66,7 @@ def questions(*, several_snapshots: bool, native: bool) -> list[Question]:
     turn = Question(open_for=in_an_endless_step, take=_take("counters"))
     slow = Question(open_for=with_a_slow_rank, take=lambda job, _: job.look_more(SURE_SNAPSHOTS))
     return [
+        *([nap] * WATCHES if several_snapshots else ()),
         *((rest, paced, late, beside, naps, pace) if several_snapshots else ()),
         *((*[long] * WATCHES, turn, turn) if several_snapshots else ()),
         *(peer, step),
@@ -141,6 +143,25 @@ def asleep_by_turns(case: Case) -> list[int]:
         and state.motion.moved in ran
     ]
     return [*asleep, *case.graph.waiting] if asleep else []
+
+
+def until_a_sleep_ends(case: Case) -> list[int]:
+    """List who sleeps at every look and wakes up within the time that a job is watched.
+
+    Of those that others wait for, or of all. What it does then tells a pace from a hang.
+    """
+    watched = [case.states[number] for number in case.graph.lagging]
+    if not case.graph.operations:
+        watched = list(case.states)
+    return [state.member for state in watched if _wakes_up(case, state)]
+
+
+def _wakes_up(case: Case, state: RankState) -> bool:
+    processes = case.member(state.member).processes
+    ends = [p.threads[0].sleeps_for for p in processes if p.threads]
+    if len(ends) < 2 or ends[0] is None or ends[-1] is None or case.graph.progress:
+        return False
+    return state.motion.moved is Moved.STILL and ends[0] < MOST_WATCHED
 
 
 def still_beside_others(case: Case) -> list[int]:

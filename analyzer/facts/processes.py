@@ -144,7 +144,8 @@ class ThreadState(Record):
     ``mount`` what it lies on ("nfs4 from server:/data") or, of a fifo, that it is one. ``kernel``
     is the kernel functions that it is in, innermost first, where it sleeps past any signal and this
     user may know. ``inner`` is the id that it has in a container, by which Python calls it.
-    ``limit`` is after how many seconds its wait for data ends at the latest (``NO_LIMIT``: never).
+    ``limit`` is after how many seconds its wait for data ends at the latest (``NO_LIMIT``: never),
+    ``sleeps_for`` for how many seconds more it sleeps.
     """
 
     tid: int
@@ -158,3 +159,4 @@ class ThreadState(Record):
     kernel: tuple[str, ...] = ()
     inner: int | None = None
     limit: float | None = None
+    sleeps_for: float | None = None

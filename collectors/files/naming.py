@@ -27,7 +27,18 @@ _TOOLS = re.compile(
 _BARE_WORDS = frozenset(
     {"", "dump", "dumps", "trace", "traces", "stack", "stacks", "bt", "log", "logs", "out", "err"}
     | {"output", "stdout", "stderr", "pyspy", "spy", "py", "fr", "nccl", "hccl", "comm", "lib"}
-    | {"flight", "recorder", "proc", "process", "task", "debug", "gdb", "pystack"}
+    | {
+        "fh",
+        "faulthandler",
+        "flight",
+        "recorder",
+        "proc",
+        "process",
+        "task",
+        "debug",
+        "gdb",
+        "pystack",
+    }
 )
 # Torchrun's log folder: <run id>_<random>/attempt_<restart>/<LOCAL rank>/stderr.log. A newer
 # one also writes attempt_<n>/filtered_stderr.log for all ranks (torch 2.10).

@@ -1,5 +1,8 @@
 """One process of a job as a ``Process`` record, read from /proc."""
 
+import struct
+import time
+
 from whyhang.analyzer.facts import SHARED_FUTEX, Process, Source, ThreadState, replace
 from whyhang.analyzer.redact import redact, redact_command, redact_environment
 from whyhang.collectors.live.cgroups import frozen
@@ -18,6 +21,10 @@ _IDLE = (
     "futex", "do_futex", "ep_poll", "do_epoll", "poll_", "do_poll", "do_sys_poll", "do_select",
     "core_sys_select", "hrtimer_nanosleep", "do_nanosleep", "do_sigtimedwait", "sigsuspend",
 )  # fmt: skip
+_MONOTONIC = 1
+_TIMER_ABSTIME = 1
+_TIMESPEC = struct.Struct("qq")
+"""Of time.h; /proc/PID/syscall tells where it lies."""
 _BY_PATH = {"openat", "newfstatat", "statx"}
 """Calls whose second argument is a path."""
 
@@ -84,6 +91,8 @@ def _in_call(host: Host, pid: int, thread: ThreadState, sockets: Sockets) -> Thr
         return thread
     name, number = call
     thread = replace(thread, limit=limit_of(text))
+    if name == "clock_nanosleep":
+        thread = replace(thread, sleeps_for=_sleeps_for(host, pid, text))
     if is_shared_futex(text):
         return replace(thread, syscall=SHARED_FUTEX)
     link = proc.link_of(f"{pid}/fd/{number}") if number is not None else None
@@ -100,6 +109,22 @@ def _in_call(host: Host, pid: int, thread: ThreadState, sockets: Sockets) -> Thr
     mounts = proc.mounts(pid)
     folder = max((f for f in mounts if _lies_in(link, f)), key=len, default=None)
     return replace(thread, file=redact(link), mount=None if folder is None else mounts[folder])
+
+
+def _sleeps_for(host: Host, pid: int, text: str) -> float | None:
+    """Return for how many seconds more a thread sleeps that was given the time of its end.
+
+    ``time.sleep`` gives that of the monotonic clock (Python 3.11 and later), which counts the same
+    in all processes of a host, but for those in a time namespace of their own.
+    """
+    clock, flags, request = (int(word, 16) for word in text.split()[1:4])
+    if clock != _MONOTONIC or not flags & _TIMER_ABSTIME or host.proc.foreign(pid, "time"):
+        return None
+    content = host.files.read(f"{host.proc.root}/{pid}/mem", start=request, most=_TIMESPEC.size)
+    if len(content.data) < _TIMESPEC.size:
+        return None
+    seconds, nanoseconds = _TIMESPEC.unpack(content.data[: _TIMESPEC.size])
+    return max(0.0, round(float(seconds + nanoseconds / 1e9 - time.monotonic()), 2))
 
 
 def _path_of(host: Host, pid: int, address: int) -> str:

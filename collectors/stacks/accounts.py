@@ -32,9 +32,10 @@ wait; what only a label begins ("rank 3: …") is not a sentence."""
 _NOT_TOWARDS = r"(?<!\bto )(?<!\bwith )(?<!\bfrom )"
 """What fails on the way to a rank is not the rank's end ("connecting to rank 5 failed")."""
 _ALL_BUT = (
-    r"\b(?:all|every) (?:of the )?(?:other )?(?:\d+ )?"
+    r"\b(?:(?:all|every) (?:of the )?(?:other )?(?:\d+ )?"
     r"(?:ranks?|gpus?|process(?:es)?|workers?|devices?)"
-    r",? (?:except|but|other than|apart from)(?: for)?(?: the)?(?: ranks?)? ?#?"
+    r"|(?:all|every(?:one|body))(?= \w+(?: \w+){0,2} ranks? ?#?\d)),?"
+    r" (?:except|but|other than|apart from)(?: for)?(?: the)?(?: ranks?)? ?#?"
     r"(?P<but>" + RANKS + r")(?![\w.])"
 )
 _COME = (

@@ -27,11 +27,12 @@ DOUBTED = re.compile(
 """What is supposed, wished, asked for or of another time, where it stands before the words."""
 _TAKEN_BACK = re.compile(r"(?i)\bat first\b|\botherwise\b|\blast (?:week|month|year)\b|\?\W*$")
 _ASKS_MORE = re.compile(r"(?i)\b(?:why|what|how|where)\b")
-_PARTS = re.compile(r"(?<=[.!?;])\s+|(?<=[\u3002\uff01\uff1f\uff1b])")
+_PARTS = re.compile(r"(?<=[.!?;])(?<!\.\.\.)\s+|(?<=[\u3002\uff01\uff1f\uff1b])")
 _ENDS = re.compile(r"[.?!][\"')]?\s+")
 _CODE = re.compile(
     r"\s*(?:File \"|Traceback \(|frame #\d|#\d+ +0x|\w+ \([\w./<>]+\.\w+:\d+\)"
-    r"|[\w.]+(?:Error|Exception): "
+    r"|[\w.]+(?:Error|Exception): |\w+ +: |\w+: [A-Z]{4,} |[^|]*\d% ?[|#=]"
+    r"|.*\b\w+=[\d.e+-]+, \w+=[\d.]"
     r"|(?:\"\"\"|'''|//|#(?=\s*[a-z]))|(?:if|for|while|def|class|with|elif) [^.]*:\s*(?:#.*)?$"
     r"|(?:return|raise|assert) \S*[(\"']|[\w.]+(?:\[\w+\])? ?[-+*/]?= |[\w.]+\(.*[(),]\s*$)"
 )
@@ -125,7 +126,8 @@ def paragraphs(document: Document) -> Iterator[tuple[int, str]]:
     """
     first, own = 0, list[str]()
     lines = document.head.decode("utf-8", "replace").split("\n")
-    for number, line in enumerate([*lines, ""], 1):
+    title = lines[0].removeprefix("# ")
+    for number, line in enumerate([title, *lines[1:], ""], 1):
         is_own = bool(line.strip()) and len(line) <= LONGEST_PARAGRAPH and is_persons(line)
         if is_own:
             first = first if own else number

@@ -11,16 +11,12 @@ guide, and tells nothing.
 import functools
 import re
 from collections.abc import Iterator
-from importlib.resources import files
 from typing import TypeAlias
-
-import msgspec
 
 from whyhang.analyzer.facts import NOBODY, Record, Subject, Trouble
 from whyhang.analyzer.reading import Document
-from whyhang.analyzer.toml import tomllib
-from whyhang.collectors import limits
-from whyhang.collectors.stacks.prose import Prose, paragraphs, sentences
+from whyhang.collectors import limits, tables
+from whyhang.collectors.stacks.prose import CELLS, Prose, paragraphs, sentences
 
 LONGEST_SENTENCE = 500
 MOST_TOPICS = 6  # of one text; more are those of a guide
@@ -32,7 +28,8 @@ _DOUBTED = re.compile(
     r"(?:hang|dead-?lock|block|fail|stall|time|crash|freeze)|make sure|ensure"
     r"|avoids?|prevents?|no longer|old(?:er)? versions?"
     r"|never hang\w*|(?:not|n't) (?:hang|deadlock|block))\b"
-    r"|^\W*(?:warning|unless|if(?! (?:one|an?|any|some) ))\b"
+    r"|made no difference|no effect|(?:did|does) ?(?:n't|not) help|things (?:I|we) (?:have )?tried"
+    r"|无用|没用|无效|^\W*(?:warning|unless|if(?! (?:one|an?|any|some) ))\b"
 )
 """What is advised or supposed, is told of another time, or does not hang."""
 _SUPPOSED = re.compile(r"(?i)\b(?:whether|may|might|could(?! ?n[o']t)|should|must)\b")
@@ -42,28 +39,21 @@ _FUNCTION_WORD = re.compile(
     r"|[\u4e00-\u9fff]"
 )
 _NEGATED = re.compile(
-    r"(?i)(?:\b(?:no|not|isn't|wasn't|aren't|without|rules? out|ruled out|instead of) (?:\w+ ){0,2}"
+    r"(?i)(?:\b(?:no|not|isn't|wasn't|aren't|without|rules? out|ruled out|instead of)"
+    r" (?:[\w-]+ ){0,2}"
     r"|non-)$"
 )
 _MANUAL = re.compile(r"(?i)(?:^|/)(?:readme|changes|changelog|contributing|faq)\b|(?:^|/)docs?/")
 """What explains how a program works, not why a job hung."""
-_PART = re.compile(r"<([a-z-]+)>")
 
 
 class _Table(Record):
-    """The words of trouble, those of topics, and parts of theirs that have a name."""
+    """The words of trouble, those of reasons and topics, and parts of theirs that have a name."""
 
     trouble: tuple[str, ...]
     words: dict[str, tuple[str, ...]]
     reasons: dict[Subject, tuple[str, ...]]
     topics: dict[Subject, tuple[str, ...]]
-
-    def any(self, patterns: tuple[str, ...]) -> limits.Pattern[str]:
-        """Return the pattern of one of these, their parts put in."""
-        return limits.compile(self._whole(patterns), re.IGNORECASE)
-
-    def _whole(self, patterns: tuple[str, ...]) -> str:
-        return _PART.sub(lambda part: f"(?:{self._whole(self.words[part[1]])})", "|".join(patterns))
 
 
 _Patterns: TypeAlias = dict[Subject, limits.Pattern[str]]
@@ -71,13 +61,16 @@ _Patterns: TypeAlias = dict[Subject, limits.Pattern[str]]
 
 @functools.cache
 def _patterns() -> tuple[limits.Pattern[str], _Patterns, _Patterns]:
-    text = files("whyhang.collectors.stacks").joinpath("troubles.toml").read_text(encoding="utf-8")
-    table = msgspec.convert(tomllib.loads(text), _Table)
+    table = tables.read("stacks", "troubles.toml", _Table)
+
+    def compiled(words: tuple[str, ...]) -> limits.Pattern[str]:
+        return limits.compile(tables.any_of(words, table.words), re.IGNORECASE)
+
     reasons, topics = (
-        {about: table.any(words) for about, words in each.items()}
+        {about: compiled(words) for about, words in each.items()}
         for each in (table.reasons, table.topics)
     )
-    return table.any(table.trouble), reasons, topics
+    return compiled(table.trouble), reasons, topics
 
 
 def _named(sentence: str, patterns: _Patterns) -> Iterator[Subject]:
@@ -100,15 +93,21 @@ def _troubles(document: Document) -> Iterator[Trouble]:
         (number, sentence.strip())
         for number, text in paragraphs(document)
         for sentence in sentences(text)
-        if len(sentence) <= LONGEST_SENTENCE
+        if len(sentence) <= LONGEST_SENTENCE and sentence.count("|") <= CELLS
     ]
     trouble, reasons, topics = _patterns()
     troubles = {at for at, (_, sentence) in enumerate(told) if trouble.search(sentence)}
     firsts: dict[Subject, tuple[int, str]] = {}
-    for at, (number, sentence) in enumerate(told):
-        if not troubles.isdisjoint(range(at - NEAR, at + NEAR + 1)):
-            for about in _named(sentence, reasons | topics if at in troubles else reasons):
-                firsts.setdefault(about, (number, sentence))
+    for reach in (0, NEAR):  # of topics; that of reasons is always the longer one
+        for at, (number, sentence) in enumerate(told):
+            near, nearer = (
+                not troubles.isdisjoint(range(at - far, at + far + 1)) for far in (NEAR, reach)
+            )
+            if near:
+                for about in _named(sentence, reasons | topics if nearer else reasons):
+                    firsts.setdefault(about, (number, sentence))
+        if firsts:
+            break
     if 0 < len(firsts) <= MOST_TOPICS:
         about = min(firsts, key=[*reasons, *topics].index)
         number, sentence = firsts[about]

@@ -20,6 +20,7 @@ from whyhang.analyzer.job.inference.peers import with_peers_of_two
 from whyhang.analyzer.job.inference.pid_ranks import with_ranks_of_pids
 from whyhang.analyzer.job.inference.plausible import plausible
 from whyhang.analyzer.job.inference.pod_ranks import with_numbers_of_pods
+from whyhang.analyzer.job.inference.sibling_files import with_ranks_of_siblings
 from whyhang.analyzer.job.inference.sole_ranks import with_sole_ranks
 from whyhang.analyzer.job.inference.years import in_one_year
 
@@ -29,6 +30,7 @@ STEPS: tuple[Callable[[Sequence[Fact]], Sequence[Fact]], ...] = (
         with_hosts_of_files,
         with_ranks_of_pids,
         with_sole_ranks,
+        with_ranks_of_siblings,
         numbered,
         with_device_ranks,
         with_group_ranks,

@@ -11,6 +11,7 @@ from whyhang.analyzer.facts import (
     LogLine,
     ProcessState,
     Subject,
+    TrainingOutput,
     Trouble,
     ranks_in_words,
 )
@@ -23,7 +24,7 @@ from whyhang.analyzer.report import cite
 MAX_QUOTES = 4
 LONGEST = 100  # characters of a sentence in a title
 
-ELSEWHERE = {Deed.ABSENT, Deed.ODD, Deed.LEFT, Deed.WORKS, Deed.AWAITED}
+ELSEWHERE = {Deed.ABSENT, Deed.ODD, Deed.LEFT, Deed.WORKS, Deed.AWAITED, Deed.AHEAD}
 """What counts only of ranks whose numbers are given, and where nothing tells why."""
 
 SAYS_WHY = {Deed.RAN_OUT, Deed.IN_FILES, Deed.SPINS, Deed.OUT_OF_MEMORY}
@@ -96,7 +97,8 @@ def about(case: Case, *subjects: Subject) -> Iterator[Hit]:
     It is one of ``subjects``; if none are given, what ``CATEGORIES`` has a category for, of which
     they write nothing of ranks, which tells more.
     """
-    troubles = case.job.of(Trouble)
+    output = {printed.source.file for printed in case.job.of(TrainingOutput)}
+    troubles = [each for each in case.job.of(Trouble) if each.source.file not in output]
     named = {trouble.subject for trouble in troubles}
     if len(named) != 1 or case.graph.lagging or not named <= set(subjects or CATEGORIES):
         return

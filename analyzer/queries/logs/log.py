@@ -156,7 +156,7 @@ class Log(Record):
         if self.blames is Blames.PEER:
             blamed = peers_of(case, lines)
         if self.blames is Blames.OTHERS:
-            blamed = [Who(rank=rank) for rank in ranks_of_others(lines)]
+            blamed = [Who(rank=rank) for rank in ranks_of_others(case, lines)]
         return blamed
 
     def _blamed(self, case: Case, line: LogLine) -> Iterator[Who]:

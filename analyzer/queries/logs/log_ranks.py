@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import MAX_RANKS, GpuAddress, LogLine, OwnAddress, Trust, Who, same_host
 from whyhang.analyzer.queries.logs.failures import CRASHES
-from whyhang.analyzer.rank_state.from_logs.ends import ends_of
+from whyhang.analyzer.rank_state.from_logs.ends import ends_of, who_says
 
 MAX_DIGITS = 9
 MOST_GPUS = 16  # of a host
@@ -133,11 +133,16 @@ def _at_addresses(case: Case, lines: Sequence[LogLine]) -> set[int | None]:
     return ranks - {line.who.rank for line in lines}
 
 
-def ranks_of_others(lines: Iterable[LogLine]) -> Iterable[int]:
+_CAME = re.compile(r"wait timeout after \d+ms")
+"""What a rank says that has reached the store, and waits there for the others."""
+
+
+def ranks_of_others(case: Case, lines: Iterable[LogLine]) -> Iterable[int]:
     """Return all ranks but those that say so (group ``member``), or but 0 where it counts itself.
 
-    Nobody, where there are more lines than numbers (two have one number, or lines were not kept),
-    or the file is one rank's own.
+    Where it counts others, too, and as many are known to have come, all but those. Nobody, where
+    there are more lines than numbers (two have one number, or lines were not kept), or the file is
+    one rank's own.
     """
     lines = tuple(lines)
     counts = {(line.fields.get("joined"), line.fields.get("world", "")) for line in lines}
@@ -145,7 +150,10 @@ def ranks_of_others(lines: Iterable[LogLine]) -> Iterable[int]:
     if len(counts) > 1 or not is_number(world) or int(world) > MAX_RANKS:
         return ()
     if joined is not None:
-        return range(1, int(world) if joined == "1" else 1)
+        known = who_says(case.job, _CAME) | {line.who.rank for line in lines}
+        known = {0} if joined == "1" else known
+        all_known = None not in known and joined == str(len(known))
+        return sorted(set(range(int(world))) - known) if all_known else ()
     came = {line.fields.get("member", "") for line in lines}
     own = any(line.who.trust is Trust.FILE_NAME for line in lines)
     twice = sum(line.count for line in lines) > len(came)

@@ -15,6 +15,7 @@ from whyhang.analyzer.facts import (
     Setting,
     SignOfLife,
     TrainingOutput,
+    Trouble,
     WorldSize,
     replace,
 )
@@ -83,7 +84,8 @@ def _quiet(case: Case, ends: Sequence[LastLine] = ()) -> Iterator[Hit]:
     last = [text for text in texts if not OF_KERNEL.search(text)]
     bad = any(BARE_ERROR.search(text) or BAD_END.search(text) for text in last)
     failed = has_failed(job)
-    blamed = any(account.deed not in {Deed.WAITS, Deed.WORKS} for account in job.of(Account))
+    of_ranks = any(account.deed not in {Deed.WAITS, Deed.WORKS} for account in job.of(Account))
+    blamed = of_ranks or bool(job.of(Trouble))
     if not ends or inside or raised_any or bad or looked_at or failed or blamed:
         return
     if any(track.kind == "nccl-coll" for track in job.tracks):

@@ -107,7 +107,10 @@ def _fork_deadlock(case: Case) -> Iterable[Hit]:
 def _worker_wants_lock(state: RankState) -> bool:
     """Return whether a worker waits for a lock within its process: not one that processes share."""
     return any(
-        place is not None and place.kind is WaitKind.LOCK and not is_shared_lock(place)
+        place is not None
+        and place.kind is WaitKind.LOCK
+        and place.op != FILE_LOCK
+        and not is_shared_lock(place)
         for place in state.children
     )
 

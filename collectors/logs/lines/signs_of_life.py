@@ -62,6 +62,8 @@ _OF_ALL = re.compile(
 )
 _BAR = re.compile(r"(?<!\d)(?P<at>\d+)/(?P<all>\d+) \[\d\d:\d\d")
 """Counters with what they count to."""
+_COUNT_OF_BAR = re.compile(r"(?<!\d)(\d+)(?:/(\d+)|\w{0,12}) \[\d\d:\d\d")
+"""The same of any bar, also of one that does not know its end: "31it [00:13,"."""
 
 _BEGINS = re.compile(
     r"(?i)^\W*(?:now )?(?:calling|entering|waiting|destroying|saving|uploading|writing|joining"
@@ -83,7 +85,7 @@ _IDLE = re.compile(
     r"(?i)generation throughput: 0\.0\b.*running: 0\b.*(?:waiting|pending): 0\b"
     r"|#running-req: 0\b.*#queue-req: 0\b"
     r"|waiting for (?:new )?(?:requests?|connections?|clients?)\b|ready to roll"
-    r"|press ctrl\+c to quit|application startup complete"
+    r"|press ctrl\+c to quit|application startup complete\.?\s*$"
     r"|\"GET /(?:health\w*|ping|metrics|v1/models|get_model_info)\S*"
     r" HTTP/[\d.]+\" 200"
 )
@@ -130,7 +132,7 @@ def sign(text: str) -> str | None:
 
 def count_of_bar(text: str) -> tuple[str, ...] | None:
     """Return how far a progress bar has come, and of what; None where there is none."""
-    counts = [match.groups() for match in _BAR.finditer(text)]
+    counts = [match.groups() for match in _COUNT_OF_BAR.finditer(text)]
     return counts[-1] if counts else None
 
 
@@ -187,6 +189,7 @@ def _at_their_end(line: str, counters: Sequence[re.Match[str]], lines: Sequence[
     """
     units = [match.groupdict().get("unit", "step").lower() for match in counters]
     steps_end = "epoch" in units or not any(_EPOCH.search(each) for each in lines)
-    is_result = units != ["epoch"] and _RESULT.search(line) is not None
+    once = sum(counters[0][0] in each for each in lines) == 1  # no line of its steps
+    is_result = (units != ["epoch"] or once) and _RESULT.search(line) is not None
     through = is_result or _THROUGH.search(line) or _BAR.search(line)
     return bool(steps_end and through) and all(match["at"] == match["all"] for match in counters)

@@ -28,7 +28,7 @@ MAX_TRACEBACKS = 2000  # of one file
 _FRAMES_BELOW = '\n  File "'
 _HOOK = re.compile(r"\[rank\d+\]: (?:[A-Za-z_][\w.]*\.)?[A-Z]\w*: ")
 _WORKER = re.compile(r"in DataLoader worker process (?P<worker>\d+)")
-_LOGGED = re.compile(r"^\S.{0,60}\b(?:ERROR|CRITICAL|FATAL|hit an exception)\b")
+_LOGGED = re.compile(r"^(?:\S.{0,60})?\b(?:ERROR|CRITICAL|FATAL|hit an exception)\b")
 _SPAWNED = re.compile(r"-- Process (?P<index>\d+) terminated with the following error:")
 _TABLE_RANK = re.compile(r"\s*rank\s*: (?P<rank>\d+) \(local_rank: \d+\)")
 

@@ -29,6 +29,9 @@ _ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|
 _DOCKER = re.compile(r'\{"log":"(?P<log>(?:[^"\\]|\\.)*)"(?:,|\})')
 _STACKS = ("exc_info", "exception", "stack_trace", "stacktrace", "traceback", "stack")
 _RANKS = ("rank", "global_rank")
+_HEADER_FIELDS = frozenset(
+    {*_RANKS, *_STACKS, "event", "time", "timestamp", "ts", "level", "logger", "elapsed", "pid"}
+)
 _MESSAGES = ("log", "message", "msg", "text", "textPayload", "MESSAGE", "line", "event")
 
 # What a container runtime (CRI), a journal, syslog or dmesg puts in front of each line.
@@ -153,10 +156,17 @@ def _message(text: str) -> str:
     if message is None and stack is None:
         return text
     message = "\n".join(part.rstrip("\n") for part in (message, stack) if part)
+    if message is not None and content.get("event") == message:  # structlog: words are fields
+        message = " ".join([message, *(f"{k}={v}" for k, v in content.items() if _tells(k, v))])
     rank = next((content[key] for key in _RANKS if type(content.get(key)) is int), None)
     if rank is not None:
         message = f"[rank{rank}]: " + message.replace("\n", f"\n[rank{rank}]: ")
     return clean(message.encode("utf-8", "replace"))
+
+
+def _tells(key: str, value: object) -> bool:
+    """Return whether a field of an object is of its message, not of its header."""
+    return isinstance(value, str | int | float) and key not in _HEADER_FIELDS
 
 
 def take_apart(text: str, voice: Voice) -> list[Line]:

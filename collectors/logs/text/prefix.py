@@ -51,6 +51,7 @@ _PREFIX = re.compile(
 )
 _NUMBERED = re.compile(
     r" {0,5}(?P<rank>\d{1,6}): ?(?![\d:])|\[(?P<rank2>\d{1,6})\]:? (?!\d)"
+    r"|\[(?:r|rk|p|w|proc|worker|trainer|task)[-_ ]?(?P<rank4>\d{1,4})\]:? "
     r"|(?:(?:rank|Rank|RANK)[= ]|(?:[Pp]rocess|[Ww]orker) )(?P<rank3>\d{1,6})(?:: ?| +(?![\w]+=))"
 )
 _SLURM = ("srun: ", "slurmstepd: ")  # speak for themselves between the lines of the tasks
@@ -99,7 +100,7 @@ def skip_clock(line: str) -> str:
 
 def _one_prefix(line: str, at: int, *, numbered: bool) -> tuple[Who, int]:
     if numbered and (number := _NUMBERED.match(line, at)):
-        return _of_rank(int(number["rank"] or number["rank2"] or number["rank3"])), number.end()
+        return _of_rank(int(next(filter(None, number.groups())))), number.end()
     prefix = _PREFIX.match(line, at)
     if prefix is None:
         return NOBODY, at

@@ -1,0 +1,98 @@
+"""Whose a log is that tells no rank, by the others of its kind.
+
+Logs of one job have names that differ in a number ("trainer_02-stderr.log", "worker-0a1b2.out"),
+and most of them tell their rank: their lines are labelled, or a statement that all of them print
+has it ("world_rank=2"). The number is the rank where that goes together, or where there are as many
+files as ranks; of a single one that tells nothing the rank is the one that is left.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from whyhang.analyzer.facts import (
+    Fact,
+    LastLine,
+    LogLine,
+    LogTail,
+    SignOfLife,
+    StackDump,
+    Trust,
+    replace,
+)
+from whyhang.analyzer.job.world import size_in
+
+LEAST = 2  # files of a kind
+_NUMBER = re.compile(r"(?<![a-z0-9])(?=[a-f]*\d)[0-9a-f]{4,}(?![a-z0-9])|\d+")
+"""A number, or the hash that Ray gives each worker."""
+_NO_RANKS = re.compile(
+    r"(?i)(?:run|attempt|try|epoch|step|round|look|snap(?:shot)?|part|shard|batch|test|exp|job|v"
+    r"|day|time|node|host|server|\.log|\.out|\.txt)[-_. ]?#"
+)
+"""Before a number that counts something else."""
+_SAYS_RANK = re.compile(
+    r"(?<![A-Za-z_])(?:(?:global|world)[_ ])?rank[ =:#]{1,2}(?P<rank>\d{1,6})\b", re.IGNORECASE
+)
+_OF_ONE = LogLine | LogTail | LastLine | StackDump | SignOfLife
+
+
+def with_ranks_of_siblings(facts: Sequence[Fact]) -> Sequence[Fact]:
+    """Fill in the rank of facts from files that name none, where their siblings tell it."""
+    spoken: dict[str, set[int | None]] = defaultdict(set)
+    said: dict[str, dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
+    for fact in facts:
+        if isinstance(fact, _OF_ONE):
+            spoken[fact.source.file].add(fact.who.rank)
+        if isinstance(fact, LogTail) and fact.who.rank is None:
+            for line in fact.lines:
+                if rank := _SAYS_RANK.search(line.text):
+                    said[line.template][fact.source.file].add(int(rank["rank"]))
+    families: dict[str, list[str]] = defaultdict(list)
+    for file in spoken:
+        families[_NUMBER.sub("#", file)].append(file)
+    size = size_in(facts)
+    ranks: dict[str, int] = {}
+    for kind, files in families.items():
+        silent = any(spoken[file] == {None} for file in files)
+        if silent and len(files) >= LEAST and not _NO_RANKS.search(kind):
+            own = {file: spoken[file] - {None} or _said_in(file, said) for file in files}
+            ranks |= _ranks_of(files, own, size)
+    return [
+        replace(fact, who=replace(fact.who, rank=ranks[fact.source.file], trust=Trust.INFERRED))
+        if isinstance(fact, _OF_ONE)
+        and fact.source.file in ranks
+        and fact.who.rank is None
+        and fact.who.local_rank is None
+        else fact
+        for fact in facts
+    ]
+
+
+def _said_in(file: str, said: Mapping[str, Mapping[str, set[int]]]) -> set[int | None]:
+    """Return the rank that a file tells in a statement that others make, each with its own."""
+    told: set[int | None] = set()
+    for files in said.values():
+        alike = [ranks for other, ranks in files.items() if other != file]
+        if alike and all(len(ranks) == 1 and ranks != files.get(file) for ranks in alike):
+            told |= files.get(file, set())
+    return told
+
+
+def _ranks_of(
+    files: Sequence[str], own: Mapping[str, set[int | None]], size: int | None
+) -> dict[str, int]:
+    """Return the ranks of the files of one kind; none where they hold several or contradict."""
+    told = {file: rank for file in files for rank in own[file] if rank is not None}
+    if any(len(own[file]) > 1 for file in files) or len(set(told.values())) < len(told):
+        return {}
+    rest = [file for file in files if file not in told]
+    for column in zip(*map(_NUMBER.findall, files), strict=True):
+        number = {f: int(n) for f, n in zip(files, column, strict=True) if n.isdecimal()}
+        everyone = set(number.values()) == set(range(len(files)))
+        counts = everyone and told.items() <= number.items()
+        if counts and (told or size == len(files)):
+            return {file: number[file] for file in rest} | told
+    left = set(range(size or len(files))) - set(told.values())
+    if len(rest) == len(left) == 1 and told:
+        return {rest[0]: left.pop()} | told
+    return told

@@ -1,0 +1,33 @@
+"""Tables of patterns: TOML beside the code that reads with them.
+
+A pattern is a list of alternatives; ``<name>`` in one stands for any of the part of that name.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from typing import TypeVar
+
+import msgspec
+
+from whyhang.analyzer.toml import tomllib
+
+T = TypeVar("T")
+
+_PART = re.compile(r"<([a-z-]+)>")
+
+
+def read(package: str, name: str, of: type[T]) -> T:
+    """Read a table that stands in a package of ``collectors``."""
+    text = files(f"whyhang.collectors.{package}").joinpath(name).read_text(encoding="utf-8")
+    return msgspec.convert(tomllib.loads(text), of)
+
+
+def any_of(alternatives: Sequence[str], parts: Mapping[str, Sequence[str]]) -> str:
+    """Return the pattern of any of these, the parts put in."""
+
+    def whole(part: re.Match[str]) -> str:
+        words = parts.get(part[1])
+        return f"(?:{any_of(words, parts)})" if words else part[0]
+
+    return _PART.sub(whole, "|".join(alternatives))

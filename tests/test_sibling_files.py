@@ -1,0 +1,74 @@
+"""Whose a log is that tells no rank, by the others of its kind."""
+
+from __future__ import annotations
+
+import pytest
+from log_docs import diagnosed_files
+from test_places_in_logs import C10D, raised
+
+LIMIT = "RuntimeError: [gloo/transport/] Timed out waiting 9000ms for recv operation to complete"
+WAITS = raised(LIMIT, "train.py:9", (C10D, "all_reduce"))
+FAILS = raised("FileNotFoundError: no file /srv/run7.json", "conf.py:3")
+JOINED = raised(
+    "DistStoreError: Timed out after 13 seconds waiting for clients. 2/3 clients joined.", "a.py:3"
+)
+AT_WORK = "".join(f"[reserve] 0.4 GiB are free, 2.0 are needed; waiting ({n})\n" for n in range(9))
+
+
+def culprits(files: dict[str, str]) -> tuple[int, ...] | None:
+    return diagnosed_files(files).findings[0].culprit_ranks
+
+
+def test_numbers_of_files_are_ranks_where_there_are_as_many() -> None:
+    files = {f"trainer_0{n}-stderr.log": JOINED if n == 0 else "waits\n" for n in range(3)}
+    assert culprits(files | {"trainer_01-stderr.log": FAILS}) == (1,)
+
+
+def test_of_another_number_of_files_nothing_is_known() -> None:
+    files = {f"trainer_0{n}-stderr.log": JOINED if n == 0 else "waits\n" for n in range(2)}
+    assert culprits(files | {"trainer_01-stderr.log": FAILS}) is None
+
+
+NAMES = ("worker-0a1b-711.out", "worker-77ce-712.out", "worker-4f0d-713.out")
+
+
+def waits(rank: int) -> str:
+    return "".join(f"[rank{rank}]: {line}\n" for line in WAITS.splitlines())
+
+
+@pytest.mark.parametrize("said", ["epoch=0 world_rank={} loss=0.4\n", "epoch=0 loss=0.{}\n"])
+def test_a_file_without_a_rank_is_that_of_the_one_that_is_left(said: str) -> None:
+    """Two ranks ran into their limit; what the third does is all that its file says."""
+    texts = (waits(0), AT_WORK, waits(2))
+    files = {NAMES[rank]: said.format(rank) + text for rank, text in enumerate(texts)}
+    assert culprits(files) == (1,)
+
+
+def test_of_two_files_without_a_rank_either_may_be_the_one_that_is_left() -> None:
+    report = diagnosed_files(dict(zip(NAMES, (waits(0), AT_WORK, AT_WORK), strict=True)))
+    assert not any(finding.culprit_ranks for finding in report.findings)
+
+
+@pytest.mark.parametrize("name", ["run_{}.log", "epoch{}.txt", "train.log.{}"])
+def test_other_things_are_counted_as_well(name: str) -> None:
+    files = {name.format(n): JOINED if n == 0 else "waits\n" for n in range(3)}
+    assert culprits(files | {name.format(1): FAILS}) is None
+
+
+def test_an_event_is_told_by_its_fields_as_well() -> None:
+    """What a program logs as an object has words in several of its fields."""
+    event = '{{"time": {}, "rank": {}, "event": "phase", "step": {}, "name": "{}"}}\n'
+    names = ("load_batch", "forward")
+    files = {
+        f"events_00{rank}.jsonl": "".join(
+            event.format(100 + step, rank, step, name) for step in range(9) for name in names
+        )
+        for rank in range(4)
+    }
+    begun = event.format(109, 3, 9, "load_batch")
+    retries = "".join(event.format(110 + n, 3, n, "retry_shard") for n in range(4))
+    files = {name: text + event.format(109, 0, 9, "forward") for name, text in files.items()}
+    files["events_003.jsonl"] = files["events_003.jsonl"].rpartition("{")[0] + begun + retries
+    report = diagnosed_files(files)
+    assert report.findings[0].culprit_ranks == (3,)
+    assert "name=retry_shard" in report.headline

@@ -15,7 +15,6 @@ from whyhang.analyzer.job.inference.file_hosts import with_hosts_of_files
 from whyhang.analyzer.job.inference.group_ranks import with_group_ranks
 from whyhang.analyzer.job.inference.joined_tails import with_joined_tails
 from whyhang.analyzer.job.inference.local_ranks import numbered
-from whyhang.analyzer.job.inference.numbered_files import with_ranks_of_numbered_files
 from whyhang.analyzer.job.inference.peers import with_peers_of_two
 from whyhang.analyzer.job.inference.pid_ranks import with_ranks_of_pids
 from whyhang.analyzer.job.inference.plausible import plausible
@@ -36,7 +35,6 @@ STEPS: tuple[Callable[[Sequence[Fact]], Sequence[Fact]], ...] = (
         with_group_ranks,
     ),
     *(
-        with_ranks_of_numbered_files,
         with_joined_tails,
         with_stacks_of_exceptions,
         with_peers_of_two,

@@ -189,7 +189,8 @@ def _at_their_end(line: str, counters: Sequence[re.Match[str]], lines: Sequence[
     """
     units = [match.groupdict().get("unit", "step").lower() for match in counters]
     steps_end = "epoch" in units or not any(_EPOCH.search(each) for each in lines)
-    once = sum(counters[0][0] in each for each in lines) == 1  # no line of its steps
+    epochs = [each for each in lines if _EPOCH.search(each)]
+    once = len(epochs) > 1 and sum(counters[0][0] in each for each in epochs) == 1
     is_result = (units != ["epoch"] or once) and _RESULT.search(line) is not None
     through = is_result or _THROUGH.search(line) or _BAR.search(line)
     return bool(steps_end and through) and all(match["at"] == match["all"] for match in counters)

@@ -35,7 +35,7 @@ from whyhang.analyzer.job.identify import identify
 from whyhang.analyzer.reading import Document
 from whyhang.analyzer.report import Report
 from whyhang.analyzer.reports.lines_around import with_lines_around
-from whyhang.analyzer.reports.saved import is_report
+from whyhang.analyzer.reports.saved import is_saved_report
 from whyhang.collectors.files import remote
 from whyhang.collectors.files.archive import Store
 from whyhang.collectors.files.folder import read
@@ -70,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
         raise TargetError(
             f"{paths[0]} is a report of whyhang, and no evidence",
             f"`whyhang show {shlex.quote(paths[0])}` shows it."
-            if is_report(paths[0])
+            if is_saved_report(paths[0])
             else "Give what the job left: logs, stacks, dumps, a bundle.",
         )
     if options.dry_run:

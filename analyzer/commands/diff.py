@@ -28,7 +28,7 @@ from whyhang.analyzer.reports.comparison.compare import compare
 from whyhang.analyzer.reports.comparison.records import Comparison
 from whyhang.analyzer.reports.faces import FILE_WIDTH, text_of
 from whyhang.analyzer.reports.outgoing import outgoing, plain
-from whyhang.analyzer.reports.saved import is_report, load
+from whyhang.analyzer.reports.saved import is_saved_report, load
 from whyhang.analyzer.reports.terminal import draw
 
 FORMATS = {"terminal": ".txt", "markdown": ".md", "json": ".json"}
@@ -91,7 +91,7 @@ def _format_of(path: str) -> str:
 
 def _report(path: str, options: argparse.Namespace) -> Report:
     """Read a report, or diagnose what the path leads to."""
-    if is_report(path):
+    if is_saved_report(path):
         return load(path)
     if not Path(path).exists():
         raise TargetError(

@@ -1,5 +1,7 @@
 """What a process is for its job, read off its stack when no process record says so."""
 
+from collections.abc import Sequence
+
 from whyhang.analyzer.facts import Frame, Role, StackDump, Thread
 
 # File tails that give a process away. The trainer's own stack never runs through these,
@@ -21,23 +23,27 @@ _OF_CHILD = "_wrap"
 
 
 def main_thread(dump: StackDump) -> Thread | None:
-    """Find the main thread: its id is the pid, it is called so, or it runs the program.
+    """Return the main thread of a dump."""
+    return main_of(dump.threads, dump.who.pid)
+
+
+def main_of(threads: Sequence[Thread], pid: int | None) -> Thread | None:
+    """Return the main thread: its id is the pid, it is called so, or it runs the program.
 
     Tools that print neither (faulthandler) still show the program's ``<module>`` as the
     outermost frame, and other Python threads as started by ``threading``.
     """
-    pid = dump.who.pid
-    for thread in dump.threads:
+    for thread in threads:
         if pid is not None and thread.tid == pid:
             return thread
-    for thread in dump.threads:
+    for thread in threads:
         if thread.name == "MainThread":
             return thread
     for is_main in (_runs_program, _not_started_by_python):
-        for thread in dump.threads:
+        for thread in threads:
             if is_main(thread):
                 return thread
-    return dump.threads[0] if dump.threads else None
+    return threads[0] if threads else None
 
 
 def _runs_program(thread: Thread) -> bool:

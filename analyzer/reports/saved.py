@@ -52,7 +52,7 @@ def load(path: str) -> Report:
     return report
 
 
-def is_report(path: str) -> bool:
+def is_saved_report(path: str) -> bool:
     """Return whether a file looks like a report by its first bytes, damaged or not."""
     try:
         if not Path(path).is_file():

@@ -103,14 +103,6 @@ def outermost(frames: Sequence[Frame]) -> str:
     return next((frame.function for frame in reversed(frames) if not frame.native), "")
 
 
-def main_thread(threads: Sequence[Thread], pid: int | None) -> Thread | None:
-    """Return the main thread: its id is the pid, it is called so, or it is the first."""
-    for thread in threads:
-        if thread.name == MAIN or (thread.tid is not None and thread.tid == pid):
-            return thread
-    return threads[0] if threads else None
-
-
 def name_main(threads: Sequence[Thread]) -> tuple[Thread, ...]:
     """Name the main thread in a list where the tool does not, and no pid tells.
 

@@ -18,10 +18,10 @@ from whyhang.analyzer.facts import (
     Who,
     replace,
 )
+from whyhang.analyzer.job.roles import main_of
 from whyhang.analyzer.reading import Document
 from whyhang.collectors import limits
 from whyhang.collectors.files.naming import join, title
-from whyhang.collectors.stacks.frames import main_thread
 from whyhang.collectors.stacks.passages import WHOLE_BYTES, holds, passages
 from whyhang.collectors.stacks.peers import facts_of
 from whyhang.collectors.stacks.sections import HeadedStacks, ProcessStacks, Sections
@@ -138,7 +138,7 @@ def _inherited(owners: list[Who], processes: Sequence[ProcessStacks]) -> list[Wh
 
 
 def _is_in(process: ProcessStacks, files: tuple[str, ...]) -> bool:
-    thread = main_thread(process.threads, process.who.pid)
+    thread = main_of(process.threads, process.who.pid)
     return thread is not None and any(frame.file.endswith(files) for frame in thread.frames)
 
 
@@ -146,7 +146,7 @@ def _identity(process: ProcessStacks) -> int | None:
     """Tell processes apart: by pid, else by the main thread's id; None: not to be told."""
     if process.who.pid is not None:
         return process.who.pid
-    thread = main_thread(process.threads, None)
+    thread = main_of(process.threads, None)
     return thread.tid if thread is not None else None
 
 

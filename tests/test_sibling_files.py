@@ -72,3 +72,24 @@ def test_an_event_is_told_by_its_fields_as_well() -> None:
     report = diagnosed_files(files)
     assert report.findings[0].culprit_ranks == (3,)
     assert "name=retry_shard" in report.headline
+
+
+@pytest.mark.parametrize(
+    ("ranks", "said", "named"),
+    [
+        ((0, 1, 1), "launching with RANK={} of 3 on vm pid {}\n", (1,)),
+        ((0, 0, 2), "[10:00:00] starting worker rank={} world_size=3 pid={}\n", (0,)),
+        ((0, 1, 2), "launching with RANK={} of 3 on vm pid {}\n", None),
+        ((0, 1, 1), "launching with RANK={} of 8 on vm pid {}\n", None),  # not all logs are here
+        ((0, 0, 0), "waits for rank {} of 3, pid {}\n", None),  # is said of another
+    ],
+)
+def test_a_rank_that_two_processes_say_to_be(
+    ranks: tuple[int, ...], said: str, named: tuple[int, ...] | None
+) -> None:
+    key = raised(
+        "DistStoreError: wait timeout after 9000ms, keys: /default_pg/0//cpu//0/0", "a.py:4"
+    )
+    files = {f"host{n}.log": said.format(rank, 900 + n) + key for n, rank in enumerate(ranks)}
+    twice = [f for f in diagnosed_files(files).findings if f.signature == "init-duplicate-rank"]
+    assert [finding.culprit_ranks for finding in twice] == ([named] if named else [])

@@ -63,7 +63,9 @@ def tails(data: bytes, file: LogFile, last: int, size: int) -> Iterator[LogTail]
         count = count_of_bar(line.text)
         redrawn = count is not None and count == bars.get(who)
         bars[who] = count or bars.get(who)
-        if who in over and not redrawn and (sign(line.text) or ENDED_WELL.search(line.text)):
+        if redrawn:
+            continue
+        if who in over and (sign(line.text) or ENDED_WELL.search(line.text)):
             del over[who]  # it got over it
         message = line.text[header_end(line.text, file.voice.logger) :].strip()
         message = behind_own_label(message, who)

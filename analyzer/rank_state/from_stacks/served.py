@@ -25,8 +25,11 @@ _UNLIMITED = {
 """Functions that wait for what another process sends or a thread has done, as a rule without a
 limit, and their files: where the kernel does not tell of one."""
 
-_LOOKS_FOR_ITSELF = frozenset({WaitKind.STORE, WaitKind.LOCK, WaitKind.SUBPROCESS})
-"""Waits in which a program asks time and again, and gets an answer each time."""
+_LOOKS_FOR_ITSELF = frozenset(
+    {WaitKind.STORE, WaitKind.LOCK, WaitKind.SUBPROCESS, WaitKind.DATALOADER}
+)
+"""Waits in which a program asks time and again, and gets an answer each time or looks after its
+workers."""
 
 
 def is_served(member: Member, place: Place, workers: Iterable[Place | None], moves: Motion) -> bool:

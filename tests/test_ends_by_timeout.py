@@ -275,7 +275,16 @@ def test_who_did_not_come_to_the_store_is_who_waits_for_nothing_in_it(
 
 
 @pytest.mark.parametrize(
-    ("last", "verdict"), [("Epoch 3/3, Loss: 0.31", "healthy"), ("Epoch 3/3 begins", None)]
+    ("last", "verdict"),
+    [
+        ("Epoch 3/3, Loss: 0.31", "healthy"),
+        ("Epoch 3/3 begins", None),
+        (
+            "{'train_runtime': '0.66', 'epoch': '3'}\n100%|####| 40/40 [00:00<00:00, 60.15it/s]",
+            "healthy",
+        ),
+        ("{'loss': '0.66', 'epoch': '2'}\n100%|####| 40/40 [00:00<00:00, 60.15it/s]", None),
+    ],
 )
 def test_what_the_last_epoch_came_to_is_an_end(last: str, verdict: str | None) -> None:
     epochs = [f"Epoch {n}/3, Loss: 0.5{n}" for n in (1, 2)]

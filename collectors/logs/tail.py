@@ -63,7 +63,9 @@ def tails(data: bytes, file: LogFile, last: int, size: int) -> Iterator[LogTail]
         count = count_of_bar(line.text)
         redrawn = count is not None and count == bars.get(who)
         bars[who] = count or bars.get(who)
-        if who in over and not redrawn and (sign(line.text) or ENDED_WELL.search(line.text)):
+        if redrawn:
+            continue
+        if who in over and (sign(line.text) or ENDED_WELL.search(line.text)):
             del over[who]  # it got over it
         message = line.text[header_end(line.text, file.voice.logger) :].strip()
         message = behind_own_label(message, who)
@@ -125,5 +127,6 @@ def _speaker(line: Line) -> Who:
     """Return who speaks, without what differs from line to line of one process."""
     who = line.who
     if who.rank is not None:
-        return Who(rank=who.rank, trust=max(who.trust, Trust.PREFIX))
+        trust = max(who.trust, Trust.PREFIX)
+        return Who(rank=who.rank, trust=trust, local_rank=who.local_rank)
     return Who(host=who.host, pid=who.pid, local_rank=who.local_rank, label=who.label)

@@ -2,13 +2,14 @@
 
 Logs of one job have names that differ in a number ("trainer_02-stderr.log", "worker-0a1b2.out"),
 and most of them tell their rank: their lines are labelled, or a statement that all of them print
-has it ("world_rank=2"). The number is the rank where that goes together, or where there are as many
-files as ranks; of a single one that tells nothing the rank is the one that is left.
+has it ("world_rank=2"). The number is the rank, or as far from it as in the others, where that goes
+together, or where there are as many files as ranks; of a single one that tells nothing the rank is
+the one that is left.
 """
 
 import re
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 
 from whyhang.analyzer.facts import (
     Fact,
@@ -27,7 +28,7 @@ _NUMBER = re.compile(r"(?<![a-z0-9])(?=[a-f]*\d)[0-9a-f]{4,}(?![a-z0-9])|\d+")
 """A number, or the hash that Ray gives each worker."""
 _NO_RANKS = re.compile(
     r"(?i)(?:run|attempt|try|epoch|step|round|look|snap(?:shot)?|part|shard|batch|test|exp|job|v"
-    r"|day|time|node|host|server|\.log|\.out|\.txt)[-_. ]?#"
+    r"|day|time|node|host|server|\.log|\.out|\.txt)[-_. ]?$"
 )
 """Before a number that counts something else."""
 _SAYS_RANK = re.compile(
@@ -39,24 +40,24 @@ _OF_ONE = LogLine | LogTail | LastLine | StackDump | SignOfLife
 def with_ranks_of_siblings(facts: Sequence[Fact]) -> Sequence[Fact]:
     """Fill in the rank of facts from files that name none, where their siblings tell it."""
     spoken: dict[str, set[int | None]] = defaultdict(set)
-    said: dict[str, dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
     for fact in facts:
         if isinstance(fact, _OF_ONE):
             spoken[fact.source.file].add(fact.who.rank)
-        if isinstance(fact, LogTail) and fact.who.rank is None:
-            for line in fact.lines:
-                if rank := _SAYS_RANK.search(line.text):
-                    said[line.template][fact.source.file].add(int(rank["rank"]))
+    said = ranks_said(f for f in facts if isinstance(f, LogTail) and f.who.rank is None)
+    twice = {file for files in said.values() if claimed_twice(files) for file in files}
     families: dict[str, list[str]] = defaultdict(list)
     for file in spoken:
-        families[_NUMBER.sub("#", file)].append(file)
+        for kind in _kinds(file):
+            families[kind].append(file)
     size = size_in(facts)
     ranks: dict[str, int] = {}
-    for kind, files in families.items():
+    for files in families.values():
         silent = any(spoken[file] == {None} for file in files)
-        if silent and len(files) >= LEAST and not _NO_RANKS.search(kind):
+        if silent and len(files) >= LEAST and not twice & {*files}:
             own = {file: spoken[file] - {None} or _said_in(file, said) for file in files}
-            ranks |= _ranks_of(files, own, size)
+            ranks |= _ranks_of(
+                files, own, [*map(_counts_ranks, _NUMBER.split(files[0])[:-1])], size
+            )
     return [
         replace(fact, who=replace(fact.who, rank=ranks[fact.source.file], trust=Trust.INFERRED))
         if isinstance(fact, _OF_ONE)
@@ -66,6 +67,36 @@ def with_ranks_of_siblings(facts: Sequence[Fact]) -> Sequence[Fact]:
         else fact
         for fact in facts
     ]
+
+
+def _kinds(file: str) -> set[str]:
+    """Return a path without all of its numbers, and without each of them."""
+    numbers = _NUMBER.finditer(file)
+    each = {f"{file[: number.start()]}#{file[number.end() :]}" for number in numbers}
+    return {_NUMBER.sub("#", file), *each}
+
+
+def _counts_ranks(front: str) -> bool:
+    """Return whether a number behind this part of a name may be a rank."""
+    return _NO_RANKS.search(front) is None
+
+
+def ranks_said(tails: Iterable[LogTail]) -> Mapping[str, Mapping[str, set[int]]]:
+    """Return the ranks that statements of programs tell, by template and file."""
+    said: dict[str, dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
+    for tail in tails:
+        for line in tail.lines:
+            if rank := _SAYS_RANK.search(line.text):
+                said[line.template][tail.source.file].add(int(rank["rank"]))
+    return said
+
+
+def claimed_twice(files: Mapping[str, set[int]]) -> set[int]:
+    """Return the ranks that several files say to be theirs, where each says one."""
+    if any(len(ranks) > 1 for ranks in files.values()):
+        return set()
+    claims = Counter(rank for ranks in files.values() for rank in ranks)
+    return {rank for rank, count in claims.items() if count > 1 and len(claims) > 1}
 
 
 def _said_in(file: str, said: Mapping[str, Mapping[str, set[int]]]) -> set[int | None]:
@@ -79,20 +110,27 @@ def _said_in(file: str, said: Mapping[str, Mapping[str, set[int]]]) -> set[int |
 
 
 def _ranks_of(
-    files: Sequence[str], own: Mapping[str, set[int | None]], size: int | None
+    files: Sequence[str],
+    own: Mapping[str, set[int | None]],
+    may_count: Sequence[bool],
+    size: int | None,
 ) -> dict[str, int]:
     """Return the ranks of the files of one kind; none where they hold several or contradict."""
     told = {file: rank for file in files for rank in own[file] if rank is not None}
     if any(len(own[file]) > 1 for file in files) or len(set(told.values())) < len(told):
         return {}
     rest = [file for file in files if file not in told]
-    for column in zip(*map(_NUMBER.findall, files), strict=True):
+    for may, column in zip(may_count, zip(*map(_NUMBER.findall, files), strict=True), strict=True):
         number = {f: int(n) for f, n in zip(files, column, strict=True) if n.isdecimal()}
         everyone = set(number.values()) == set(range(len(files)))
-        counts = everyone and told.items() <= number.items()
-        if counts and (told or size == len(files)):
+        offsets = {rank - number.get(file, -1) for file, rank in told.items()}
+        if not may:
+            continue
+        if everyone and (offsets == {0} or (not told and size == len(files))):
             return {file: number[file] for file in rest} | told
+        if len(offsets) == 1 and len(set(number.values())) == len(files) and len(told) >= LEAST:
+            return {file: number[file] + min(offsets) for file in rest} | told  # of a further node
     left = set(range(size or len(files))) - set(told.values())
-    if len(rest) == len(left) == 1 and told:
+    if len(rest) == len(left) == 1 and (size or len(told) >= LEAST):
         return {rest[0]: left.pop()} | told
     return told

@@ -7,6 +7,7 @@ thousands of digits in a row would take minutes.
 """
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 
 from whyhang.analyzer.facts import Outlook
@@ -173,7 +174,11 @@ def outlook(lines: Sequence[str]) -> tuple[Outlook, int]:
 
 def _shown(line: str, lines: Sequence[str]) -> Outlook:
     if counters := [*_OF_ALL.finditer(line), *_BAR.finditer(line)]:
-        return Outlook.ENDED if _at_their_end(line, counters, lines) else Outlook.STEPS
+        if _at_their_end(line, counters, lines):
+            return Outlook.ENDED
+        full = all(match["at"] == match["all"] for match in counters)
+        # a full bar may be that of an epoch, or of all: what stands above it tells
+        return Outlook.UNKNOWN if full and _BAR.search(line) else Outlook.STEPS
     if _ENDS.search(line):
         return Outlook.ENDED
     if _IDLE.search(line):
@@ -189,7 +194,8 @@ def _at_their_end(line: str, counters: Sequence[re.Match[str]], lines: Sequence[
     """
     units = [match.groupdict().get("unit", "step").lower() for match in counters]
     steps_end = "epoch" in units or not any(_EPOCH.search(each) for each in lines)
-    once = sum(counters[0][0] in each for each in lines) == 1  # no line of its steps
+    seen = Counter(match[0] for each in lines for match in _OF_ALL.finditer(each))
+    once = len(seen) > 1 and set(seen.values()) == {1}  # each epoch is told once, as it is over
     is_result = (units != ["epoch"] or once) and _RESULT.search(line) is not None
     through = is_result or _THROUGH.search(line) or _BAR.search(line)
     return bool(steps_end and through) and all(match["at"] == match["all"] for match in counters)

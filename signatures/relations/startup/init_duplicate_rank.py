@@ -5,14 +5,20 @@ RANK: the number that is claimed twice is missing elsewhere, and init_process_gr
 the missing one.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 
 from whyhang.analyzer import queries
-from whyhang.analyzer.facts import InitArguments
+from whyhang.analyzer.facts import MAX_RANKS, InitArguments, LogTail, Source
+from whyhang.analyzer.job.inference.sibling_files import claimed_twice, ranks_said
 from whyhang.analyzer.job.records import Member
 from whyhang.analyzer.queries import Case, Hit, Signature
 from whyhang.analyzer.report import Evidence
+
+MAX_QUOTES = 4
+_OF = re.compile(r"(?:\bof|/|world[_ ]?size[ =:]{1,2}) ?(?P<size>\d{1,6})\b", re.IGNORECASE)
+"""Behind its own rank a process says how many there are."""
 
 
 def when(case: Case) -> Iterator[Hit]:
@@ -27,6 +33,7 @@ def when(case: Case) -> Iterator[Hit]:
             claims[rank].append(member)
     twice = {rank: members for rank, members in sorted(claims.items()) if len(members) > 1}
     if not twice:
+        yield from _said_twice(case)
         return
     members = [member for same in twice.values() for member in same]
     listed = {r: " and ".join(str(m.pid) for m in same) for r, same in twice.items()}
@@ -82,6 +89,42 @@ SIGNATURE = Signature(
     ),
     next_steps=("tr '\\0' '\\n' < /proc/{pid}/environ | grep -E 'RANK|MASTER'  # of each",),
 )
+
+
+def _said_twice(case: Case) -> Iterator[Hit]:
+    """Yield one hit if logs of as many processes as there are ranks say one rank twice."""
+    tails = case.job.of(LogTail)
+    for template, files in ranks_said(tails).items():
+        claims = {rank for ranks in files.values() for rank in ranks}
+        ranks = sorted(claimed_twice(files))
+        lines = [
+            (tail.source.file, line)
+            for tail in tails
+            for line in tail.lines
+            if line.template == template and files[tail.source.file] & {*ranks}
+        ]
+        sizes = {int(of["size"]) for _, line in lines if (of := _OF.search(line.text))}
+        size = case.job.world_size or (sizes.pop() if len(sizes) == 1 else 0)
+        missing = sorted({*range(min(size, MAX_RANKS))} - claims)
+        if not ranks or not missing or len(files) != size:
+            continue
+        where = " and ".join(sorted({file for file, _ in lines}))
+        yield Hit(
+            ranks=tuple(ranks),
+            evidence=tuple(
+                queries.cite(Source(file=file, line=line.number), line.text, None)
+                for file, line in lines[:MAX_QUOTES]
+            ),
+            fields={
+                "who": queries.ranks_in_words(ranks),
+                "is": "are" if len(ranks) > 1 else "is",
+                "pids": where,
+                "pid": "PID",
+                "missing": f"; nobody is {queries.ranks_in_words(missing)}",
+                "starts": "",
+            },
+        )
+        return
 
 
 def _several_runs(members: list[Member]) -> bool:

@@ -21,10 +21,11 @@ from whyhang.analyzer.collectives.groups import (
     JobCalls,
 )
 from whyhang.analyzer.collectives.job_calls import job_calls
-from whyhang.analyzer.collectives.mismatch import ROOTED, find_mismatch
+from whyhang.analyzer.collectives.mismatch import find_mismatch
 from whyhang.analyzer.collectives.pending import last_calls
 from whyhang.analyzer.collectives.sequences import collectives_of
 from whyhang.analyzer.facts import Call, CallState, Group, Record, Track, replace
+from whyhang.analyzer.facts.calls import ROOTED
 
 OTHER_RUN = 60.0
 """Seconds that a dump may seem to be newer than one that overtook it: clocks differ."""

@@ -11,9 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 from whyhang.analyzer.facts import Call, Record
 
-ROOTED = frozenset(("broadcast", "reduce", "gather", "scatter"))
-"""Operations that some ranks may finish while others have not joined."""
-
 _FAMILY = {
     "all_gather_into_tensor": "all_gather",
     "reduce_scatter_tensor": "reduce_scatter",

@@ -9,10 +9,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from whyhang.analyzer.collectives.groups import GroupCalls, GroupProgress
-from whyhang.analyzer.collectives.mismatch import ROOTED, Mismatch, find_mismatch
+from whyhang.analyzer.collectives.mismatch import Mismatch, find_mismatch
 from whyhang.analyzer.collectives.pending import Pending, PendingCall, call_ref
 from whyhang.analyzer.collectives.waits import CallRef, Wait
 from whyhang.analyzer.facts import Call, CallState, Frame, Record, replace
+from whyhang.analyzer.facts.calls import ROOTED
 
 WORLD = "default_pg"
 """What torch calls the group of all ranks: its membership is known even if nobody lists it."""

@@ -7,12 +7,12 @@ from whyhang.analyzer.collectives import call_words
 from whyhang.analyzer.collectives.call_finding import CallFinding, Side, Verdict
 from whyhang.analyzer.collectives.call_graph import CallGraph, merged
 from whyhang.analyzer.collectives.divergence import Divergence, divergences, left_routine
-from whyhang.analyzer.collectives.mismatch import ROOTED
 from whyhang.analyzer.collectives.p2p import changed_peer
 from whyhang.analyzer.collectives.pending import PendingCall, Position
 from whyhang.analyzer.collectives.pending_collectives import PendingCollective
 from whyhang.analyzer.collectives.waits import CallRef, Cycle, Root
 from whyhang.analyzer.facts import Call, replace
+from whyhang.analyzer.facts.calls import ROOTED
 
 
 def stuck(graph: CallGraph, collective: PendingCollective, roots: Sequence[Root]) -> CallFinding:

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import LoopCounter, Record
+from whyhang.analyzer.facts.calls import ROOTED
 from whyhang.analyzer.queries.waits.moving import stragglers
 from whyhang.analyzer.rank_state.over_time.job_progress import step_counters
 from whyhang.analyzer.rank_state.over_time.long_steps import WORKS, needed
@@ -18,7 +19,6 @@ from whyhang.analyzer.rank_state.state import RankState, Status, busy_worker
 from whyhang.analyzer.stacks import WaitKind, undecided
 from whyhang.collectors.files.bundle import Bundle
 from whyhang.collectors.live.capture import More, Named
-from whyhang.collectors.stacks.peers import ROOTED
 
 MORE_SNAPSHOTS = 3
 MOST_WATCHED = 30.0  # seconds, to learn whether a step comes to its end

@@ -6,6 +6,9 @@ from collections.abc import Callable
 from whyhang.analyzer.facts.base import Record, Source, Who
 from whyhang.analyzer.facts.stacks import Frame
 
+ROOTED = frozenset(("broadcast", "reduce", "gather", "scatter"))
+"""Collectives with one rank that gives or takes: some may finish while others have not joined."""
+
 
 class CallState(enum.IntEnum):
     """How far one call on one rank got. INSIDE: a stack shows the rank within the call."""

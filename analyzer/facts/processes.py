@@ -70,6 +70,10 @@ class LockWait(Record):
     path: str | None = None
 
 
+ENDED_STATES = frozenset({"Z", "X", "x"})
+"""States in /proc of a process that has ended, collected by its parent or not (proc(5))."""
+
+
 class Process(Record):
     """What /proc tells of one process at one look.
 
@@ -124,7 +128,7 @@ class Process(Record):
     @property
     def dead(self) -> bool:
         """Whether it has ended, collected or not."""
-        return self.state in {"Z", "X", "x"}
+        return self.state in ENDED_STATES
 
 
 NO_LIMIT = 1e9

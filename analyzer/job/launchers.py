@@ -23,6 +23,9 @@ _NAMES = {
 PROGRAMS = {name: kind for kind, names in _NAMES.items() for name in names.split()}
 """The kind of launcher by each of these names."""
 
+PER_NODE = frozenset({"torchrun", "accelerate", "deepspeed", "mp.spawn"})
+"""Launchers that start ranks themselves: one of them runs on each node."""
+
 SCHEDULERS = {"mpirun", "slurm", "ray"}
 """Launchers that start anything; the others start ranks of torch.distributed only."""
 

@@ -16,6 +16,7 @@ from typing import TypeAlias, TypeVar
 
 from whyhang.analyzer.facts import CallState, Frame, Record, replace
 from whyhang.collectors.ops import P2P, op_of
+from whyhang.collectors.stacks.frames import NATIVE_SOURCES
 
 GLOO = "gloo"
 MAX_TEXT = 4096
@@ -182,7 +183,7 @@ def _shared_texts(texts: tuple[str, ...]) -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=65536)
 def _shared_frame(name: str, file: str, line: int | None) -> Frame:
-    native = file.endswith((".cpp", ".cc", ".c", ".h", ".hpp", ".cu", ".so"))
+    native = file.endswith((*NATIVE_SOURCES, ".so"))
     return Frame(function=name, file=file, line=line, native=native)
 
 

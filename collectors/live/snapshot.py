@@ -17,6 +17,7 @@ from whyhang.analyzer.facts import (
     counted,
     replace,
 )
+from whyhang.analyzer.facts.processes import ENDED_STATES
 from whyhang.analyzer.redact import redact
 from whyhang.collectors.live import gdb, pausing
 from whyhang.collectors.live.job.host import Host
@@ -28,8 +29,6 @@ from whyhang.collectors.live.process import describe, observe
 from whyhang.collectors.live.programs import Outcome, TimedCommand, run_all
 from whyhang.collectors.live.sockets import Sockets
 from whyhang.collectors.stacks import pyspy
-
-ENDED = frozenset({"Z", "X", "x"})
 
 SETTLE = 0.08
 """Seconds that threads get to fall back into their waits before they are watched."""
@@ -175,13 +174,13 @@ class Snapshot:
             pauses = pausing.by_others(self._at_rest_before[pid], self._proc.wakes(pid), pid)
         process = replace(process, before=self._proc.counters(pid), pauses=pauses)
         self.processes[pid] = process
-        if process.state in ENDED:
+        if process.state in ENDED_STATES:
             self._gap(
                 member,
                 "it has ended and its parent has not collected it (a zombie)",
                 f"look at its parent, process {member.ppid}, and at its log",
             )
-        return process.state not in ENDED
+        return process.state not in ENDED_STATES
 
     def _note_end(self, process: Process) -> None:
         """Record that a rank is gone, which others may wait for; helpers come and go."""
@@ -237,7 +236,7 @@ class Snapshot:
 
     def _is_alive(self, pid: int) -> bool:
         stat = self._proc.stat(pid)
-        return stat is not None and stat.state not in ENDED
+        return stat is not None and stat.state not in ENDED_STATES
 
     def _keep(self, outcome: Outcome) -> None:
         member = self._members[outcome.command.pid]

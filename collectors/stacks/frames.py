@@ -11,7 +11,7 @@ from whyhang.analyzer.facts import Frame, Thread, replace
 
 NAME_LENGTH = 300  # pybind11 makes names of 4 KB
 
-_NATIVE_SOURCES = (
+NATIVE_SOURCES = (
     *(".c", ".cc", ".cpp", ".cxx", ".h", ".hpp", ".hh"),
     *(".cu", ".cuh", ".rs", ".S", ".s"),
 )
@@ -49,7 +49,7 @@ def is_native_file(file: str) -> bool:
     name = file.rpartition("/")[2]
     return (
         ".so" in name
-        or name.endswith(_NATIVE_SOURCES)
+        or name.endswith(NATIVE_SOURCES)
         or "." not in name
         or _INTERPRETER.match(name) is not None
     )

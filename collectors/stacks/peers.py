@@ -32,9 +32,6 @@ _PLACES = {
     **dict.fromkeys(("gather", "scatter", "gather_object", "scatter_object_list"), 2),
 }
 _TEXT_OF_CALL = re.compile(r"\b(" + "|".join(_PLACES) + r")\(")
-ROOTED = frozenset(_ROOTS)
-"""Collectives with one rank that gives or takes."""
-
 LONGEST_RANK = 7  # digits
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from whyhang._heartbeat import SIZE
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.facts import Role, counted
+from whyhang.analyzer.facts.processes import ENDED_STATES
 from whyhang.collectors.flight_recorder.places import left_behind, prefixes
 from whyhang.collectors.flight_recorder.reader import time_limits_of
 from whyhang.collectors.heartbeat import parse
@@ -146,7 +147,7 @@ class Processes:
         stat = self.proc.stat(pid)
         if stat is None or stat.started != self._starts.get(pid, stat.started):
             return False
-        if stat.state in {"Z", "X", "x"}:
+        if stat.state in ENDED_STATES:
             self.exits[pid] = _exit_in_words(stat.exit_code)
             return False
         return True

@@ -58,7 +58,7 @@ def of_the_last_attempt(facts: Sequence[Fact]) -> list[Fact]:
     living = [
         fact
         for fact in facts
-        if isinstance(fact, Process) and fact.role is Role.RANK and fact.state not in {"Z", "X"}
+        if isinstance(fact, Process) and fact.role is Role.RANK and not fact.dead
     ]
     folders = _earlier_folders(facts, living)
     ends = _ends(facts, living)

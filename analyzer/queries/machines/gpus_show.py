@@ -5,6 +5,7 @@ from typing import Literal
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Setting, replace
+from whyhang.analyzer.facts.calls import ROOTED
 from whyhang.analyzer.findings.signature import INCOMPLETE, INDIRECT, Hit
 from whyhang.analyzer.job.device import Device
 from whyhang.analyzer.queries.machines.gpu_load import (
@@ -85,7 +86,7 @@ def _together(case: Case, devices: Sequence[Device], strength: float) -> Hit:
     )
 
 
-ONE_SIDED = ("broadcast", "reduce", "scatter", "gather", "send", "isend")
+ONE_SIDED = ROOTED | {"send", "isend"}
 """Operations of which a rank may be done while others are not: an idle GPU tells less."""
 
 # What of CUDA a rank may be held in before its kernel starts, by the names of native frames.

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import Verdict
 from whyhang.analyzer.facts import RootArgument
+from whyhang.analyzer.facts.calls import ROOTED
 from whyhang.analyzer.findings.signature import (
     CONTRADICTED,
     INCOMPLETE,
@@ -24,10 +25,7 @@ from whyhang.analyzer.wording.describe import (
 )
 from whyhang.analyzer.wording.title_fields import subject_fields
 
-ONE_SIDED = frozenset(
-    {"broadcast", "reduce", "scatter", "gather"}
-    | {"broadcast_object_list", "scatter_object_list", "gather_object"}
-)
+ONE_SIDED = ROOTED | {"broadcast_object_list", "scatter_object_list", "gather_object"}
 """Collectives that a rank may be through with while others still wait in them."""
 PEER_TO_PEER = ("send", "isend", "recv", "irecv", "probe", "mprobe")
 LAST_CALL = "finalize"  # of MPI

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from whyhang.analyzer.errors import TargetError
+from whyhang.analyzer.facts.processes import ENDED_STATES
 from whyhang.collectors.live.job.by_stacks import alike, job_of_alike
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import (
@@ -160,7 +161,7 @@ def _checked(host: Host, pid: int) -> int:
             f"process {pid} ({stat.comm}) is a thread of the kernel",
             "Give the pid of a process of the training job: pgrep -af python.",
         )
-    if stat.state in {"Z", "X", "x"}:
+    if stat.state in ENDED_STATES:
         other = (
             f"Try the parent: whyhang {stat.ppid}. Its log says how the process ended."
             if stat.ppid > 1

@@ -8,7 +8,9 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 
 from whyhang.analyzer.facts import Role
+from whyhang.analyzer.facts.processes import ENDED_STATES
 from whyhang.analyzer.job.launchers import PROGRAMS, RANK_NAMES
+from whyhang.analyzer.job.world import LOOPBACK
 from whyhang.collectors.live.files import Files
 from whyhang.collectors.live.job.environment import (
     StatedRank,
@@ -19,7 +21,7 @@ from whyhang.collectors.live.job.environment import (
 )
 from whyhang.collectors.live.proc import Proc
 
-_LOOPBACK = {"localhost", "127.0.0.1", "::1", "0.0.0.0"}  # noqa: S104 - compared, not bound
+_LOOPBACK = LOOPBACK | {"0.0.0.0"}  # noqa: S104 - compared, not bound
 
 _MP_MAINS = (
     "multiprocessing.spawn import spawn_main",
@@ -70,7 +72,7 @@ class Host:
 
     def has_ended(self, pid: int) -> bool:
         """Return whether a process waits to be collected by its parent."""
-        return self.stats[pid].state in {"Z", "X", "x"}
+        return self.stats[pid].state in ENDED_STATES
 
     def readable(self, pid: int) -> bool:
         """Return whether this user may read the environment of the process."""

@@ -4,9 +4,9 @@ import re
 import signal
 
 from whyhang.analyzer.facts import Trust, Who
+from whyhang.analyzer.job.world import LOOPBACK
 from whyhang.collectors.logs.engine.matching import Match
 
-_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _WHAT = (
     ("Killed", signal.SIGKILL),
     ("Out Of Memory", signal.SIGKILL),
@@ -21,7 +21,7 @@ EXIT_CODE = re.compile(r"exit(?:ed with)? (?:code|status):? *(?P<code>-?\d+)", r
 
 def named_host(host: str | None) -> str | None:
     """Cut a domain off a host name; None for names that mean "here"."""
-    if host is None or host in _LOOPBACK:
+    if host is None or host in LOOPBACK:
         return None
     return host if host.replace(".", "").isdigit() else host.partition(".")[0]
 

@@ -13,6 +13,7 @@ from whyhang.analyzer.facts import (
     Source,
     WorldSize,
 )
+from whyhang.analyzer.job.launchers import PER_NODE
 from whyhang.collectors.logs.engine.matching import Match
 from whyhang.collectors.logs.lines.c10d_names import numbers_in
 from whyhang.collectors.logs.lines.line_reader import FoundLine, LineReader, LogFile, wants
@@ -34,9 +35,6 @@ SETTINGS: dict[str, tuple[SettingName, str]] = {
     r"gloo/transport/|ProcessGroupGloo\.cpp": ("backend", "gloo"),
     r"ProcessGroupNCCL\.cpp": ("backend", "nccl"),
 }
-_PER_NODE = frozenset({"torchrun", "accelerate", "deepspeed", "mp.spawn"})
-"""Launchers that start ranks themselves: one of them runs on each node."""
-
 _NODE_RANK = "--node_rank"
 MAX_MEETINGS = 16
 
@@ -168,7 +166,7 @@ class JobReader(LineReader):
             if nodes and not sized:
                 self._note(WorldSize(size=nodes * size, who=NOBODY, source=source))
         sized = any(isinstance(fact, WorldSize) for fact in self._first.values())
-        if len(self._tasks) == 1 and not sized and _PER_NODE.isdisjoint(self._launchers):
+        if len(self._tasks) == 1 and not sized and PER_NODE.isdisjoint(self._launchers):
             ((size, source),) = self._tasks.items()
             self._note(WorldSize(size=size, who=NOBODY, source=source))
         for host, source in self._meetings.items():

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from whyhang.analyzer.facts import NOBODY, Fact, Group, LogLine, Source, Trust, Who, replace
+from whyhang.analyzer.job.launchers import PER_NODE
 from whyhang.analyzer.reading import Document
 from whyhang.collectors.logs.engine.byte_blocks import LONGEST, Block
 from whyhang.collectors.logs.text.clock import REACH, time_of
@@ -232,7 +233,7 @@ class LogFile:
     @property
     def tasks_are_nodes(self) -> bool:
         """Return whether srun started a launcher on each node instead of the ranks themselves."""
-        return bool(self.launchers & {"torchrun", "deepspeed", "accelerate", "mp.spawn"})
+        return bool(self.launchers & PER_NODE)
 
     def speaker(self, line: LogLine) -> Who:
         """Return whose line it is; the words of an exception are of who began its traceback."""

@@ -280,6 +280,10 @@ def test_who_did_not_come_to_the_store_is_who_waits_for_nothing_in_it(
         ("Epoch 3/3, Loss: 0.31", "healthy"),
         ("Epoch 3/3 begins", None),
         (
+            "2026-11-21 10:00:09 | INFO | fairseq_cli.train | done training in 3.4 seconds",
+            "healthy",
+        ),
+        (
             "{'train_runtime': '0.66', 'epoch': '3'}\n100%|####| 40/40 [00:00<00:00, 60.15it/s]",
             "healthy",
         ),

@@ -179,9 +179,14 @@ CASES: dict[str, Blame] = {
         (2,),
     ),
     "nobody, if rank 0 itself waits for clients": (
-        {0: JOINED, 1: KEY.format(0)},
+        {0: JOINED, 1: "starts\n"},
         "store-clients-missing",
         None,
+    ),
+    "the rank that is left, if as many are seen to have come": (
+        {0: JOINED, 1: KEY.format(0)},
+        "store-clients-missing",
+        (2,),
     ),
     "rank 0, if it never published the NCCL id of the default group": (
         {1: NCCL_ID},

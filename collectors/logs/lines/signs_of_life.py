@@ -40,7 +40,7 @@ _ENDS = re.compile(
         (?:\ (?:loop|run|job|is|was|has|now|been|successfully|all)){0,4}
         \ (?:completed?|finished|done|ended|succeeded|passed)\b(?!\ (?:epoch|step|batch|iter))
     | \ball\ (?:tests?|epochs)(?:\ (?:are|were|have|been))*\ (?:completed?|finished|done|passed)\b
-    | \bfinished\ (?:training\b(?!\ (?:epoch|step|batch|iter))|successfully|without|mdrun)
+    | \bdone\ training\ in\ \d | \bfinished\ (?:training\b(?!\ (?:epoch|step|batch|iter))|successfully|without|mdrun)
     | \b(?:complet|finish|exit|end)\w*\ (?:successfully|normally|cleanly)\b
     | \bsuccessfully\ (?:finished|completed|exited)\W*$
     | \bexit(?:ed|ing|s)?\b[^.]{0,20}\b(?:code|status)\W{0,3}0\b

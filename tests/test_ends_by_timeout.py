@@ -304,3 +304,40 @@ def test_who_runs_into_a_timer_of_its_own_has_not_failed() -> None:
     box += "the job to be terminated.\n\n  Process name: [[10057,1],0]\n  Exit code:    1\n"
     findings = diagnosed({None: stuck + box}).findings
     assert not [f for f in findings if f.culprit_ranks and f.confidence >= 0.5]
+
+
+PRINT = "CollectiveFingerPrint(SequenceNumber=8, OpType=ALLREDUCE, TensorShape=[{}], Dtypes=Float)"
+
+
+def test_of_calls_that_torch_compared_the_odd_one_is_named() -> None:
+    """Each rank says its own shape and that of one other."""
+    words = "RuntimeError: Detected mismatch between collectives on ranks. Rank {} is running "
+    words += f"collective: {PRINT.format('{}')}, but Rank {{}} is running collective: "
+    words += f"{PRINT.format('{}')}.Collectives differ in the following aspects: shapes"
+    sides = ((0, 8, 1, 16), (1, 16, 0, 8), (2, 8, 1, 16))
+    texts = [raised(words.format(*side), "run.py:5", (C10D, "all_reduce")) for side in sides]
+    first = diagnosed({None: woven(texts, lambda rank: f"[rank{rank}]: ")}).findings[0]
+    assert (first.category, first.culprit_ranks) == ("collective-mismatch", (1,))
+
+
+def test_a_bar_of_one_rank_is_no_step_of_another() -> None:
+    """Rank 0 draws its bar as others have given up; theirs is where they stood."""
+    gather = raised(LIMIT.format("send"), "run.py:11", (C10D, "all_gather"))
+    reduce = raised(LIMIT.format("recv"), "run.py:13", (C10D, "all_reduce"))
+    others = woven((reduce, gather), lambda rank: f"[default{rank + 1}]:[rank{rank + 1}]: ")
+    own = woven((reduce,), lambda _: "[default0]:[rank0]: ")
+    bar = "[default0]:Epoch 0/1  ━━━━━━━━━━━━          11/15 0:00:10 • 0:00:01 23.49it/s \n"
+    first = diagnosed({None: others + bar + own}).findings[0]
+    assert (first.category, first.culprit_ranks) == ("collective-mismatch", (2,))
+
+
+@pytest.mark.parametrize(("status", "culprits"), [("1", (2,)), ("137", None)])
+def test_whom_a_shell_saw_killed_is_whose_status_says_so(
+    status: str, culprits: tuple[int, ...] | None
+) -> None:
+    shell = "run.sh: line 14: 27179 Killed                  RANK=$r python train.py\n"
+    rows = "".join(
+        f"rank {r} ended with status {s}\n" for r, s in enumerate(("1", status, "137", "1"))
+    )
+    first = diagnosed({None: shell + rows}).findings[0]
+    assert (first.signature, first.culprit_ranks) == ("shell-saw-killed", culprits)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from log_docs import diagnosed_files
+
 from whyhang.analyzer.facts import (
     Fact,
     LastLine,
@@ -96,3 +98,21 @@ def test_a_file_of_its_own_tells_whose_all_of_it_is() -> None:
         if isinstance(fact, LastLine)
     ]
     assert rows == [11, None]
+
+
+STEPS = "2026-11-23 03:00:01 - INFO - [rank {rank}] it 7\n2026-11-23 03:00:02 - INFO - it 8\n"
+RAISED = 'Traceback (most recent call last):\n  File "/w/fit.py", line 210, in step\n    step(x)\n'
+LOST = "torch.distributed.DistBackendError: NCCL error: remote process exited\n"
+
+
+def test_lines_in_which_a_program_names_its_rank_tell_what_its_local_rank_is() -> None:
+    """They may say nothing of interest; the traceback behind has the local rank only."""
+    files = {}
+    for rank in range(8):
+        text = STEPS.format(rank=rank) + RAISED + ("OSError: bad atom\n" if rank == 5 else LOST)
+        lines = [f"[default{rank % 4}]:{line}\n" for line in text.splitlines()]
+        files[f"node{rank // 4}.log"] = files.get(f"node{rank // 4}.log", "") + "".join(lines)
+    report = diagnosed_files(files)
+
+    assert report.findings[0].culprit_ranks == (5,)
+    assert "OSError" in report.headline

@@ -104,3 +104,10 @@ def test_what_nccl_launched_on_all_ranks_is_not_completed() -> None:
     )
 
     assert diagnosed({None: begun + launched}).verdict == "inconclusive"
+
+
+@pytest.mark.parametrize(("rank", "verdict"), [(0, "healthy"), (3, "healthy"), (1, "inconclusive")])
+def test_the_first_or_the_last_rank_speaks_for_all(rank: int, verdict: str) -> None:
+    """Another one that ends well while the others stand in their steps has ended alone."""
+    steps = "".join(f"[rank{r}]: step {s} loss 0.{s}\n" for s in range(6) for r in range(4))
+    assert diagnosed({None: f"{steps}[rank{rank}]: Exited successfully\n"}).verdict == verdict

@@ -323,6 +323,9 @@ def test_an_effect_leaves_room_for_an_explanation() -> None:
         ("训练到第二个 epoch 卡住,数据加载没有返回。", "dataloader-blocked"),
         ("# frozen again\n\nI found it.\nA GPU power cable was loose!", "gpu-hardware-xid"),
         ("It hangs: 5 of 6 workers have joined.", "init-missing-rank"),
+        ("The trial stays PENDING for hours.", "init-missing-rank"),
+        ("The log stops at the import. I deleted the lock_file by hand.", "stale-lock-file"),
+        ("It hangs: one rank never actually calls the fence.", "missing-rank-in-collective"),
         ("Training hangs.\nOnly 5 of 6 ranks reach the all_gather.", "missing-rank-in-collective"),
     ],
 )
@@ -341,6 +344,9 @@ def test_the_words_of_a_report_tell_what_it_is_about(text: str, category: str) -
         "The DataLoader has 4 workers and shuffles.",  # no trouble
         "It hangs, without a DataLoader and with no checkpoint.",  # not it
         "It hangs, not over cross-node RoCE.",
+        "Things I tried when it hung: fewer DataLoader workers.",
+        "Moving the data off NFS made no difference, it hangs.",
+        "It hangs.\nstep 3: loss=0.5, grad=1.5, the DataLoader failed",
         "It hangs.\n| DataLoader | checkpoint | NFS |\nworkers   : 3 DataLoader workers",
         "Please check the network interfaces if the job hangs.",  # advice
         "Warning: the cache on NFS may lead to hanging at exit.",

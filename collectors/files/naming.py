@@ -84,6 +84,11 @@ _TOOL_PID = re.compile(
     re.IGNORECASE,
 )
 _BARE = re.compile(r"^(?P<stem>[A-Za-z_. -]*?)[-_. ]?(?P<rank>\d{1,6})$")
+# The same behind the number of a job, as Slurm's "%x-%j-%t.out" gives; "slurm-4711_3.out" is not a
+# task of a job by default, but a job of an array.
+_BEHIND_JOB = re.compile(
+    r"^(?!slurm-\d+_\d+$)(?P<stem>[\w.-]*?(?<!\d)(?P<job>\d{3,}))[-_.](?P<rank>\d{1,4})$"
+)
 # "dp0", "tp3_pp1": a place in a mesh. What rank it is depends on the job.
 _MESH = re.compile(
     r"(?<![a-z])(?:dp|tp|pp|ep|cp|sp)[-_]?\d{1,4}(?:[-_](?:dp|tp|pp|ep|cp|sp)[-_]?\d{1,4})*",
@@ -191,6 +196,8 @@ def _host_and_pid(stem: str) -> tuple[str | None, int | None]:
 
 
 def _bare_number(stem: str) -> int | None:
+    if (task := _BEHIND_JOB.match(stem)) and not _is_date(task["job"]):
+        return int(task["rank"])
     bare = _BARE.match(stem)
     if bare is None or _is_date(bare["rank"]):
         return None
@@ -224,7 +231,7 @@ def together(paths: Sequence[str]) -> list[Who]:
         if who.label is not None and _LEADERS.fullmatch(who.label):
             leaders.add(folder)
         elif who.trust is Trust.INFERRED:
-            groups[folder, re.sub(rf"0*{who.rank}(?!\d)", "#", name, count=1)].append(number)
+            groups[folder, re.sub(rf"(?<!\d)0*{who.rank}(?!\d)", "#", name, count=1)].append(number)
     shapes = Counter(shape for _, shape in groups)
     for (folder, shape), numbers in groups.items():
         ranks = sorted(owners[number].rank or 0 for number in numbers)

@@ -9,7 +9,6 @@ from whyhang.analyzer.facts import (
     LastLine,
     LogTail,
     SignOfLife,
-    Source,
     Statement,
     TrainingOutput,
     Who,
@@ -50,9 +49,8 @@ def ending(
     text = tail + "\n" + clean(bytes(file.document.head[:HEAD]))
     who, source = file.voice.who, file.document.source()
     if lines and (output := sign(text)) is not None:
-        yield _sign_at_end(output, data, file, last) or SignOfLife(
-            text=output, who=who, source=_sign_in_head(file) or source
-        )
+        found = _sign_at_end(output, data, file, last) or _sign_in_head(output, file)
+        yield found or SignOfLife(text=output, who=who, source=source)
     if lines and (output := program(text)) is not None:
         yield TrainingOutput(text=output, who=who, source=source)
     yield from own
@@ -84,11 +82,14 @@ def _sign_at_end(text: str, data: bytes, file: LogFile, last: int | None) -> Sig
     return SignOfLife(text=text, who=take_apart(lines[at], file.voice)[-1].who, source=source)
 
 
-def _sign_in_head(file: LogFile) -> Source | None:
-    """Return where the last line in the beginning of the file has a sign of life.
+def _sign_in_head(text: str, file: LogFile) -> SignOfLife | None:
+    """Return the last sign of life in the beginning of the file, and whose it is.
 
     What NCCL destroys there is not the work of the job.
     """
     lines = clean(bytes(file.document.head[:HEAD])).split("\n")
     at = last_sign(lines, without="NCCL ")
-    return None if at is None else file.document.source(at + 1)
+    if at is None:
+        return None
+    source = file.document.source(at + 1)
+    return SignOfLife(text=text, who=take_apart(lines[at], file.voice)[-1].who, source=source)

@@ -127,5 +127,6 @@ def _speaker(line: Line) -> Who:
     """Return who speaks, without what differs from line to line of one process."""
     who = line.who
     if who.rank is not None:
-        return Who(rank=who.rank, trust=max(who.trust, Trust.PREFIX))
+        trust = max(who.trust, Trust.PREFIX)
+        return Who(rank=who.rank, trust=trust, local_rank=who.local_rank)
     return Who(host=who.host, pid=who.pid, local_rank=who.local_rank, label=who.label)

@@ -32,7 +32,7 @@ _ENDS = re.compile(r"[.?!][\"')]?\s+")
 _CODE = re.compile(
     r"\s*(?:File \"|Traceback \(|frame #\d|#\d+ +0x|\w+ \([\w./<>]+\.\w+:\d+\)"
     r"|[\w.]+(?:Error|Exception): |\w+ +: |\w+: [A-Z]{4,} |[^|]*\d% ?[|#=]"
-    r"|.*\b\w+=[\d.e+-]+, \w+=[\d.]"
+    r"|.*(?:\b\w+=[\d.e+-]+, ){2}"
     r"|(?:\"\"\"|'''|//|#(?=\s*[a-z]))|(?:if|for|while|def|class|with|elif) [^.]*:\s*(?:#.*)?$"
     r"|(?:return|raise|assert) \S*[(\"']|[\w.]+(?:\[\w+\])? ?[-+*/]?= |[\w.]+\(.*[(),]\s*$)"
 )

@@ -3,9 +3,8 @@ r"""What people write that a job's trouble is about, where they name no rank.
 ``save_checkpoint stands under is_main_process, so the others never get to its barrier.``
 ``Training deadlocks in the DataLoader after 3 hours.``  ``It hangs unless P2P is disabled.``  Of
 ranks that somebody saw, ``accounts`` and ``one_and_others`` read; this is of what they say in
-general: why ranks differ, and what else a trouble is about. A sentence counts that names a topic
-near words of trouble, and of the topics of a text the most specific; a text that names many is a
-guide, and tells nothing.
+general: why ranks differ, and what else a trouble is about. Of what the sentences near words of
+trouble name the most specific counts; a text that names many things is a guide, and tells nothing.
 """
 
 import functools
@@ -20,7 +19,7 @@ from whyhang.collectors.stacks.prose import CELLS, Prose, paragraphs, sentences
 
 LONGEST_SENTENCE = 500
 MOST_TOPICS = 6  # of one text; more are those of a guide
-NEAR = 2  # sentences between a reason and words of trouble
+NEAR = 2  # sentences between what they name and words of trouble
 
 _DOUBTED = re.compile(
     r"(?i)\b(?:if you|you (?:can|may|could|should|need)|please|recommend\w*"
@@ -89,23 +88,21 @@ def _troubles(document: Document) -> Iterator[Trouble]:
     """Yield the most specific of what a text names, where that is not too much."""
     if _MANUAL.search(document.path):
         return
-    told = [
+    written = [
         (number, sentence.strip())
         for number, text in paragraphs(document)
         for sentence in sentences(text)
         if len(sentence) <= LONGEST_SENTENCE and sentence.count("|") <= CELLS
     ]
     trouble, reasons, topics = _patterns()
-    troubles = {at for at, (_, sentence) in enumerate(told) if trouble.search(sentence)}
+    of_trouble = [at for at, (_, sentence) in enumerate(written) if trouble.search(sentence)]
+    around = {near for at in of_trouble for near in range(at - NEAR, at + NEAR + 1)}
     firsts: dict[Subject, tuple[int, str]] = {}
-    for reach in (0, NEAR):  # of topics; that of reasons is always the longer one
-        for at, (number, sentence) in enumerate(told):
-            near, nearer = (
-                not troubles.isdisjoint(range(at - far, at + far + 1)) for far in (NEAR, reach)
-            )
-            if near:
-                for about in _named(sentence, reasons | topics if nearer else reasons):
-                    firsts.setdefault(about, (number, sentence))
+    for of_topics in (of_trouble, around):  # the further ones where the nearest name nothing
+        for at in sorted(around & {*range(len(written))}):
+            number, sentence = written[at]
+            for about in _named(sentence, reasons | topics if at in of_topics else reasons):
+                firsts.setdefault(about, (number, sentence))
         if firsts:
             break
     if 0 < len(firsts) <= MOST_TOPICS:

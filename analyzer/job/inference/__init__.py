@@ -34,7 +34,11 @@ STEPS: tuple[Callable[[Sequence[Fact]], Sequence[Fact]], ...] = (
         with_device_ranks,
         with_group_ranks,
     ),
-    *(with_joined_tails, with_stacks_of_exceptions, with_peers_of_two),
+    *(
+        with_joined_tails,
+        with_stacks_of_exceptions,
+        with_peers_of_two,
+    ),
 )
 
 

@@ -41,8 +41,9 @@ def with_stacks_of_exceptions(facts: Sequence[Fact]) -> Sequence[Fact]:
 
 def _went_on(line: LogLine, sign: SignOfLife) -> bool:
     """Return whether this sign of life may be of who raised, and stands below."""
-    ranks = {line.who.rank, sign.who.rank} - {None}
-    return len(ranks) < 2 and (line.source.line or 0) < (sign.source.line or 0)
+    of_one = {line.who.rank, sign.who.rank}, {line.who.local_rank, sign.who.local_rank}
+    same = all(len(numbers - {None}) < 2 for numbers in of_one)
+    return same and (line.source.line or 0) < (sign.source.line or 0)
 
 
 def _named(who: Who) -> tuple[object, ...]:

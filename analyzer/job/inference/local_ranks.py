@@ -16,6 +16,7 @@ from whyhang.analyzer.facts import (
     Fact,
     LastLine,
     LogLine,
+    LogTail,
     Process,
     Speaker,
     StackDump,
@@ -34,19 +35,21 @@ def numbered(facts: Sequence[Fact]) -> Sequence[Fact]:
     unknown: dict[str | None, set[int]] = defaultdict(set)
     pairs: dict[str | None, set[int]] = defaultdict(set)
     files: dict[str, set[int]] = defaultdict(set)
-    alone: dict[str, set[int | None]] = defaultdict(set)
+    here: dict[str, set[int | None]] = defaultdict(set)
+    paired: dict[str, set[int | None]] = defaultdict(set)
     highest = -1
     for fact in facts:
         if not _speaks(fact):
             continue
         who = fact.who
         highest = max(highest, -1 if who.rank is None else who.rank)
-        alone[fact.source.file].add(who.local_rank)
+        here[fact.source.file].add(who.local_rank)
         if who.local_rank is not None and who.rank is None:
             unknown[who.host].add(who.local_rank)
         elif who.local_rank is not None and who.rank is not None:
             pairs[who.host].add(who.rank - who.local_rank)
             files[fact.source.file].add(who.rank - who.local_rank)
+            paired[fact.source.file].add(who.local_rank)
     if not unknown:
         return facts
     offsets = _settled(pairs)
@@ -54,8 +57,9 @@ def numbered(facts: Sequence[Fact]) -> Sequence[Fact]:
         offsets = dict.fromkeys(unknown, 0)
     if len(pairs.keys() - {None}) == 1 and len(set(offsets.values())) == 1:
         offsets.setdefault(None, next(iter(offsets.values())))  # no other host is spoken of
-    # A file of one local rank is one process's; one of several may be of several nodes.
-    by_file = _settled({file: values for file, values in files.items() if len(alone[file]) == 1})
+    # A file may be of several nodes; not where each local rank in it is known to be one rank.
+    of_one_node = {f: values for f, values in files.items() if here[f] - {None} <= paired[f]}
+    by_file = _settled(of_one_node)
     return [_numbered(fact, by_file, offsets) for fact in facts] if offsets or by_file else facts
 
 
@@ -86,11 +90,11 @@ def widest(facts: Sequence[Fact]) -> int:
 
 def _speaks(
     fact: Fact,
-) -> TypeGuard[StackDump | Process | Track | LogLine | Exit | LastLine | Speaker]:
+) -> TypeGuard[StackDump | Process | Track | LogLine | LogTail | Exit | LastLine | Speaker]:
     """Return whether a fact is of a process; the end of a file says that its rank is there."""
     if isinstance(fact, LastLine):
         return fact.ends_log
-    return isinstance(fact, StackDump | Process | Track | LogLine | Exit | Speaker)
+    return isinstance(fact, StackDump | Process | Track | LogLine | LogTail | Exit | Speaker)
 
 
 def _numbered(fact: Fact, by_file: Mapping[str, int], offsets: Mapping[str | None, int]) -> Fact:

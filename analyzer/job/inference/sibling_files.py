@@ -2,8 +2,9 @@
 
 Logs of one job have names that differ in a number ("trainer_02-stderr.log", "worker-0a1b2.out"),
 and most of them tell their rank: their lines are labelled, or a statement that all of them print
-has it ("world_rank=2"). The number is the rank where that goes together, or where there are as many
-files as ranks; of a single one that tells nothing the rank is the one that is left.
+has it ("world_rank=2"). The number is the rank, or as far from it as in the others, where that goes
+together, or where there are as many files as ranks; of a single one that tells nothing the rank is
+the one that is left.
 """
 
 import re
@@ -46,7 +47,8 @@ def with_ranks_of_siblings(facts: Sequence[Fact]) -> Sequence[Fact]:
     twice = {file for files in said.values() if claimed_twice(files) for file in files}
     families: dict[str, list[str]] = defaultdict(list)
     for file in spoken:
-        families[_NUMBER.sub("#", file)].append(file)
+        for kind in _kinds(file):
+            families[kind].append(file)
     size = size_in(facts)
     ranks: dict[str, int] = {}
     for files in families.values():
@@ -65,6 +67,13 @@ def with_ranks_of_siblings(facts: Sequence[Fact]) -> Sequence[Fact]:
         else fact
         for fact in facts
     ]
+
+
+def _kinds(file: str) -> set[str]:
+    """Return a path without all of its numbers, and without each of them."""
+    numbers = _NUMBER.finditer(file)
+    each = {f"{file[: number.start()]}#{file[number.end() :]}" for number in numbers}
+    return {_NUMBER.sub("#", file), *each}
 
 
 def _counts_ranks(front: str) -> bool:
@@ -114,10 +123,14 @@ def _ranks_of(
     for may, column in zip(may_count, zip(*map(_NUMBER.findall, files), strict=True), strict=True):
         number = {f: int(n) for f, n in zip(files, column, strict=True) if n.isdecimal()}
         everyone = set(number.values()) == set(range(len(files)))
-        counts = everyone and told.items() <= number.items()
-        if may and counts and (told or size == len(files)):
+        offsets = {rank - number.get(file, -1) for file, rank in told.items()}
+        if not may:
+            continue
+        if everyone and (offsets == {0} or (not told and size == len(files))):
             return {file: number[file] for file in rest} | told
+        if len(offsets) == 1 and len(set(number.values())) == len(files) and len(told) >= LEAST:
+            return {file: number[file] + min(offsets) for file in rest} | told  # of a further node
     left = set(range(size or len(files))) - set(told.values())
-    if len(rest) == len(left) == 1 and told:
+    if len(rest) == len(left) == 1 and (size or len(told) >= LEAST):
         return {rest[0]: left.pop()} | told
     return told

@@ -95,10 +95,10 @@ def about(case: Case, *subjects: Subject) -> Iterator[Hit]:
     """Yield one hit for what people write that the trouble is about, if they name one thing.
 
     It is one of ``subjects``; if none are given, what ``CATEGORIES`` has a category for, of which
-    they write nothing of ranks, which tells more.
+    they write nothing of ranks, which tells more, nor in a file of a program's output.
     """
     output = {printed.source.file for printed in case.job.of(TrainingOutput)}
-    troubles = [each for each in case.job.of(Trouble) if each.source.file not in output]
+    troubles = [each for each in case.job.of(Trouble) if subjects or each.source.file not in output]
     named = {trouble.subject for trouble in troubles}
     if len(named) != 1 or case.graph.lagging or not named <= set(subjects or CATEGORIES):
         return

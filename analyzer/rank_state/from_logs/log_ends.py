@@ -56,7 +56,8 @@ def all_tails(job: Job) -> tuple[LogTail, ...]:
 def have_ended(job: Job) -> bool:
     """Return whether the logs show an end that was planned, and none stops short of it.
 
-    Often one rank speaks for all: then the last words of the others are none that it went on from.
+    Often the first or the last rank speaks for all: then the last words of the others are none that
+    it went on from.
     """
     tails = all_tails(job)
     ended = [tail for tail in tails if tail.outlook is Outlook.ENDED]
@@ -67,7 +68,13 @@ def have_ended(job: Job) -> bool:
         return True
     if not ended or (len(ended) > 1 and len(others) <= len(ended)):
         return bool(ended) and not any(tail.who.rank is not None for tail in others)
-    return not any(_stops_short(tail, ended) for tail in others)
+    return _speaks_for_all(ended, tails) and not any(_stops_short(tail, ended) for tail in others)
+
+
+def _speaks_for_all(ended: Iterable[LogTail], tails: Iterable[LogTail]) -> bool:
+    """Return whether the first or the last rank is among these: who else ends, ends alone."""
+    ranks = [tail.who.rank for tail in tails if tail.who.rank is not None]
+    return any(t.who.rank in {None, min(ranks, default=0), max(ranks, default=0)} for t in ended)
 
 
 def _stops_short(tail: LogTail, ended: list[LogTail]) -> bool:

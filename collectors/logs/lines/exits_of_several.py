@@ -106,7 +106,8 @@ class ExitsOfSeveralReader(LineReader):
 
 def _who(end: _End, *, ranks: bool) -> Who:
     if ranks:
-        return Who(rank=end.index, trust=Trust.INFERRED, pid=end.pid)
+        trust = Trust.CONTENT if end.name.lower().endswith("rank") else Trust.INFERRED
+        return Who(rank=end.index, trust=trust, pid=end.pid)
     if end.pid is not None:
         return Who(pid=end.pid)
     label = f"{end.name}-{end.index}"

@@ -178,8 +178,13 @@ CASES: dict[str, Blame] = {
         "gloo-rank-never-came",
         (2,),
     ),
-    "nobody, if rank 0 itself waits for clients": (
+    "who is no client of the store, if as many as joined say that they are": (
         {0: JOINED, 1: KEY.format(0)},
+        "store-clients-missing",
+        (2,),
+    ),
+    "nobody, if rank 0 itself waits for clients": (
+        {0: JOINED},
         "store-clients-missing",
         None,
     ),

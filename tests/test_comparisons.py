@@ -30,6 +30,11 @@ from log_docs import diagnosed_files
             [0],
         ),
         ("All but rank 6 are in the barrier for good.", "missing-rank-in-collective", [6]),
+        (
+            "The job hangs: its tracker causes rank 4 to be unresponsive.",
+            "missing-rank-in-collective",
+            [4],
+        ),
     ],
 )
 def test_the_odd_one_is_named(text: str, category: str, ranks: list[int]) -> None:

@@ -140,6 +140,21 @@ def test_printed_environments_are_compared(
     assert all(one.culprit_ranks == (2,) for one in chosen)
 
 
+@pytest.mark.parametrize(
+    "header",
+    ["", "[2026-11-23 03:00:02] ", "INFO:root:launching with ", "2026-11-23 03:00 | env: "],
+)
+def test_a_program_prints_its_environment_behind_a_header(header: str) -> None:
+    """All at the end of a line; what only speaks of one variable is no print."""
+    line = header + "MASTER_ADDR=n0 MASTER_PORT={} RANK={} WORLD_SIZE=4\n"
+    files = {f"worker{n}.log": line.format(29501 if n == 2 else 29500, n) for n in range(4)}
+    first = diagnosed_files(files).findings[0]
+    assert (first.signature, first.culprit_ranks) == ("printed-master-differs", (2,))
+
+    said = {f"rank{n}.log": f"please set MASTER_PORT={29500 + n // 3}\n" for n in range(4)}
+    assert not any(one.signature.startswith("printed-") for one in diagnosed_files(said).findings)
+
+
 def test_a_job_that_trains_does_not_mind_what_was_printed() -> None:
     """Names of one host may differ, and the job goes on."""
     files = {f"rank{n}.env": environ(MASTER_ADDR=f"10.0.{n}.1") for n in range(3)}

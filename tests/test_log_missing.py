@@ -178,15 +178,15 @@ CASES: dict[str, Blame] = {
         "gloo-rank-never-came",
         (2,),
     ),
-    "nobody, if rank 0 itself waits for clients": (
-        {0: JOINED, 1: "starts\n"},
-        "store-clients-missing",
-        None,
-    ),
-    "the rank that is left, if as many are seen to have come": (
+    "who is no client of the store, if as many as joined say that they are": (
         {0: JOINED, 1: KEY.format(0)},
         "store-clients-missing",
         (2,),
+    ),
+    "nobody, if rank 0 itself waits for clients": (
+        {0: JOINED},
+        "store-clients-missing",
+        None,
     ),
     "rank 0, if it never published the NCCL id of the default group": (
         {1: NCCL_ID},

@@ -14,6 +14,9 @@ MARKS: tuple[tuple[str, Role], ...] = (
     ("torch/distributed/elastic/agent/server/api.py", Role.LAUNCHER),
     ("torch/distributed/elastic/agent/server/local_elastic_agent.py", Role.LAUNCHER),
     ("torch/distributed/launcher/api.py", Role.LAUNCHER),
+    ("torch/distributed/run.py", Role.LAUNCHER),
+    ("deepspeed/launcher/launch.py", Role.LAUNCHER),
+    ("accelerate/commands/launch.py", Role.LAUNCHER),
 )
 
 

@@ -1,5 +1,7 @@
 """Variables of the environment (env, exports, scripts) and limits (ulimit, /proc/PID/limits)."""
 
+import itertools
+
 from whyhang.analyzer.facts import Statement, Trust, Variable, replace
 from whyhang.collectors import limits
 from whyhang.collectors.prints import Lines
@@ -36,8 +38,11 @@ def variable(lines: Lines) -> list[Statement]:
         source = lines.take().source
         value = match["value"].strip("\"'")
         return [Variable(who=lines.who, source=source, name=match["name"], value=value)]
-    pairs = [_PAIR.match(word) for word in lines.next.words.split(" ")]
-    values = {pair["name"]: pair["value"] for pair in pairs if pair is not None}
+    words = lines.next.words.split(" ")
+    if "=" not in words[-1]:
+        return []
+    pairs = [*itertools.takewhile(bool, map(_PAIR.match, reversed(words)))]  # behind a header
+    values = {pair["name"]: pair["value"] for pair in reversed(pairs) if pair is not None}
     if len(pairs) < 2 or len(values) < len(pairs):
         return []
     who, rank = lines.who, values.get("RANK", "")

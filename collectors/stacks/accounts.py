@@ -102,6 +102,7 @@ _OTHER_PLACE = (
     r"|all[- _]?\w+|broadcast)"
 )
 _ODD = (
+    r"(?:to be|is|was|becomes?|became|goes|went) (?:completely |entirely )?unresponsive\b|"
     r"(?:is|was|seems?(?: to be)?|appears? to be) (?:clearly |always |indeed |probably )?the "
     r"(?:[a-z]+ )?(?:problem\w*|culprit|straggler|odd|bad|faulty|slow\w*|lagg\w*|late|broken"
     r"|divergent|offend\w*)|lag(?:s|ged) behind"

@@ -13,34 +13,19 @@ from whyhang.analyzer.facts import (
     NOBODY,
     Fact,
     Record,
+    Role,
     StackDump,
     Trust,
     Who,
     replace,
 )
-from whyhang.analyzer.job.roles import main_of
+from whyhang.analyzer.job.roles import main_of, role_of_frames
 from whyhang.analyzer.reading import Document
 from whyhang.collectors import limits
 from whyhang.collectors.files.naming import join, title
 from whyhang.collectors.stacks.passages import WHOLE_BYTES, holds, passages
 from whyhang.collectors.stacks.peers import facts_of
 from whyhang.collectors.stacks.sections import HeadedStacks, ProcessStacks, Sections
-
-# Processes that work for a rank, or start it, told by a file their main thread is in.
-CHILD_FILES = (
-    "torch/utils/data/_utils/worker.py",
-    "torch/_inductor/compile_worker/__main__.py",
-    "multiprocessing/resource_tracker.py",
-    "multiprocessing/forkserver.py",
-)
-LAUNCHER_FILES = (
-    "torch/distributed/elastic/agent/server/api.py",
-    "torch/distributed/elastic/agent/server/local_elastic_agent.py",
-    "torch/distributed/launcher/api.py",
-    "torch/distributed/run.py",
-    "deepspeed/launcher/launch.py",
-    "accelerate/commands/launch.py",
-)
 
 
 def dumps(
@@ -110,18 +95,18 @@ def _owners(outer: Who, processes: Sequence[ProcessStacks]) -> list[Who]:
     """Decide which of several processes the file's name, heading or prefix speaks of."""
     if outer is NOBODY:
         return _inherited([process.who for process in processes], processes)
-    launchers = [_is_in(process, LAUNCHER_FILES) for process in processes]
+    roles = [_role(process) for process in processes]
     candidates = {
         _identity(process)
-        for process, is_launcher in zip(processes, launchers, strict=True)
-        if not is_launcher and not _is_in(process, CHILD_FILES)
+        for process, role in zip(processes, roles, strict=True)
+        if role is Role.RANK
     }
     if outer.pid is not None and outer.pid in candidates:
         candidates = {outer.pid}
     single = len(candidates) <= 1
     owners = [
-        join(process.who, outer if single and not is_launcher else Who(host=outer.host))
-        for process, is_launcher in zip(processes, launchers, strict=True)
+        join(process.who, Who(host=outer.host) if role is Role.LAUNCHER or not single else outer)
+        for process, role in zip(processes, roles, strict=True)
     ]
     return owners if single else _inherited(owners, processes)
 
@@ -137,9 +122,9 @@ def _inherited(owners: list[Who], processes: Sequence[ProcessStacks]) -> list[Wh
     ]
 
 
-def _is_in(process: ProcessStacks, files: tuple[str, ...]) -> bool:
+def _role(process: ProcessStacks) -> Role:
     thread = main_of(process.threads, process.who.pid)
-    return thread is not None and any(frame.file.endswith(files) for frame in thread.frames)
+    return role_of_frames(thread.frames if thread is not None else ())
 
 
 def _identity(process: ProcessStacks) -> int | None:

@@ -66,7 +66,10 @@ class Prose(Record):
         yield from self.facts(document)
 
 
-_LEVEL = re.compile(r"\W*(?:INFO|DEBUG|WARN(?:ING)?|ERROR|FATAL|CRITICAL|NOTICE|TRACE)\b")
+_LEVEL = re.compile(
+    r"\W*(?:INFO|DEBUG|WARN(?:ING)?|ERROR|FATAL|CRITICAL|NOTICE|TRACE)\b|\W*\d+\.\d{3,}\]"
+)
+"""The level of a logger, or the clock of a kernel."""
 _GRAMMAR = re.compile(
     r"(?i)\b(?:the|an?|and|but|or|while|whereas|because|so|since|when|then|after|before|until"
     r"|others?|another|rest|remaining|all|every\w*|both|each|it|its|this|that|which|who|there"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from small_jobs import BARRIER, case_of, dump, process, report_of, still
+from small_jobs import BARRIER, case_of, dump, frames, process, report_of, still
 
 from whyhang.analyzer.commands.questions import until_a_sleep_ends
-from whyhang.analyzer.facts import NO_LIMIT, Fact, ThreadState, replace
+from whyhang.analyzer.facts import NO_LIMIT, Fact, Thread, ThreadState, replace
 
 CALLER = "\nfetch (train.py:12)\ntrain (train.py:38)\n<module> (train.py:60)\n"
 DOWNLOAD = "readinto (socket.py:706)\nread (http/client.py:474)" + CALLER
@@ -90,3 +90,30 @@ def test_a_sleep_that_ends_soon_is_waited_for(seconds: float | None, *, asked: b
         facts += [rank, dump(2, "fetch (train.py:12)" + CALLER, look=look)]
 
     assert until_a_sleep_ends(case_of(facts)) == ([2] if asked else [])
+
+
+MAIN_LOOP = "main_loop (ray/_private/worker.py:1069)\n<module> (ray/default_worker.py:330)\n"
+TRAINS = "run (threading.py:982)\n_bootstrap (threading.py:1002)\n"
+
+
+@pytest.mark.parametrize("woke", [0, 3])
+def test_a_loop_that_idles_may_wake_while_another_thread_trains(woke: int) -> None:
+    """Where the main threads of all serve their framework, the threads that train tell."""
+    facts: list[Fact] = []
+    for look in (0, 1):
+        for rank in range(3):
+            outer = BARRIER.strip().splitlines()[-1] + "\n"  # in which each thread began
+            own = "read (storage.py:7)\n" + outer if rank == 2 else BARRIER
+            thread = Thread(name="TrainThread", tid=7, frames=frames(own + TRAINS))
+            waits = ThreadState(
+                tid=1000 + rank, name="python", state="S", wchan="ep_poll", limit=NO_LIMIT
+            )
+            seen = dump(rank, MAIN_LOOP, look=look)
+            facts += [
+                replace(process(rank, look=look, woke=woke * look), threads=(waits,)),
+                replace(seen, threads=(*seen.threads, thread)),
+            ]
+    report = report_of(facts)
+
+    assert report.verdict == "hung"
+    assert report.findings[0].culprit_ranks == (2,)

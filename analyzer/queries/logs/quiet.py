@@ -84,8 +84,7 @@ def _quiet(case: Case, ends: Sequence[LastLine] = ()) -> Iterator[Hit]:
     last = [text for text in texts if not OF_KERNEL.search(text)]
     bad = any(BARE_ERROR.search(text) or BAD_END.search(text) for text in last)
     failed = has_failed(job)
-    of_ranks = any(account.deed not in {Deed.WAITS, Deed.WORKS} for account in job.of(Account))
-    blamed = of_ranks or bool(job.of(Trouble))
+    blamed = any(account.deed not in {Deed.WAITS, Deed.WORKS} for account in job.of(Account))
     if not ends or inside or raised_any or bad or looked_at or failed or blamed:
         return
     if any(track.kind == "nccl-coll" for track in job.tracks):
@@ -143,7 +142,7 @@ def quiet_logs(case: Case, at: Literal["end", "rest", "start"]) -> Iterable[Hit]
     """Yield one hit for logs that tell of nothing wrong: at a planned end, idle, before a step."""
     if at == "start":
         begun = _has_begun(case) or any(_at_work(case, work) for work in WORKS)
-        return () if begun else _quiet(case)
+        return () if begun or case.job.of(Trouble) else _quiet(case)
     return _quiet(case) if (have_ended if at == "end" else are_idle)(case.job) else ()
 
 

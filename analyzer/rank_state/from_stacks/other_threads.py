@@ -99,6 +99,9 @@ def _is_held(actor: _Actor) -> bool:
 
 
 def _waits_locally(state: RankState) -> bool:
+    """Return whether a main thread waits for its own process; a loop that idles may wake for it."""
+    if state.place is not None and state.place.kind is WaitKind.IDLE:
+        return True
     statuses = {state.status, *state.earlier}
     return statuses <= {Status.BLOCKED, Status.IDLE} and not statuses & IN_STEP
 

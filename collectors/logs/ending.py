@@ -49,8 +49,8 @@ def ending(
     text = tail + "\n" + clean(bytes(file.document.head[:HEAD]))
     who, source = file.voice.who, file.document.source()
     if lines and (output := sign(text)) is not None:
-        found = _sign_at_end(output, data, file, last) or _sign_in_head(output, file)
-        yield found or SignOfLife(text=output, who=who, source=source)
+        last_one = _sign_at_end(output, data, file, last) or _sign_in_head(output, file)
+        yield last_one or SignOfLife(text=output, who=who, source=source)
     if lines and (output := program(text)) is not None:
         yield TrainingOutput(text=output, who=who, source=source)
     yield from own

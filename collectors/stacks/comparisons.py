@@ -44,11 +44,11 @@ _COUNTS = re.compile(rf"\b{_COUNTER}\b", re.IGNORECASE)
 def _accounts(document: Document) -> Iterator[Account]:
     for line, text in paragraphs(document):
         for pattern in (_SAYS, _TURNED) if _COUNTS.search(text) else ():
-            found = list(pattern.finditer(text))
+            numbers = list(pattern.finditer(text))
             near = [
                 match
-                for match in found
-                if len(found) > 1 and match.start() - found[0].end() < FURTHER
+                for match in numbers
+                if len(numbers) > 1 and match.start() - numbers[0].end() < FURTHER
             ]
             if any(is_doubted(text, match.start(), match.end()) for match in near):
                 continue

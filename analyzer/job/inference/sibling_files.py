@@ -43,8 +43,8 @@ def with_ranks_of_siblings(facts: Sequence[Fact]) -> Sequence[Fact]:
     for fact in facts:
         if isinstance(fact, _OF_ONE):
             spoken[fact.source.file].add(fact.who.rank)
-    said = ranks_said(f for f in facts if isinstance(f, LogTail) and f.who.rank is None)
-    twice = {file for files in said.values() if claimed_twice(files) for file in files}
+    printed = printed_ranks(f for f in facts if isinstance(f, LogTail) and f.who.rank is None)
+    twice = {file for files in printed.values() if claimed_twice(files) for file in files}
     families: dict[str, list[str]] = defaultdict(list)
     for file in spoken:
         for kind in _kinds(file):
@@ -54,7 +54,7 @@ def with_ranks_of_siblings(facts: Sequence[Fact]) -> Sequence[Fact]:
     for files in families.values():
         silent = any(spoken[file] == {None} for file in files)
         if silent and len(files) >= LEAST and not twice & {*files}:
-            own = {file: spoken[file] - {None} or _said_in(file, said) for file in files}
+            own = {file: spoken[file] - {None} or _printed_in(file, printed) for file in files}
             ranks |= _ranks_of(
                 files, own, [*map(_counts_ranks, _NUMBER.split(files[0])[:-1])], size
             )
@@ -81,14 +81,14 @@ def _counts_ranks(front: str) -> bool:
     return _NO_RANKS.search(front) is None
 
 
-def ranks_said(tails: Iterable[LogTail]) -> Mapping[str, Mapping[str, set[int]]]:
+def printed_ranks(tails: Iterable[LogTail]) -> Mapping[str, Mapping[str, set[int]]]:
     """Return the ranks that statements of programs tell, by template and file."""
-    said: dict[str, dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
+    printed: dict[str, dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
     for tail in tails:
         for line in tail.lines:
             if rank := _SAYS_RANK.search(line.text):
-                said[line.template][tail.source.file].add(int(rank["rank"]))
-    return said
+                printed[line.template][tail.source.file].add(int(rank["rank"]))
+    return printed
 
 
 def claimed_twice(files: Mapping[str, set[int]]) -> set[int]:
@@ -99,14 +99,14 @@ def claimed_twice(files: Mapping[str, set[int]]) -> set[int]:
     return {rank for rank, count in claims.items() if count > 1 and len(claims) > 1}
 
 
-def _said_in(file: str, said: Mapping[str, Mapping[str, set[int]]]) -> set[int | None]:
+def _printed_in(file: str, printed: Mapping[str, Mapping[str, set[int]]]) -> set[int | None]:
     """Return the rank that a file tells in a statement that others make, each with its own."""
-    told: set[int | None] = set()
-    for files in said.values():
+    known: set[int | None] = set()
+    for files in printed.values():
         alike = [ranks for other, ranks in files.items() if other != file]
         if alike and all(len(ranks) == 1 and ranks != files.get(file) for ranks in alike):
-            told |= files.get(file, set())
-    return told
+            known |= files.get(file, set())
+    return known
 
 
 def _ranks_of(
@@ -116,21 +116,21 @@ def _ranks_of(
     size: int | None,
 ) -> dict[str, int]:
     """Return the ranks of the files of one kind; none where they hold several or contradict."""
-    told = {file: rank for file in files for rank in own[file] if rank is not None}
-    if any(len(own[file]) > 1 for file in files) or len(set(told.values())) < len(told):
+    known = {file: rank for file in files for rank in own[file] if rank is not None}
+    if any(len(own[file]) > 1 for file in files) or len(set(known.values())) < len(known):
         return {}
-    rest = [file for file in files if file not in told]
+    rest = [file for file in files if file not in known]
     for may, column in zip(may_count, zip(*map(_NUMBER.findall, files), strict=True), strict=True):
         number = {f: int(n) for f, n in zip(files, column, strict=True) if n.isdecimal()}
         everyone = set(number.values()) == set(range(len(files)))
-        offsets = {rank - number.get(file, -1) for file, rank in told.items()}
+        offsets = {rank - number.get(file, -1) for file, rank in known.items()}
         if not may:
             continue
-        if everyone and (offsets == {0} or (not told and size == len(files))):
-            return {file: number[file] for file in rest} | told
-        if len(offsets) == 1 and len(set(number.values())) == len(files) and len(told) >= LEAST:
-            return {file: number[file] + min(offsets) for file in rest} | told  # of a further node
-    left = set(range(size or len(files))) - set(told.values())
-    if len(rest) == len(left) == 1 and (size or len(told) >= LEAST):
-        return {rest[0]: left.pop()} | told
-    return told
+        if everyone and (offsets == {0} or (not known and size == len(files))):
+            return {file: number[file] for file in rest} | known
+        if len(offsets) == 1 and len(set(number.values())) == len(files) and len(known) >= LEAST:
+            return {file: number[file] + min(offsets) for file in rest} | known  # of a further node
+    left = set(range(size or len(files))) - set(known.values())
+    if len(rest) == len(left) == 1 and (size or len(known) >= LEAST):
+        return {rest[0]: left.pop()} | known
+    return known

@@ -131,8 +131,8 @@ def _begun_above(work: Work, end: LastLine, tails: Iterable[LogTail]) -> LastLin
 def ends_at_work(case: Case, work: Work) -> Iterator[Hit]:
     """Yield one hit for logs that end where this work begins, and tell of nothing wrong."""
     ends = _at_work(case, work)
-    said = have_ended(case.job) or case.job.of(Trouble)  # more than that work only begins
-    for hit in _quiet(case, ends) if ends and not said else ():
+    settled = have_ended(case.job) or case.job.of(Trouble)  # more than that work only begins
+    for hit in _quiet(case, ends) if ends and not settled else ():
         last = [cite(end.source, end.text, end.who.rank) for end in ends[:MAX_QUOTES]]
         begun = WORKS[work].search(ends[0].text)
         words = ends[0].text[begun.start() if begun else 0 :].strip()[:LONGEST]

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from whyhang.analyzer import queries
 from whyhang.analyzer.facts import MAX_RANKS, InitArguments, LogTail, Source
-from whyhang.analyzer.job.inference.sibling_files import claimed_twice, ranks_said
+from whyhang.analyzer.job.inference.sibling_files import claimed_twice, printed_ranks
 from whyhang.analyzer.job.records import Member
 from whyhang.analyzer.queries import Case, Hit, Signature
 from whyhang.analyzer.report import Evidence
@@ -94,7 +94,7 @@ SIGNATURE = Signature(
 def _said_twice(case: Case) -> Iterator[Hit]:
     """Yield one hit if logs of as many processes as there are ranks say one rank twice."""
     tails = case.job.of(LogTail)
-    for template, files in ranks_said(tails).items():
+    for template, files in printed_ranks(tails).items():
         claims = {rank for ranks in files.values() for rank in ranks}
         ranks = sorted(claimed_twice(files))
         lines = [

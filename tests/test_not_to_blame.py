@@ -146,3 +146,16 @@ def test_what_most_ranks_say_of_themselves_is_the_fault_of_none(line: str) -> No
     assert culprits(up + said[3] + said[5]) == (3, 5)
     assert culprits(up + "".join(said[1:6])) == ()
     assert culprits("".join(said)) == ()
+
+
+@pytest.mark.parametrize(("raised", "is_cause"), [("EOFError", False), ("EOFError: no row", True)])
+def test_the_end_of_a_pipe_is_of_the_process_behind_it(raised: str, *, is_cause: bool) -> None:
+    """A helper that multiprocessing started sees its parent end; with words it is an error."""
+    helper = (
+        "Traceback (most recent call last):\n"
+        '  File "/usr/lib/python3.11/multiprocessing/process.py", line 315, in _bootstrap\n'
+        f"    self.run()\n{raised}\n"
+    )
+    findings = diagnosed_files({"job.log": GAVE_UP + helper}).findings
+
+    assert (findings[0].category == "rank-died") is is_cause

@@ -93,7 +93,16 @@ class Raised(Record):
             or self.message.startswith(_GLOO_LIMIT)
             or _FAILED_CALL.search(self.message)
             or self.kind in ON_REQUEST
+            or self.is_end_of_pipe
         )
+
+    @property
+    def is_end_of_pipe(self) -> bool:
+        """Return whether the process at the other end of a pipe has ended: that one says why.
+
+        multiprocessing raises it without words; that of ``input`` and of pickles has some.
+        """
+        return self.kind == "EOFError" and not self.message
 
     @property
     def is_about_others(self) -> bool:

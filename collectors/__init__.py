@@ -14,21 +14,16 @@ from whyhang.collectors.gpu.nvml import NvmlReader
 from whyhang.collectors.gpu.text import TextReader
 from whyhang.collectors.gpu.xml import XmlReader
 from whyhang.collectors.heartbeat import HeartbeatReader
+from whyhang.collectors.prose import reader as prose
 from whyhang.collectors.ras.reader import RasReader
 from whyhang.collectors.stacks import (
-    accounts,
-    comparisons,
     core,
     faulthandler,
     gdb,
-    handwritten,
-    one_and_others,
     pyspy_json,
     pyspy_text,
     pystack,
-    sentences,
     traceback,
-    troubles,
 )
 
 READERS: tuple[Reader, ...] = (
@@ -46,12 +41,7 @@ READERS: tuple[Reader, ...] = (
     gdb.READER,
     pystack.READER,
     traceback.READER,
-    handwritten.READER,
-    sentences.READER,
-    accounts.READER,
-    comparisons.READER,
-    one_and_others.READER,
-    troubles.READER,
+    prose.READER,
     TextReader(),
     ClusterReader(),
 )

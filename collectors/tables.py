@@ -14,7 +14,7 @@ from whyhang.analyzer.toml import tomllib
 
 T = TypeVar("T")
 
-_PART = re.compile(r"<([a-z-]+)>")
+_PART = re.compile(r"(?<!\(\?P)<([a-z-]+)>")
 
 
 def read(package: str, name: str, of: type[T]) -> T:

@@ -6,9 +6,7 @@ import pytest
 from stack_docs import document, dumps, functions
 
 from whyhang.analyzer.facts import Trust
-from whyhang.collectors.stacks import handwritten
-
-READER = handwritten.READER
+from whyhang.collectors.prose.reader import READER
 
 MESH = """\
 DP0,2:   broadcast              (torch/distributed/distributed_c10d.py:2841)
@@ -95,7 +93,7 @@ def test_places_with_in_and_lists_of_ranks() -> None:
         "        via  swarm.py:37 in migrate\n"
         "rank  [1]       stopped at swarm.py:38 in migrate\n"
     )
-    stacks = dumps(handwritten.READER, text)
+    stacks = dumps(READER, text)
 
     assert [(dump.who.rank, functions(dump.threads[0].frames)) for dump in stacks] == [
         (0, ["radius", "migrate"]),

@@ -14,10 +14,10 @@ from whyhang.analyzer.facts import Gap, StackDump
 from whyhang.analyzer.reading import Reader
 from whyhang.collectors import limits
 from whyhang.collectors.files.folder import read_documents
+from whyhang.collectors.prose import reader as prose
 from whyhang.collectors.stacks import (
     faulthandler,
     gdb,
-    handwritten,
     pyspy_json,
     pyspy_text,
     pystack,
@@ -33,7 +33,7 @@ READERS: tuple[Reader, ...] = (
     gdb.READER,
     pystack.READER,
     traceback.READER,
-    handwritten.READER,
+    prose.READER,
 )
 
 SAMPLES = {

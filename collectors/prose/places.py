@@ -6,55 +6,27 @@ and rows below a head with the word "rank" in it. Only what is said of now count
 "waits in", as a description of a program has it), and only where it places several ranks.
 """
 
-import itertools
 import re
 from collections.abc import Iterator, Sequence
 
-from whyhang.analyzer.facts import Frame, Record, StackDump, Trust, Who
+from whyhang.analyzer.facts import Frame, Record, StackDump, Trust, Who, replace
 from whyhang.analyzer.reading import Document
 from whyhang.collectors import limits
 from whyhang.collectors.ops import op_of
-from whyhang.collectors.stacks import handwritten, heading
+from whyhang.collectors.prose.phrases import phrases
+from whyhang.collectors.prose.summaries import OPERATIONS, standing
+from whyhang.collectors.prose.text import is_prose
+from whyhang.collectors.stacks import heading
 from whyhang.collectors.stacks.frames import frame
-from whyhang.collectors.stacks.prose import DOUBTED, RANKS, Prose, standing
 
 LONGEST_LINE = 400
 LARGEST_WORLD = 1 << 14
 
-_WHO = (
-    r"(?:(?P<most>\d{1,5}) (?:of|out of|/) (?:the |all )?(?P<world>\d{1,5})"
-    r" (?:ranks|processes|gpus)"
-    r"|all (?:other )?ranks (?:except|but)(?: for)?(?: rank| ranks)? ?(?P<except>" + RANKS + r")"
-    r"|(?:(?:all|the|other|global) ){0,3}ranks?[ #]?(?P<ranks>" + RANKS + r"))"
-)
-_IS = (
-    r"(?:(?: \(\+ ?others\)|, …)?[ ,]*(?:(?:is|are|was calling|were calling) (?P<not>not\b)?"
-    r"(?:(?:all|still|stuck|waiting|blocked|hanging|sitting|standing|calling|currently|now|sleeping"
-    r"|spinning) ?){0,3}(?:inside|in|at)?"
-    r"|(?:→|->|=>|:|=)(?: in| stuck in| waiting in)?)) *"
-)
-_SAYS = limits.compile(
-    r"(?<![\w-])"
-    + _WHO
-    + _IS
-    + r"(?P<place>[^;\n]{0,120}?)(?=$|[;\n]|,? (?:while|but|and) |, rank|\. )",
-    re.IGNORECASE,
-)
 _PLACED = re.compile(r"\(?([\w./<>-]{1,200}\.(?:py|pyx|cpp|cc|cu)):(\d{1,7})\)?")
 _NAME = re.compile(r"[A-Za-z_][\w.]*(?:\(\))?")
 _CALL = re.compile(r"[A-Za-z_][\w.]*\(\)")
 _CELLS = re.compile(r"\s*\|\s*|\t+| {2,}")
 _C10D = "torch/distributed/distributed_c10d.py"
-# What a name of which no file is told stands in.
-_FILES = (
-    (re.compile(r"dataloader", re.IGNORECASE), "_next_data", "torch/utils/data/dataloader.py"),
-    (re.compile(r"torch\.save\b|serialization"), "save", "torch/serialization.py"),
-    (
-        re.compile(r"_inductor|_dynamo|compile_fx|torch\.compile"),
-        "compile_fx",
-        "torch/_inductor/compile_fx.py",
-    ),
-)
 
 
 class _Standing(Record):
@@ -68,18 +40,18 @@ class _Standing(Record):
     world: int | None = None
 
 
-def _facts(document: Document) -> Iterator[StackDump]:
-    for each in () if handwritten.READER.sniff(document) else _standings(document):
+def places(document: Document) -> Iterator[StackDump]:
+    """Yield where ranks stand, by sentences and the rows of tables."""
+    for each in _standings(document):
         whom = [Who(rank=rank, trust=Trust.CONTENT) for rank in each.ranks]
         for who in whom or [Who(label=each.label)]:
             yield standing(document, who, each.frames, each.line, each.copies)
 
 
-READER = Prose(name="sentences about ranks", words=(b"rank",), facts=_facts)
-
-
 def _standings(document: Document) -> list[_Standing]:
     """Return what is said, if it places several ranks at two places or more."""
+    if not is_prose(document) or b"rank" not in document.head.lower():
+        return []
     lines = document.head.decode("utf-8", "replace").split("\n")
     if any(len(line) > limits.MAX_LINE for line in lines):
         return []
@@ -93,35 +65,30 @@ def _standings(document: Document) -> list[_Standing]:
             operations.setdefault(rank, set()).add(each.frames[0].function)
     if any(len(own) > 1 for own in operations.values()):
         return []  # a course of events
-    firsts: dict[int, _Standing] = {}
-    for each in standings:
-        for rank in each.ranks:
-            firsts.setdefault(rank, each)
+    firsts = {rank: each for each in reversed(standings) for rank in each.ranks}
     return [one for one in standings if not one.ranks or any(firsts[n] is one for n in one.ranks)]
 
 
 def _sentences(lines: Sequence[str]) -> Iterator[_Standing]:
     for number, line in enumerate(lines, 1):
-        if len(line) > LONGEST_LINE or DOUBTED.search(line):
+        if len(line) > LONGEST_LINE or phrases().doubt["supposed"].search(line):
             continue
-        for match in _SAYS.finditer(line):
+        for match in phrases().places["says"].finditer(line):
             frames = _frames(match["place"])
             if not frames and not match["not"]:
                 continue
-            named = heading.numbers(match["ranks"] or "")
-            world = int(match["world"]) if match["world"] else None
             label, copies = "", 1
             if match["most"]:
                 label, copies = f"{match['most']} ranks", int(match["most"])
             elif match["except"]:
                 label, copies = f"all ranks but {match['except']}", 2
             yield _Standing(
-                ranks=named,
+                ranks=heading.numbers(match["ranks"] or ""),
                 frames=frames if not match["not"] else (),
                 line=number,
                 copies=copies,
                 label=label,
-                world=world,
+                world=int(match["world"]) if match["world"] else None,
             )
 
 
@@ -149,11 +116,11 @@ def _frames(text: str) -> tuple[Frame, ...]:
     words = text[: placed.start()] if placed else text
     names = _NAME.findall(words.replace("`", ""))
     operations = (op_of(_last(name)) for name in names)
-    operation = next((op for op in operations if op in handwritten.OPERATIONS), None)
+    operation = next((op for op in operations if op in OPERATIONS), None)
     inner: tuple[Frame, ...] = (frame(operation, _C10D),) if operation else ()
     if not inner:
-        known = next((entry for entry in _FILES if entry[0].search(words)), None)
-        inner = (frame(known[1], known[2]),) if known else ()
+        known = (name for name, said in phrases().functions.items() if said.search(words))
+        inner = tuple(frame(*name.rstrip(")").split(" (")) for name in known)[:1]
     is_name = len(names) == 1 and re.search(r"[_.(]", words) is not None
     if placed:
         function = _last(names[-1]) if is_name and not inner else "<module>"
@@ -172,19 +139,16 @@ def _last(name: str) -> str:
 
 
 def _is_operation(frames: Sequence[Frame]) -> bool:
-    return any(each.function in handwritten.OPERATIONS for each in frames)
+    return any(each.function in OPERATIONS for each in frames)
 
 
 def _completed(standings: Sequence[_Standing]) -> list[_Standing]:
     """Give numbers to ranks that are only counted, where the named ones leave just so many."""
-    named = set(itertools.chain.from_iterable(each.ranks for each in standings))
+    named = {rank for each in standings for rank in each.ranks}
     done = []
     for each in standings:
-        rest: tuple[int, ...] = ()
-        if each.world is not None and each.world <= LARGEST_WORLD:
-            rest = tuple(sorted(set(range(each.world)) - named))
-        if rest and len(rest) == each.copies:
-            done.append(_Standing(ranks=rest, frames=each.frames, line=each.line))
-        else:
-            done.append(each)
+        world = each.world if each.world is not None and each.world <= LARGEST_WORLD else 0
+        rest = tuple(rank for rank in range(world) if rank not in named)
+        is_rest = rest and len(rest) == each.copies
+        done.append(replace(each, ranks=rest, copies=1, label="") if is_rest else each)
     return done

@@ -24,21 +24,13 @@ from typing import TypeAlias
 
 import regex
 
-from whyhang.analyzer.facts import (
-    MAX_RANKS,
-    Fact,
-    Frame,
-    Record,
-    StackDump,
-    Trust,
-    Who,
-)
+from whyhang.analyzer.facts import MAX_RANKS, NOBODY, Frame, Record, StackDump, Thread, Trust, Who
+from whyhang.analyzer.facts.stacks import SUMMARY
 from whyhang.analyzer.reading import Document
 from whyhang.collectors import limits
 from whyhang.collectors.files.marks import Marks
 from whyhang.collectors.stacks import heading
-from whyhang.collectors.stacks.frames import frame, is_native_file, shared
-from whyhang.collectors.stacks.prose import standing
+from whyhang.collectors.stacks.frames import MAIN, frame, is_native_file, shared
 
 LARGEST_BYTES = 256 * 1024
 LONGEST_LINE = 400
@@ -83,30 +75,18 @@ _MARKS = Marks(*_TOOLS, *_SOURCES, *(name.encode() for name in sorted(OPERATIONS
 """Most logs hold none of these: looking at each of their lines would take longer than all else."""
 
 
-class _Handwritten:
-    """Reads where each rank stands from a person's summary."""
-
-    name = "summary written by hand"
-
-    def sniff(self, document: Document) -> bool:
-        if document.size > LARGEST_BYTES:
-            return False
-        marks = _MARKS.within(document.head)
-        if not marks or not marks.isdisjoint(_TOOLS):
-            return False
-        lines = _lines(document)
-        has_places = not marks.isdisjoint(_SOURCES) and _PLACED.search(document.head)
-        return bool(has_places and any(map(_LABELLED.match, lines))) or _is_list_of_tops(lines)
-
-    def read(self, document: Document) -> Iterator[Fact]:
-        lines = _lines(document)
-        if _is_list_of_tops(lines):
-            yield from _tops(document, lines)
-        else:
-            yield from _labelled(document, lines)
-
-
-READER = _Handwritten()
+def summaries(document: Document) -> Iterator[StackDump]:
+    """Yield where each rank stands by a person's summary."""
+    if document.size > LARGEST_BYTES:
+        return
+    marks = _MARKS.within(document.head)
+    if not marks or not marks.isdisjoint(_TOOLS):
+        return
+    lines = _lines(document)
+    if _is_list_of_tops(lines):
+        yield from _tops(document, lines)
+    elif not marks.isdisjoint(_SOURCES) and _PLACED.search(document.head):
+        yield from _labelled(document, lines)
 
 
 def _lines(document: Document) -> list[str]:
@@ -229,3 +209,19 @@ def _function(line: str) -> str | None:
     """Return the function that an indented line names, and nothing else."""
     word = _WORD.match(line)
     return word[1] if word else None
+
+
+def standing(
+    document: Document, who: Who, frames: tuple[Frame, ...], line: int, copies: int
+) -> StackDump:
+    """Return that ``copies`` processes are said to stand in a place."""
+    return StackDump(
+        who=who if who != NOBODY else document.who,
+        tool=SUMMARY,
+        threads=(Thread(frames=frames, name=MAIN, line=line),),
+        source=document.source(line),
+        look=document.look or 0,
+        taken_at=document.taken_at,
+        main_only=True,
+        copies=copies,
+    )

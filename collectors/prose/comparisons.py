@@ -6,60 +6,43 @@ what the others did; who is ahead of all others made calls that they did not. Of
 the odd one, and of a rank with two numbers a course of events is told.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from whyhang.analyzer.facts import Account, Deed, Trust, Who
 from whyhang.analyzer.reading import Document
-from whyhang.collectors import limits
+from whyhang.collectors.prose.phrases import phrases
+from whyhang.collectors.prose.text import paragraphs
 from whyhang.collectors.stacks import heading
-from whyhang.collectors.stacks.prose import RANKS, Prose, is_doubted, paragraphs, sentence_of
 
 MOST_ODD = 8
 FEWEST = 3  # ranks with numbers of which most have the same, where no "others" are named
 FURTHER = 200  # characters from one number to the next that is compared with it
 
-_UNITS = r"(?:ranks?|process(?:es)?|workers?|gpus?)"
-_OTHERS = (
-    rf"(?P<others>(?:all |every )?(?:of )?(?:the )?(?:others?|remaining|rest)(?: {_UNITS})?\b"
-    r"|every(?:one|body) else|every other \w+)"
-)
-_WHO = rf"(?:(?<![\w.-])ranks?[-# ]?(?P<ranks>{RANKS})(?![\w.:/-])|\b{_OTHERS})"
-_ONE = _WHO.replace(RANKS, r"\d{1,5}")  # "512 on rank 3 and 513 on rank 4"
-_COUNTER = (
-    r"(?:(?:global |training )?steps?|iter(?:ation)?s?|seq(?:uence)?s?|SeqNum|epochs?|collectives?"
-    r"|op ?counts?|batch(?:es)?)"
-)
-_NO_OTHER = r"(?:(?!\branks? ?\d|\b(?:others?|rest|remaining|else)\b)[^.;\n]){0,40}?"
-_NUMBER = r"(?<![\w.])#?(?P<number>\d{1,9})(?![\w.]*\d|[\w%])"
-_SAYS = limits.compile(
-    rf"{_WHO}{_NO_OTHER}\b(?:{_COUNTER}\W{{0,2}}(?:number |id |is |was |at |of |=)?|at ){_NUMBER}",
-    re.IGNORECASE,
-)
-_TURNED = limits.compile(rf"{_NUMBER} (?:on|for|in|at|by) (?:the )?{_ONE}", re.IGNORECASE)
-_COUNTS = re.compile(rf"\b{_COUNTER}\b", re.IGNORECASE)
 
-
-def _accounts(document: Document) -> Iterator[Account]:
-    for line, text in paragraphs(document):
-        for pattern in (_SAYS, _TURNED) if _COUNTS.search(text) else ():
-            numbers = list(pattern.finditer(text))
+def comparisons(document: Document) -> Iterator[Account]:
+    """Yield who is behind the others or ahead of them."""
+    if b"rank" not in document.head.lower():
+        return
+    patterns = phrases().numbers
+    for paragraph in paragraphs(document):
+        if not patterns["counter"].search(paragraph.text):
+            continue
+        for pattern in (patterns["of-ranks"], patterns["on-ranks"]):
+            numbers = list(pattern.finditer(paragraph.text))
             near = [
                 match
                 for match in numbers
                 if len(numbers) > 1 and match.start() - numbers[0].end() < FURTHER
             ]
-            if any(is_doubted(text, match.start(), match.end()) for match in near):
+            if any(paragraph.is_doubted(*match.span()) for match in near):
                 continue
             for rank, deed in _odd([match.groupdict() for match in near]):
-                begin, _ = sentence_of(text, near[0].start())
-                _, end = sentence_of(text, near[-1].start())
                 yield Account(
                     who=Who(rank=rank, trust=Trust.CONTENT),
-                    source=document.source(line),
+                    source=document.source(paragraph.line(near[0].start())),
                     deed=deed,
-                    text=" ".join(text[begin:end].split()),
+                    text=paragraph.quote(near[0].start(), near[-1].start()),
                 )
 
 
@@ -85,6 +68,3 @@ def _odd(matches: Sequence[Mapping[str, str | None]]) -> Iterator[tuple[int, Dee
     if len(odd) <= MOST_ODD:
         for rank, number in odd.items():
             yield rank, Deed.ABSENT if number < usual else Deed.AHEAD
-
-
-READER = Prose(name="how far ranks are, as people compare them", words=(b"rank",), facts=_accounts)

@@ -155,6 +155,23 @@ def test_a_program_prints_its_environment_behind_a_header(header: str) -> None:
     assert not any(one.signature.startswith("printed-") for one in diagnosed_files(said).findings)
 
 
+SPAWNED = (
+    "\n-- Process {} terminated with the following error:\nTraceback (most recent call last):\n"
+)
+
+
+def test_hosts_without_ranks_are_compared() -> None:
+    """What mp.spawn numbers on each host is no rank; two logs of one host are two runs."""
+    texts = [environ(MASTER_PORT=str(29500 + n)) + SPAWNED.format(1 - n) + REFUSED for n in (0, 1)]
+    first = diagnosed_files({f"node{n}.out": text for n, text in enumerate(texts)}).findings[0]
+    assert (first.signature, first.culprit_ranks) == ("printed-master-differs", None)
+    assert first.title.startswith("Node1 has MASTER_PORT=29501")
+
+    runs = {f"node1/{n}.out": text.partition("--")[0] + REFUSED for n, text in enumerate(texts)}
+    findings = diagnosed_files(runs).findings
+    assert not any(one.signature.startswith("printed-") for one in findings)
+
+
 def test_a_job_that_trains_does_not_mind_what_was_printed() -> None:
     """Names of one host may differ, and the job goes on."""
     files = {f"rank{n}.env": environ(MASTER_ADDR=f"10.0.{n}.1") for n in range(3)}

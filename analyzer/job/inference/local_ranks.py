@@ -23,6 +23,7 @@ from whyhang.analyzer.facts import (
     Statement,
     Track,
     Trust,
+    Who,
     replace,
 )
 from whyhang.analyzer.job.world import size_in
@@ -32,6 +33,7 @@ T = TypeVar("T")
 
 def numbered(facts: Sequence[Fact]) -> Sequence[Fact]:
     """Fill in the global rank of facts that know a local rank only, where it follows."""
+    facts = _without_guesses(facts)
     unknown: dict[str | None, set[int]] = defaultdict(set)
     pairs: dict[str | None, set[int]] = defaultdict(set)
     files: dict[str, set[int]] = defaultdict(set)
@@ -61,6 +63,23 @@ def numbered(facts: Sequence[Fact]) -> Sequence[Fact]:
     of_one_node = {f: values for f, values in files.items() if here[f] - {None} <= paired[f]}
     by_file = _settled(of_one_node)
     return [_numbered(fact, by_file, offsets) for fact in facts] if offsets or by_file else facts
+
+
+def _without_guesses(facts: Sequence[Fact]) -> Sequence[Fact]:
+    """Take back ranks that are the local ones of several hosts: each log took its own for all."""
+    guessed = [f for f in facts if _speaks(f) and _is_guess(f.who)]
+    if len({fact.who.host for fact in guessed} - {None}) < 2:
+        return facts
+    return [
+        replace(fact, who=replace(fact.who, rank=None, trust=Trust.NONE))
+        if _speaks(fact) and _is_guess(fact.who)
+        else fact
+        for fact in facts
+    ]
+
+
+def _is_guess(who: Who) -> bool:
+    return who.rank is not None and who.rank == who.local_rank and who.trust is Trust.INFERRED
 
 
 def _settled(candidates: Mapping[T, set[int]]) -> dict[T, int]:

@@ -4,7 +4,7 @@ The fewest are blamed, a tie names nobody.
 """
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from whyhang.analyzer.case import Case
@@ -43,6 +43,32 @@ def settings_differ(
         values = difference(case, key, same)
         if values is not None and not _talked(case, values):
             yield hit_of(case, values)
+        elif printed:
+            yield from _on_hosts_without_ranks(case, key)
+
+
+def _on_hosts_without_ranks(case: Case, key: str) -> Iterator[Hit]:
+    """Yield one hit for hosts of whose ranks nothing is known, and that printed other settings."""
+    facts = [fact for fact in case.job.of(Variable) if fact.name == key]
+    if any(fact.who.host is None or case.job.member_of(fact.who) for fact in facts):
+        return
+    by_host = {fact.who.host: fact for fact in facts}
+    usual = Counter(fact.value for fact in by_host.values()).most_common(1)
+    odd = [fact for fact in by_host.values() if fact.value != usual[0][0]]
+    if odd:
+        same = next(fact for fact in by_host.values() if fact.value == usual[0][0])
+        yield Hit(
+            names_culprit=False,
+            evidence=tuple(
+                cite(fact.source, f"{key}: {fact.value}") for fact in (*odd[:SHOWN], same)
+            ),
+            fields={
+                "who": str(odd[0].who.host),
+                "key": key,
+                "theirs": odd[0].value,
+                "usual": same.value,
+            },
+        )
 
 
 def _talked(case: Case, values: Difference) -> bool:

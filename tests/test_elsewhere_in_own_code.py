@@ -112,3 +112,27 @@ def test_a_worker_that_does_not_end() -> None:
         "dataloader-shutdown-blocked",
         "dataloader-blocked",
     )
+
+
+LIMIT = "The user-provided time limit for job execution has been reached:\n"
+
+
+def timed(rank: int, *frames: str) -> str:
+    """Write a dump by faulthandler's timer as mpirun tags it, which a rank writes in pieces."""
+    tag = f"[1,{rank}]<stderr>:"
+    rows = [f'  File "/w/{p}{tag}, line {tag}{n} in {f}' for p, n, f in map(str.split, frames)]
+    head = ("Timeout (0:00:20)!", f"Thread 0x{tag}00007fd37008db8{rank} (most recent call first):")
+    return "".join(f"{tag}{row}\n" for row in (*head, *rows))
+
+
+@pytest.mark.parametrize(("end", "named"), [(LIMIT, (1,)), ("", None)])
+def test_a_job_that_used_up_its_time(end: str, named: tuple[int, ...] | None) -> None:
+    """Three ranks stand in a call that shows no frame, one in what stands above it."""
+    waits = ('heat.py" 25 main', 'heat.py" 29 <module>')
+    works = ('numeric.py" 41 roll', 'heat.py" 12 relax', 'heat.py" 24 main', 'heat.py" 29 <module>')
+    text = "".join(timed(rank, *(works if rank == 1 else waits)) for rank in range(4))
+    findings = diagnosed_files({"job.err": text + end}).findings
+
+    assert [f.culprit_ranks for f in findings if f.signature == "elsewhere-in-own-code"] == (
+        [named] if named else []
+    )

@@ -16,7 +16,7 @@ from whyhang.analyzer.reading import Document
 from whyhang.collectors import limits
 from whyhang.collectors.files.marks import Marks
 from whyhang.collectors.logs.text.line import unwrap
-from whyhang.collectors.logs.text.prefix import is_numbered, skip_clock, split_prefix
+from whyhang.collectors.logs.text.prefix import in_one_piece, is_numbered, skip_clock, split_prefix
 
 PYSPY = (b"(idle)", b"(active)", b"(active+gil)", b"(idle+gil)")
 FIRST = (b"(most recent call first)",)
@@ -143,7 +143,7 @@ def _decoded(data: bytes) -> str:
         text = _ANSI.sub("", text)
     if "<pre" in text and "&lt;" in text:  # a page of torch's debug server
         text = html.unescape(_TAG.sub("", text))
-    return text
+    return in_one_piece(text)
 
 
 def _unwoven(text: str, first: int, marks: Sequence[bytes]) -> Iterator[Passage]:

@@ -20,7 +20,7 @@ from whyhang.collectors.logs.text.own_rank import (
     rank_in_content,
     rank_in_statement,
 )
-from whyhang.collectors.logs.text.prefix import split_prefix
+from whyhang.collectors.logs.text.prefix import in_one_piece, split_prefix
 
 MOST_PARTS = 64
 """Lines that are looked for in one: more ranks do not write into one line at one time."""
@@ -117,13 +117,13 @@ class Voice(Record):
 
 
 def clean(raw: bytes) -> str:
-    """Decode whatever a log holds, without colours and NUL bytes."""
+    """Decode whatever a log holds, without colours, NUL bytes and tags in its middle."""
     text = raw.decode("utf-8", "replace")
     if "\0" in text:
         text = text.replace("\0", "")
     if "\x1b" in text:
         text = _ANSI.sub("", text)
-    return text
+    return in_one_piece(text)
 
 
 def unwrap(text: str) -> str:

@@ -56,10 +56,18 @@ _NUMBERED = re.compile(
 )
 _SLURM = ("srun: ", "slurmstepd: ")  # speak for themselves between the lines of the tasks
 _STARTS = frozenset("[(rRwnhm\x1bcigtpslabDTPECSFMW")
+_PIECES = re.compile(r"(?m)^(?P<tag>\[\d+,\d+\]<std\w+>:)(?P<rest>.*(?P=tag).*)$")
 _OVERSEES = re.compile(r"(?:Controller|Driver|Coordinator|Supervisor)$")
 """Actors that are no rank: one in brackets behind their name is spoken of."""
 _FACT = re.compile(r"(pid|ip|rank)[= ]([\w.:]+)")
 _ROLES_THAT_ARE_NOT = frozenset(("gpu", "cuda", "node", "host", "epoch", "step", "iter", "e", "w"))
+
+
+def in_one_piece(text: str) -> str:
+    """Join the pieces in which a rank wrote a line, each of which mpirun has tagged."""
+    if "]<std" not in text:
+        return text
+    return _PIECES.sub(lambda line: line["tag"] + line["rest"].replace(line["tag"], ""), text)
 
 
 def split_prefix(line: str, *, numbered: bool = False) -> tuple[Who, str]:

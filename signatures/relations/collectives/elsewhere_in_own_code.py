@@ -1,12 +1,13 @@
-"""Most ranks stand at one line of the program's own code, and few in the function around it.
+"""Most ranks stand at one line of the program's own code, and few elsewhere in a function of both.
 
 No frame says that anybody waits: the call that does is the program's own, or of a library that
 nobody here knows. Of ranks that are looked at because they hang, those that alone stand at another
 line have left the call, or have not come to it.
 """
 
+import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from whyhang.analyzer import queries
 from whyhang.analyzer.facts import Frame, StackDump
@@ -18,6 +19,7 @@ BY_HAND = "summary"
 """The tool of a stack that a person, or the report of a program on its own hang, wrote down."""
 _OPEN = {WaitKind.WORK, WaitKind.POLL}
 """Kinds of place where no frame says what a rank waits for."""
+_LIMIT = re.compile(r"DUE TO TIME LIMIT|time limit for job execution|TERM_RUNLIMIT|: walltime ")
 LEAST = 3  # ranks, of which most stand at one place
 
 
@@ -36,9 +38,9 @@ def when(case: Case) -> Iterator[Hit]:
     if len(places) != 2:
         return
     few, many = sorted(places.values(), key=len)
-    callers = {_function(frame) for frame in stacks[many[0]][1:]}
-    inside = all(_function(stacks[member][0]) in callers for member in few)
-    if 2 * len(few) > len(many) or not inside:
+    if 2 * len(few) > len(many) or not all(
+        _meet(stacks[member], stacks[many[0]]) for member in few
+    ):
         return
     states = [case.states[number] for number in few]
     shown = (*states[:2], case.states[many[0]])
@@ -59,10 +61,19 @@ def when(case: Case) -> Iterator[Hit]:
 
 
 def _hangs(case: Case) -> bool:
-    """Return whether somebody says so, or several snapshots show that no rank goes on."""
+    """Return whether somebody says so, several snapshots show it, or the job used up its time."""
     dumps = [dump for member in case.job.members for dump in member.dumps]
     by_hand = all(dump.tool == BY_HAND for dump in dumps)
-    return by_hand or (case.graph.snapshots > 1 and case.graph.progress is False)
+    by_timer = all(dump.tool == "faulthandler" for dump in dumps) and not case.job.exits
+    out_of_time = by_timer and any(_LIMIT.search(line.text) for line in case.job.lines)
+    stands = case.graph.snapshots > 1 and case.graph.progress is False
+    return by_hand or stands or out_of_time
+
+
+def _meet(few: Sequence[Frame], many: Sequence[Frame]) -> bool:
+    """Return whether one of two stacks ends in a function that the other is in, too."""
+    inner, outer = {*map(_function, few)}, {*map(_function, many)}
+    return _function(few[0]) in outer or _function(many[0]) in inner
 
 
 def _frames(dump: StackDump) -> tuple[Frame, ...]:

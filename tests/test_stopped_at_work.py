@@ -17,6 +17,7 @@ STOPS = {
 HEADERS = {
     "mmengine": "11/23 11:50:{:02} - mmengine - INFO - Epoch(train) [1][{:3}/100] loss: 2.1",
     "absl": "I1123 11:50:{:02}.046314 1405 train.py:8] step {} loss 2.1",
+    "JSON": '{{"ts": 17954346{:02}.5, "lvl": "info", "event": "step", "step": {}, "loss": 2.1}}',
     "plain": "2026-11-23 11:50:{:02},120 INFO [train] rank 0 step {} of 100 loss 2.1",
 }
 
@@ -52,3 +53,19 @@ def test_a_job_that_was_silent_before_the_stop_may_have_hung(stop: str) -> None:
 def test_who_failed_or_gave_up_before_is_not_passed_over(line: str) -> None:
     report = diagnosed({None: steps(HEADERS["absl"]) + line + STOPS["terminated"].format("50:12")})
     assert "stopped-at-work" not in {finding.signature for finding in report.findings}
+
+
+PARTS = '{{"ts": {}.25, "rank": {}, "event": "step", "step": {}, "data_ms": {}, "fwd_ms": 90}}\n'
+
+
+@pytest.mark.parametrize(("clock", "named"), [("50:12", (2,)), ("58:12", None)])
+def test_who_held_up_the_steps_until_the_stop(clock: str, named: tuple[int, ...] | None) -> None:
+    """A rank that is slow in each step says nothing of a job that was silent before its end."""
+    text = "".join(
+        PARTS.format(1795434600 + at, rank, at, 900 + at if rank == 2 else 3)
+        for at in range(12)
+        for rank in range(4)
+    )
+    findings = diagnosed({None: text + STOPS["terminated"].format(clock)}).findings
+    slow = [f.culprit_ranks for f in findings if f.signature == "slow-part-of-step"]
+    assert slow == ([named] if named else [])

@@ -58,6 +58,7 @@ Queries about ranks:
 - ``waiters_for``: the members that wait for other ranks
 - ``has_initialized``: a rank is through init_process_group
 - ``left_behind``: who waits while others count on
+- ``stopped_at_work``: how the job was stopped from outside, if its steps went on until then
 - ``all_seen``: every member's place is known
 - ``members_of``: members by rank, and the ranks of which nothing is known
 - ``failures``, ``first_failures``, ``left_others``: ranks that ended by an error of their own
@@ -96,6 +97,7 @@ from whyhang.analyzer.queries.logs.nccl_start import connections_not_made, nccl_
 from whyhang.analyzer.queries.logs.own_lines import own_lines_show
 from whyhang.analyzer.queries.logs.quiet import ends_at_work, quiet_logs
 from whyhang.analyzer.queries.logs.step_times import step_times_differ
+from whyhang.analyzer.queries.logs.stopped_at_work import stopped_at_work
 from whyhang.analyzer.queries.logs.what_failed import failed
 from whyhang.analyzer.queries.machines.cluster import (
     VIRTUAL,

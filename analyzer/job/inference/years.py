@@ -3,7 +3,17 @@
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timezone
 
-from whyhang.analyzer.facts import NO_YEAR, Call, Exit, Fact, LogLine, Track, replace
+from whyhang.analyzer.facts import (
+    NO_YEAR,
+    Call,
+    Exit,
+    Fact,
+    LastLine,
+    LogLine,
+    LogTail,
+    Track,
+    replace,
+)
 
 
 def in_one_year(facts: Sequence[Fact]) -> Sequence[Fact]:
@@ -16,8 +26,10 @@ def in_one_year(facts: Sequence[Fact]) -> Sequence[Fact]:
 
 
 def _times(fact: Fact) -> Iterable[float | None]:
-    if isinstance(fact, LogLine | Exit):
+    if isinstance(fact, LogLine | LastLine | Exit):
         return (fact.time,)
+    if isinstance(fact, LogTail):
+        return [line.time for line in fact.lines]
     if isinstance(fact, Track):
         return [time for call in fact.calls for time in (call.created_at, call.given_up_at)]
     return ()
@@ -32,8 +44,10 @@ def _has_none(time: float | None) -> bool:
 
 
 def _moved(fact: Fact, year: int) -> Fact:
-    if isinstance(fact, LogLine | Exit):
+    if isinstance(fact, LogLine | LastLine | Exit):
         return replace(fact, time=_in(year, fact.time))
+    if isinstance(fact, LogTail):
+        return replace(fact, lines=tuple(replace(x, time=_in(year, x.time)) for x in fact.lines))
     if isinstance(fact, Track):
         return replace(fact, calls=tuple(_moved_call(call, year) for call in fact.calls))
     return fact

@@ -16,6 +16,7 @@ from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import LogTail, OwnLine, Record, Source
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.queries.hits import members_of
+from whyhang.analyzer.queries.logs.stopped_at_work import stopped_at_work, told_to_stop
 from whyhang.analyzer.rank_state.from_logs.gave_up import gave_up
 from whyhang.analyzer.rank_state.from_logs.log_ends import tails_of_ranks
 from whyhang.analyzer.report import cite
@@ -56,11 +57,13 @@ class _Part(Record):
 def step_times_differ(case: Case) -> Iterator[Hit]:
     """Yield one hit for the few ranks on which a part of each step lasts much longer.
 
-    Nothing where a rank gave up waiting, failed or ended: there was more than a slow step.
+    Nothing where a rank gave up waiting, failed or ended, unless the job was stopped at work:
+    there was more than a slow step.
     """
     job = case.job
-    ended = any(row.exitcode or row.signal for row in job.exits)
-    if ended or gave_up(job) or any(line.raised is not None for line in job.lines):
+    ended = any(row.exitcode or row.signal for row in job.exits) or told_to_stop(case) is not None
+    ended = ended or any(line.raised is not None for line in job.lines)
+    if gave_up(job) or (ended and stopped_at_work(case) is None):
         return
     tails = tails_of_ranks(job)
     part = max(_parts(tails), key=lambda part: part.lasts - part.usual, default=None)

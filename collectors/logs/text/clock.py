@@ -26,6 +26,10 @@ _DATE = re.compile(
 )
 _CLOCK = re.compile(r"\d:\d\d:\d")  # in each of these
 _YEAR = re.compile(r"\d\d(?:[-/ ]\d\d){1,2}[T _]\d\d:|/\d\d,? \d\d:|:\d\d 20\d\d")
+_EPOCH = re.compile(
+    r'"(?:@?time(?:stamp)?|ts|t|created|unix\w*)": ?"?'
+    r"(?P<seconds>1[4-9]\d{8})(?:\.?(?P<fraction>\d{1,9}))?\b"
+)
 _MONOTONIC = 9  # digits of the fraction of torch's own header
 
 
@@ -38,6 +42,13 @@ def time_of(text: str, year: int | None) -> float | None:
         if time is not None:
             return time
     return None
+
+
+def time_in_object(text: str, year: int | None) -> float | None:
+    """Read the time in an object of JSON: a date, or seconds (or less) since the epoch."""
+    if match := _EPOCH.search(text):
+        return float(f"{match['seconds']}.{match['fraction'] or 0}")
+    return time_of(text, year)
 
 
 def year_of(text: str) -> int | None:

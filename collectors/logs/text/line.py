@@ -11,7 +11,7 @@ import msgspec
 
 from whyhang.analyzer.facts import NOBODY, Record, Trust, Who, replace
 from whyhang.collectors.files.naming import join
-from whyhang.collectors.logs.text.clock import time_of
+from whyhang.collectors.logs.text.clock import time_in_object, time_of
 from whyhang.collectors.logs.text.logger_header import header_end
 from whyhang.collectors.logs.text.margin import NO_MARGIN, Margin
 from whyhang.collectors.logs.text.own_rank import (
@@ -181,7 +181,7 @@ def take_apart(text: str, voice: Voice) -> list[Line]:
 def _lines_of(text: str, wrapped: str, voice: Voice) -> list[Line]:
     time = time_of(text, voice.year)
     if time is None and wrapped is not text:
-        time = time_of(wrapped, voice.year)
+        time = time_in_object(wrapped, voice.year)
     if voice.margin is not NO_MARGIN:
         text = text[voice.margin.end(text) :]
     outer = OUTER_PREFIX.match(text)

@@ -5,64 +5,24 @@ The times tell them apart: where the last step lies no further back than the ste
 each other, nothing hung. Said only where no rank failed of itself and none gave up waiting.
 """
 
-import re
 from collections.abc import Iterator
-from itertools import pairwise
 
 from whyhang.analyzer import queries
-from whyhang.analyzer.facts import LogLine, LogTail, Outlook
 from whyhang.analyzer.queries import Case, Hit, Signature
-from whyhang.analyzer.rank_state.from_logs.ends import WAITED
-from whyhang.analyzer.rank_state.from_logs.log_ends import all_tails
-
-_STOPPED = re.compile(
-    r"Received (?:2|15|Signals\.SIG(?:INT|TERM)) death signal, shutting down workers"
-    r"|SignalException: Process \d+ got signal: (?:2|15)\b|CANCELLED AT [\dT:-]+"
-)
-"""Of lines that other signatures know: somebody stopped the job."""
-
-LEAST = 4  # steps
-SLACK = 2.0  # times the longest of the last steps, and seconds: launchers notice a signal late
 
 
 def when(case: Case) -> Iterator[Hit]:
     """Yield one hit that blames nobody."""
-    lines = [
-        line for line in case.job.lines if line.time is not None and _STOPPED.search(line.text)
-    ]
-    tails = [tail for tail in all_tails(case.job) if tail.outlook is Outlook.STEPS]
-    if not lines or not tails or case.graph.operations or _failed(case):
-        return
-    stop = min(lines, key=lambda line: line.time or 0.0)
-    if not all(_at_work(tail, stop) for tail in tails):
-        return
-    last = max(tails, key=lambda tail: tail.steps_below(0)[-1].time or 0.0)
-    step = last.steps_below(0)[-1]
-    yield Hit(
-        evidence=(
-            queries.cite(last.source, step.text, last.who.rank),
-            queries.cite_line(stop),
-        ),
-        names_culprit=False,
-        fields={"before": queries.duration(max(0.0, (stop.time or 0.0) - (step.time or 0.0)))},
-    )
-
-
-def _failed(case: Case) -> bool:
-    """Return whether a rank ended of itself, or gave up waiting for another one."""
-    return any(state.end is not None and state.end.own for state in case.states) or any(
-        WAITED.search(line.text) or (line.raised is not None and line.raised.is_own)
-        for line in case.job.lines
-    )
-
-
-def _at_work(tail: LogTail, stop: LogLine) -> bool:
-    """Return whether the last step is no older than steps are long."""
-    times = [line.time for line in tail.steps_below(0) if line.time is not None][-LEAST * 4 :]
-    if len(times) < LEAST or stop.time is None:
-        return False
-    longest = max(b - a for a, b in pairwise(times))
-    return -SLACK <= stop.time - times[-1] <= SLACK * max(longest, 1.0)
+    stop = queries.stopped_at_work(case)
+    if stop is not None and not case.graph.operations:
+        yield Hit(
+            evidence=(
+                queries.cite(stop.source, stop.step.text, stop.rank),
+                queries.cite_line(stop.line),
+            ),
+            names_culprit=False,
+            fields={"before": queries.duration(max(0.0, stop.since))},
+        )
 
 
 SIGNATURE = Signature(

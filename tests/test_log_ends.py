@@ -111,3 +111,12 @@ def test_the_first_or_the_last_rank_speaks_for_all(rank: int, verdict: str) -> N
     """Another one that ends well while the others stand in their steps has ended alone."""
     steps = "".join(f"[rank{r}]: step {s} loss 0.{s}\n" for s in range(6) for r in range(4))
     assert diagnosed({None: f"{steps}[rank{rank}]: Exited successfully\n"}).verdict == verdict
+
+
+def test_the_state_of_a_rank_is_what_its_log_tells() -> None:
+    """It runs while it prints, has exited at its end, waits until its limit; else nobody knows."""
+    gave_up = "[unbound_buffer.cc:81] Timed out waiting 5000ms for recv operation to complete\n"
+    died = "Traceback (most recent call last):\n"
+    report = diagnosed({0: STEPS, 1: STEPS + "training done\n", 2: gave_up, 3: "step 1\n" + died})
+    states = ["running", "exited", "waiting", "unreachable"]
+    assert [row.state for row in report.ranks] == states

@@ -18,6 +18,8 @@ from whyhang.analyzer.facts import (
     CallState,
     Group,
     LastLine,
+    LogTail,
+    Outlook,
     ProcessState,
     RasReport,
     Source,
@@ -34,7 +36,7 @@ from whyhang.analyzer.rank_state.from_logs.gave_up import at_work_until_ended, g
 from whyhang.analyzer.rank_state.from_logs.last_phase import LastPhase, last_phases
 from whyhang.analyzer.rank_state.from_logs.log_ends import tails_of_ranks
 from whyhang.analyzer.rank_state.listed import STATUSES, odd_processes
-from whyhang.analyzer.rank_state.over_time.beats import pulses
+from whyhang.analyzer.rank_state.over_time.beats import Pulse, pulses
 from whyhang.analyzer.rank_state.ras import ras_states
 from whyhang.analyzer.rank_state.state import NOT_WAITING, RankState, Status
 from whyhang.analyzer.stacks import UNNAMED, Place, Scope, WaitKind, phrase
@@ -55,7 +57,7 @@ def completed(
 
     ``positions`` are where records show the ranks, ``ends`` how ranks ended, both by rank.
     """
-    at_work = at_work_until_ended(job, ends)
+    at_work, waited = at_work_until_ended(job, ends), gave_up(job)
     ras = ras_states(job)
     tails = tails_of_ranks(job)
     printed = {rank: tail.lines[-1].text.strip() for rank, tail in tails.items()}
@@ -68,6 +70,7 @@ def completed(
     phases = last_phases(tails)
     listed = odd_processes(job)
     beats = pulses(job)
+    looked_at = any(member.processes for member in job.members)  # who has none there has ended
     if any(position.inside for position in positions.values()):
         # That it has made a communicator tells less of where a rank is than its own lines do.
         positions = {
@@ -79,7 +82,7 @@ def completed(
         positions=positions,
         ends=ends,
         at_work=at_work,
-        waited=gave_up(job) if at_work else frozenset(),
+        waited=waited if at_work else frozenset(),
         phases=phases,
         last=printed,
     )
@@ -87,12 +90,28 @@ def completed(
         replace(
             _listed(job, _completed(job, state, known), listed),
             ras=ras.get(state.member, ""),
-            last_line=_of(last, job.members[state.member].rank) or "",
-            phase=_of(phases, job.members[state.member].rank),
+            last_line=_of(last, rank) or "",
+            by_log=_by_log(_of(tails, rank), beats.get(state.member), waited=rank in waited)
+            if not looked_at
+            else Status.UNSEEN,
+            phase=_of(phases, rank),
             pulse=beats.get(state.member),
         )
         for state in states
+        for rank in (job.members[state.member].rank,)
     )
+
+
+def _by_log(tail: LogTail | None, pulse: Pulse | None, *, waited: bool) -> Status:
+    """Return what the last that a rank printed or noted tells of it; not what trouble made of it.
+
+    A process that prints, and of which no end is known, runs as far as that tells.
+    """
+    if waited:
+        return Status.WAITING
+    if tail is None or tail.trouble or tail.troubled:
+        return Status.UNSEEN if pulse is None else Status.RUNNING
+    return {Outlook.ENDED: Status.GONE, Outlook.IDLE: Status.IDLE}.get(tail.outlook, Status.RUNNING)
 
 
 def _of(by_rank: Mapping[int, Item], rank: int | None) -> Item | None:

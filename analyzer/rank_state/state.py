@@ -57,6 +57,7 @@ class RankState(Record):
     first. ``children`` are the places of its workers, in order. ``end`` is how it ended, where that
     is known. ``position`` is where its records show it, where no stack does.
     ``ras`` is the state that NCCL RAS reports for it, ``last_line`` what its log says last,
+    ``by_log`` what its log, or the steps that it noted, tell of it where nothing else does,
     ``phase`` where its own lines in the log part from those of the others.
     ``pulse`` is what it noted of its steps.
     ``beside`` are its other threads that wait for other ranks as well, where its main thread does.
@@ -74,6 +75,7 @@ class RankState(Record):
     position: Position | None = None
     ras: str = ""
     last_line: str = ""
+    by_log: Status = Status.UNSEEN
     phase: LastPhase | None = None
     pulse: Pulse | None = None
     step: LongStep | None = None

@@ -79,7 +79,7 @@ def status_word(state: RankState) -> RankStateName:
         return WORDS[state.ras][0]
     if state.status is Status.UNSEEN and state.end is not None:
         return "exited"
-    return STATES[state.status]
+    return STATES[state.by_log if state.status is Status.UNSEEN else state.status]
 
 
 def location_of(case: Case, state: RankState) -> Location | None:

@@ -14,6 +14,7 @@ from whyhang.analyzer.facts import Record, fold, grouped
 from whyhang.analyzer.job.records import lock_holder
 from whyhang.analyzer.queries.waits.moving import left_behind
 from whyhang.analyzer.queries.waits.states import is_shared_lock
+from whyhang.analyzer.rank_state.state import NOT_WAITING, Status
 from whyhang.analyzer.report import RankRow, WaitEdge, WaitNode, Waits
 
 MAX_NODES = 40
@@ -84,6 +85,8 @@ def _of_stacks(
     """Return the waits that stacks show: for those that wait for nobody, else for each other."""
     graph = case.graph
     expected = {index for index, row in enumerate(rows) if row.state in UNSEEN}
+    unseen = (s for s in case.states if s.status is Status.UNSEEN and s.by_log in NOT_WAITING)
+    expected |= {one for s in unseen if (one := subject(s.member)) is not None}
     left = left_behind(case)
     behind = {subject(member) for member in left.behind} if left is not None else set()
     late = behind or {subject(member) for member in graph.lagging} | expected

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from whyhang.analyzer.facts import PrintedValue, Topic, Who
 from whyhang.collectors.logs.lines.line_reader import LogFile
-from whyhang.collectors.logs.text.line import clean, take_apart
+from whyhang.collectors.logs.text.line import clean
 from whyhang.collectors.logs.text.own_rank import OWN_WORDS
 from whyhang.collectors.logs.text.templates import TIME
 
@@ -72,7 +72,7 @@ def compared(data: bytes, file: LogFile) -> Iterator[PrintedValue]:
         number = head.count(b"\n", 0, at) + 1
         for row in _rows_below(head, end, file, topic, text):
             values.setdefault((row.who, row.name), row)
-        for line in take_apart(text, file.voice):
+        for line in file.take_apart(text):
             label = OWN_WORDS.match(line.text) if file.voice.own_words else None
             for name, value in _values(line.text[label.end() if label else 0 :], topic):
                 key = (line.who, name)
@@ -100,7 +100,7 @@ def _rows_below(
     number, misses = head.count(b"\n", 0, end) + 1, 0
     for raw in head[end + 1 :].split(b"\n"):
         number += 1
-        line = take_apart(clean(raw), file.voice)[0]
+        line = file.take_apart(clean(raw))[0]
         row = _ALONE.match(line.text) if line.who.rank is not None else None
         if row is None:
             misses += 1

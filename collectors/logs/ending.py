@@ -17,7 +17,7 @@ from whyhang.collectors.logs.lines.line_reader import LogFile
 from whyhang.collectors.logs.lines.signature_lines import MAX_TEXT
 from whyhang.collectors.logs.lines.signs_of_life import last_sign, program, sign
 from whyhang.collectors.logs.tail import tails
-from whyhang.collectors.logs.text.line import clean, take_apart
+from whyhang.collectors.logs.text.line import clean
 
 LAST = 1000  # bytes of the end of a file that its last line is taken from
 HEAD = 32 << 10  # bytes of its beginning in which a sign of life is looked for
@@ -42,7 +42,7 @@ def ending(
             text=lines[-1][:MAX_TEXT],
             ends_log=True,
             cut=not data.endswith(b"\n"),
-            time=take_apart(lines[-1][:MAX_TEXT], file.voice)[-1].time,
+            time=file.take_apart(lines[-1][:MAX_TEXT])[-1].time,
             who=_only_speaker(own, lines, file, spoken),
             source=file.document.source(last),
         )
@@ -63,7 +63,7 @@ def _only_speaker(
     named = file.voice.who
     ranks = {tail.who.rank for tail in own} | {*spoken}
     if named.rank is None and named.local_rank is None and len(own) == len(ranks) == 1:
-        ranks |= {take_apart(line, file.voice)[-1].who.rank for line in lines} - {None}
+        ranks |= {file.take_apart(line)[-1].who.rank for line in lines} - {None}
         if len(ranks) == 1:
             return own[0].who
     return named
@@ -79,7 +79,7 @@ def _sign_at_end(text: str, data: bytes, file: LogFile, last: int | None) -> Sig
     if at is None or last is None:
         return None
     source = file.document.source(max(1, last - (len(lines) - 1 - at)))
-    return SignOfLife(text=text, who=take_apart(lines[at], file.voice)[-1].who, source=source)
+    return SignOfLife(text=text, who=file.take_apart(lines[at])[-1].who, source=source)
 
 
 def _sign_in_head(text: str, file: LogFile) -> SignOfLife | None:
@@ -92,4 +92,4 @@ def _sign_in_head(text: str, file: LogFile) -> SignOfLife | None:
     if at is None:
         return None
     source = file.document.source(at + 1)
-    return SignOfLife(text=text, who=take_apart(lines[at], file.voice)[-1].who, source=source)
+    return SignOfLife(text=text, who=file.take_apart(lines[at])[-1].who, source=source)

@@ -21,7 +21,7 @@ from whyhang.analyzer.facts import (
     replace,
 )
 from whyhang.collectors.logs.lines.line_reader import LogFile
-from whyhang.collectors.logs.text.line import Line, clean, take_apart
+from whyhang.collectors.logs.text.line import Line, clean
 from whyhang.collectors.logs.text.own_rank import NAMED_INDEX
 from whyhang.collectors.logs.text.templates import reduce
 
@@ -87,7 +87,7 @@ def _pods(data: bytes, file: LogFile) -> Iterator[ProcessRank]:
     """Yield the ranks that the names of pods in front of lines count."""
     seen: set[str] = set()
     for number, raw in enumerate(data[:READ].split(b"\n")[:MOST_LINES], 1):
-        line = take_apart(clean(raw), file.voice)[0]
+        line = file.take_apart(clean(raw))[0]
         match = NAMED_INDEX.match(line.text)
         if match is not None and (pod := f"{match['name']}-{match['rank']}") not in seen:
             seen.add(pod)
@@ -109,7 +109,7 @@ def _lines(data: bytes, file: LogFile) -> Iterator[tuple[int, Line]]:
         if end - start > LONGEST:
             continue
         lines += 1
-        line = take_apart(clean(head[start:end]), file.voice)[0]
+        line = file.take_apart(clean(head[start:end]))[0]
         yield head.count(b"\n", 0, start) + 1, line
 
 

@@ -32,7 +32,7 @@ from whyhang.collectors.logs.lines.line_reader import FoundLine, LogFile
 from whyhang.collectors.logs.lines.readers import READERS
 from whyhang.collectors.logs.lines.signature_lines import MAX_TEXT, Fold
 from whyhang.collectors.logs.tail import TAIL
-from whyhang.collectors.logs.text.line import Line, clean, take_apart
+from whyhang.collectors.logs.text.line import Line, clean
 from whyhang.collectors.logs.text.quotes import is_quoted
 from whyhang.collectors.logs.text.rejoin import rejoin
 
@@ -142,7 +142,7 @@ class FileScan:
         for number, raw in enumerate(document.head.split(b"\n", MAX_SPOKEN)[:MAX_SPOKEN], 1):
             if not raw.strip():
                 continue
-            for line in take_apart(clean(raw[:MAX_TEXT]), self.file.voice):
+            for line in self.file.take_apart(clean(raw[:MAX_TEXT])):
                 who = line.prefix
                 if who.rank is not None:
                     self.last_words[who.rank] = (number, line)

@@ -11,7 +11,7 @@ from whyhang.analyzer.facts import NOBODY, LogTail, OwnLine, Trust, Who, replace
 from whyhang.analyzer.facts.progress import ENDED_WELL
 from whyhang.collectors.logs.lines.line_reader import LogFile
 from whyhang.collectors.logs.lines.signs_of_life import count_of_bar, outlook, sign
-from whyhang.collectors.logs.text.line import Line, clean, take_apart
+from whyhang.collectors.logs.text.line import Line, clean
 from whyhang.collectors.logs.text.logger_header import header_end
 from whyhang.collectors.logs.text.own_rank import behind_own_label
 from whyhang.collectors.logs.text.templates import behind, header, reduce
@@ -118,7 +118,7 @@ def _lines_of_program(raw: list[bytes], first: int, file: LogFile) -> Iterator[t
         if b"NCCL INFO" in piece:
             continue
         text = clean(piece.rstrip(b"\r").rpartition(b"\r")[2])
-        for line in take_apart(text[:LONGEST], file.voice) if text.strip() else ():
+        for line in file.take_apart(text[:LONGEST]) if text.strip() else ():
             if _GIVES_UP.match(line.text) or not _OF_LIBRARIES.search(line.text):
                 yield number, line
 

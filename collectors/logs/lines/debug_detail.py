@@ -35,7 +35,7 @@ from whyhang.collectors.logs.lines.line_reader import (
     wants,
     wants_block,
 )
-from whyhang.collectors.logs.text.line import clean, take_apart
+from whyhang.collectors.logs.text.line import clean
 from whyhang.collectors.ops import op_of
 
 MARK = b"Running collective: CollectiveFingerPrint("
@@ -185,7 +185,7 @@ class FingerprintReader(LineReader):
         who = self._speakers.get(key)
         if who is None:
             text = clean(head)
-            who = take_apart(text, self._file.voice)[-1].who
+            who = self._file.take_apart(text)[-1].who
             if len(self._speakers) < KEEP**4:
                 self._speakers[key] = who
         return who

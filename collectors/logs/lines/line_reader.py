@@ -23,6 +23,7 @@ from whyhang.collectors.logs.text.voice import voice_of
 
 LOOK_BACK = 40  # lines in which a time is looked for, above and below
 CARRIED = 60.0  # seconds for which the time of one line is that of those below it
+KEPT_LINES = 4096  # of a file, as they were taken apart: several ask for the same
 INHERIT = 4  # lines in which the beginning of a message is looked for
 
 # Lines of a message that began in a line before, which says whose it is.
@@ -67,7 +68,7 @@ class FoundLine:
     @classmethod
     def all_in(cls, block: Block, start: int, end: int, file: LogFile) -> list[FoundLine]:
         """Take apart what seems one line: several, where ranks wrote into each other's lines."""
-        parts = take_apart(clean(bytes(block.data[start:end])), file.voice)
+        parts = file.take_apart(clean(bytes(block.data[start:end])))
         lines = [cls(block, start, line, file, parts[n:]) for n, line in enumerate(parts, 1)]
         if lines[0].who.rank is None:
             lines[0].inherit_speaker(goes_on=_CONTINUED.match(lines[0].text) is not None)
@@ -153,7 +154,7 @@ class FoundLine:
             at = end + 1
             text = clean(bytes(block.data[start : min(end, start + LONGEST)]))
             text = text.rstrip("\r").rpartition("\r")[2]
-            for line in take_apart(text, self.file.voice):
+            for line in self.file.take_apart(text):
                 if line.prefix == self.prefix or (bare and line.prefix == NOBODY):
                     limit -= 1
                     yield number, line
@@ -161,11 +162,11 @@ class FoundLine:
     def preceding(self, limit: int) -> Iterator[str]:
         """Yield up to ``limit`` lines before this one, nearest first, without prefixes."""
         for text in self._before(limit):
-            yield take_apart(text, self.file.voice)[-1].text
+            yield self.file.take_apart(text)[-1].text
 
     def above(self) -> Line | None:
         """Return the line just above, if the file has one in what was read with this one."""
-        return next((take_apart(text, self.file.voice)[-1] for text in self._before(1)), None)
+        return next((self.file.take_apart(text)[-1] for text in self._before(1)), None)
 
     def inherit_speaker(self, *, goes_on: bool) -> None:
         """Take over the rank of the line that this one goes on from, a few lines above.
@@ -178,7 +179,7 @@ class FoundLine:
         for text in self._before(INHERIT if goes_on else 1):
             if "[" not in text and not goes_on:
                 return
-            line = take_apart(text, self.file.voice)[-1]
+            line = self.file.take_apart(text)[-1]
             if not goes_on and not _OPEN.search(line.text):
                 return
             if line.prefix.rank is not None or line.prefix.local_rank is not None:
@@ -210,6 +211,7 @@ class LogFile:
     def __init__(self, document: Document, voice: Voice | None = None) -> None:
         self.document = document
         self._voice = voice
+        self._lines: dict[str, list[Line]] = {}
         self.clock: tuple[int, float | None] = (-1, None)  # byte offset, last time told there
         # first and last byte offset between which the next time told is this one
         self.clock_below: tuple[int, int, float | None] = (-1, -1, None)
@@ -229,6 +231,15 @@ class LogFile:
             document = self.document
             self._voice = voice_of(document.head, document.who, document.taken_at)
         return self._voice
+
+    def take_apart(self, text: str) -> list[Line]:
+        """Take a cleaned line of it apart; whoever asks for the same line again gets the same."""
+        lines = self._lines.get(text)
+        if lines is None:
+            if len(self._lines) >= KEPT_LINES:
+                self._lines.clear()
+            lines = self._lines[text] = take_apart(text, self.voice)
+        return lines
 
     @property
     def tasks_are_nodes(self) -> bool:

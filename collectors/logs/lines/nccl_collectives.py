@@ -32,7 +32,7 @@ from whyhang.analyzer.facts import (
 )
 from whyhang.collectors.logs.engine.byte_blocks import Block
 from whyhang.collectors.logs.lines.line_reader import LineReader, LogFile, wants_block
-from whyhang.collectors.logs.text.line import clean, take_apart
+from whyhang.collectors.logs.text.line import clean
 from whyhang.collectors.ops import op_of
 
 MARK = b": opCount "
@@ -151,7 +151,7 @@ class CollReader(LineReader):
         op = name["op"]
         p2p = op in (b"Send", b"Recv")
         comm = fields["comm"].decode("ascii", "replace")
-        who = take_apart(clean(head), self._file.voice)[-1].who
+        who = self._file.take_apart(clean(head))[-1].who
         if who.rank is None and who.local_rank is None and (name["device"] or b"-")[:1] != b"-":
             who = replace(who, local_rank=int(name["device"]))  # right where all ranks see all GPUs
         stream = self._streams.get((who, comm, p2p))

@@ -20,7 +20,7 @@ from whyhang.collectors.logs.lines.traceback_text import (
     read_chain,
     read_frame,
 )
-from whyhang.collectors.logs.text.line import Line, clean, take_apart
+from whyhang.collectors.logs.text.line import Line, clean
 from whyhang.collectors.stacks.peers import PeerCall, call_in, facts_of
 
 HEAD = 16 << 10  # bytes of a file in which a traceback without its first line is looked for
@@ -182,7 +182,7 @@ class TracebackReader(LineReader):
         current: Traceback | None = None
         speaker: Who | None = None
         for number, raw in enumerate(head.split(b"\n")[:MAX_LINES], 1):
-            for line in take_apart(clean(raw), self._file.voice):
+            for line in self._file.take_apart(clean(raw)):
                 if current is None and _HEADLESS.match(line.text):
                     current, speaker = Traceback(), line.prefix
                 if current is None or line.prefix != speaker:

@@ -3,10 +3,12 @@
 import re
 import signal
 
-from whyhang.analyzer.facts import Trust, Who
+from whyhang.analyzer.facts import Exit, Trust, Who
 from whyhang.analyzer.job.world import LOOPBACK
 from whyhang.collectors.logs.engine.matching import Match
+from whyhang.collectors.logs.lines.line_reader import FoundLine
 
+MAX_EXITS = 20000  # of one file
 _WHAT = (
     ("Killed", signal.SIGKILL),
     ("Out Of Memory", signal.SIGKILL),
@@ -48,9 +50,25 @@ def exit_code(match: Match | re.Match[str]) -> int:
     """Return the exit code that the groups of a pattern give; minus a signal's number."""
     groups = match.groupdict()
     if sign := groups.get("signal"):
-        number = sign if sign.isdecimal() else getattr(signal, sign, signal.SIGKILL)
-        return -int(number)
+        return -int(sign) if sign.isdecimal() else -signal_of(sign)
     return code_of(groups["what"]) if groups.get("what") else int(groups.get("code") or 1)
+
+
+def signal_of(name: str) -> int:
+    """Return the number of a signal; of one that nobody knows, that of SIGKILL."""
+    return int(getattr(signal, name, signal.SIGKILL))
+
+
+def exit_of(who: Who, line: FoundLine, code: int) -> Exit:
+    """Return that a process ended, as a line says; ``code`` is minus a signal's number."""
+    return Exit(
+        who=who,
+        source=line.source,
+        quote=line.text.strip()[:400],
+        exitcode=code if code >= 0 else None,
+        signal=-code if code < 0 else code - 128 if 128 < code < 128 + 32 else None,
+        time=line.time,
+    )
 
 
 def code_of(what: str) -> int:

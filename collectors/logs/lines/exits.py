@@ -14,8 +14,10 @@ from whyhang.analyzer.facts import Exit, Fact, ProcessRank, RootCause, Source, T
 from whyhang.collectors.logs.engine.matching import Match
 from whyhang.collectors.logs.lines.exit_words import (
     EXIT_CODE,
+    MAX_EXITS,
     code_of,
     exit_code,
+    exit_of,
     named_by,
     named_host,
     value_after,
@@ -24,7 +26,6 @@ from whyhang.collectors.logs.lines.line_reader import FoundLine, LineReader, Log
 from whyhang.collectors.logs.text.clock import time_of
 from whyhang.collectors.stacks.heading import numbers
 
-MAX_EXITS = 20000
 _ACTOR = re.compile(r"\s*name: \w*Worker\w*?_(?P<node>\d+):(?P<local>\d+)\s*$")
 _EXITCODE_ROW = re.compile(r"\s*exitcode\s*: (?P<code>-?\d+) \(pid: (?P<pid>\d+)\)")
 _RANK_FIELD = r"(?<![a-z])(?P<local>local[ _-]?)?rank\W{0,4}(?P<rank>\d{1,6})\b"
@@ -68,15 +69,7 @@ class ExitReader(LineReader):
         """Note a process that ended; ``code`` is minus its signal's number, if one killed it."""
         if len(self._rows) >= MAX_EXITS:
             return None
-        row = Exit(
-            who=who,
-            source=line.source,
-            quote=line.text.strip()[:400],
-            exitcode=code if code >= 0 else None,
-            signal=-code if code < 0 else code - 128 if 128 < code < 128 + 32 else None,
-            time=line.time,
-        )
-        row = replace(row, **more)
+        row = replace(exit_of(who, line, code), **more)
         self._rows.append(row)
         return row
 
@@ -156,19 +149,14 @@ class ExitReader(LineReader):
         r"(?:killed by signal (?P<signal>\d+)|return code (?P<code>\d+))",
         r"line \d+: +(?P<pid>\d+) "
         r"(?P<what>Killed|Segmentation fault|Aborted|Bus error|Terminated)\b",
+        # torchrun and others end those that were alive
+        r"Sending process (?P<pid>\d+) closing signal (?P<signal>SIG[A-Z0-9]+)",
+        r"Terminating process (?P<pid>\d+) via signal (?P<signal>SIG[A-Z0-9]+)",
     )
     def on_report(self, line: FoundLine, match: Match) -> None:
         """Note a process of which one line says all."""
         if code := exit_code(match):
             self._add(line, named_by(match), code, ends_all="failed (exitcode" in line.text)
-
-    @wants(
-        r"Sending process (?P<pid>\d+) closing signal (?P<signal>SIG[A-Z0-9]+)",
-        r"Terminating process (?P<pid>\d+) via signal (?P<signal>SIG[A-Z0-9]+)",
-    )
-    def on_ended_by_launcher(self, line: FoundLine, match: Match) -> None:
-        """Note a process that was alive when its launcher ended it."""
-        self._add(line, named_by(match), exit_code(match))
 
     @wants(r"Child process with PID (?P<pid>\d+) terminated with code (?P<code>-?\d+)")
     def on_child_of_rank(self, line: FoundLine, match: Match) -> None:

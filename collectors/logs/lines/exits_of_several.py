@@ -7,29 +7,27 @@ in their names are ranks where they count from 0 on without a gap.
 """
 
 import re
-import signal
 from collections import defaultdict
 from collections.abc import Iterator
 
-from whyhang.analyzer.facts import Exit, Fact, Record, Source, Trust, Who
+from whyhang.analyzer.facts import NOBODY, Exit, Fact, Record, Trust, Who, replace
 from whyhang.collectors.logs.engine.matching import Match
+from whyhang.collectors.logs.lines.exit_words import MAX_EXITS, exit_of, signal_of
 from whyhang.collectors.logs.lines.line_reader import FoundLine, LineReader, LogFile, wants
 from whyhang.collectors.logs.text.templates import reduce
 
-MAX_EXITS = 20000
 _CODE = r"(?P<code>-?(?:\d{1,3}|SIG[A-Z]{2,6}))\b"
 _PID = re.compile(r"(?i)\bpid\W{1,3}(?P<pid>\d{2,7})\b")
 _NAME = re.compile(r"(?P<name>[A-Za-z][A-Za-z_.-]{0,40}?)[-_ #:=]{0,2}(?P<index>\d{1,4})\b")
 
 
 class _End(Record):
+    """How a process ended, and how the line calls it."""
+
     pid: int | None
     name: str
     index: int | None
-    code: int
-    quote: str
-    source: Source
-    time: float | None
+    row: Exit
 
 
 class ExitsOfSeveralReader(LineReader):
@@ -55,17 +53,14 @@ class ExitsOfSeveralReader(LineReader):
         if (pid or name) and self._count < MAX_EXITS:
             self._count += 1
             code = match["code"]
-            number = _number(code.lstrip("-")) if "SIG" in code else int(code)
+            number = signal_of(code.lstrip("-")) if "SIG" in code else int(code)
             by_signal = "SIG" in code or "signal" in match[0]
             self._ends[reduce(before)[0]].append(
                 _End(
                     pid=int(pid["pid"]) if pid else None,
                     name=name["name"] if name else "",
                     index=int(name["index"]) if name else None,
-                    code=-abs(number) if by_signal else number,
-                    quote=line.text.strip()[:400],
-                    source=line.source,
-                    time=line.time,
+                    row=exit_of(NOBODY, line, -abs(number) if by_signal else number),
                 )
             )
 
@@ -76,19 +71,9 @@ class ExitsOfSeveralReader(LineReader):
     def on_list(self, line: FoundLine, match: Match) -> None:
         """Note the codes of all processes, in the order in which they were started."""
         for rank, code in enumerate(map(int, match["codes"].split(","))):
-            who = Who(rank=rank, trust=Trust.INFERRED)
-            end = _End(
-                pid=None,
-                name="",
-                index=rank,
-                code=code,
-                quote=line.text.strip()[:400],
-                source=line.source,
-                time=line.time,
-            )
             if code and self._count < MAX_EXITS:
                 self._count += 1
-                self._lists.append(_exit(who, end))
+                self._lists.append(exit_of(Who(rank=rank, trust=Trust.INFERRED), line, code))
 
     def facts(self) -> Iterator[Fact]:
         """Yield the ends of which several are told alike; a clean one is none that counts."""
@@ -99,8 +84,8 @@ class ExitsOfSeveralReader(LineReader):
                 continue
             ranks = len({end.name for end in ends}) == 1 and indices == set(range(len(indices)))
             for end in ends:
-                if end.code:
-                    yield _exit(_who(end, ranks=ranks), end)
+                if end.row.exitcode != 0:
+                    yield replace(end.row, who=_who(end, ranks=ranks))
         yield from self._lists
 
 
@@ -112,19 +97,3 @@ def _who(end: _End, *, ranks: bool) -> Who:
         return Who(pid=end.pid)
     label = f"{end.name}-{end.index}"
     return Who(label=label, host=label)
-
-
-def _exit(who: Who, end: _End) -> Exit:
-    code = end.code
-    return Exit(
-        who=who,
-        source=end.source,
-        quote=end.quote,
-        exitcode=code if code >= 0 else None,
-        signal=-code if code < 0 else code - 128 if 128 < code < 128 + 32 else None,
-        time=end.time,
-    )
-
-
-def _number(name: str) -> int:
-    return int(getattr(signal, name, signal.SIGKILL))

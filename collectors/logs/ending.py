@@ -49,8 +49,9 @@ def ending(
     text = tail + "\n" + clean(bytes(file.document.head[:HEAD]))
     who, source = file.voice.who, file.document.source()
     if lines and (output := sign(text)) is not None:
-        last_one = _sign_at_end(output, data, file, last) or _sign_in_head(output, file)
-        yield last_one or SignOfLife(text=output, who=who, source=source)
+        yield _last_sign(output, data, file, last) or SignOfLife(
+            text=output, who=who, source=source
+        )
     if lines and (output := program(text)) is not None:
         yield TrainingOutput(text=output, who=who, source=source)
     yield from own
@@ -69,27 +70,21 @@ def _only_speaker(
     return named
 
 
-def _sign_at_end(text: str, data: bytes, file: LogFile, last: int | None) -> SignOfLife | None:
-    """Return the last sign of life near the end of the file, and whose it is."""
-    lines = [
+def _last_sign(text: str, data: bytes, file: LogFile, last: int | None) -> SignOfLife | None:
+    """Return the last sign of life at the end of the file, else in its beginning, and whose it is.
+
+    What NCCL destroys in the beginning is not the work of the job.
+    """
+    end = [
         clean(line.rstrip(b"\r").rpartition(b"\r")[2])
         for line in data[-LAST:].rstrip().split(b"\n")
     ]
-    at = last_sign(lines, above=clean(data[:-LAST]))
-    if at is None or last is None:
-        return None
-    source = file.document.source(max(1, last - (len(lines) - 1 - at)))
-    return SignOfLife(text=text, who=file.take_apart(lines[at])[-1].who, source=source)
-
-
-def _sign_in_head(text: str, file: LogFile) -> SignOfLife | None:
-    """Return the last sign of life in the beginning of the file, and whose it is.
-
-    What NCCL destroys there is not the work of the job.
-    """
-    lines = clean(bytes(file.document.head[:HEAD])).split("\n")
-    at = last_sign(lines, without="NCCL ")
+    head = clean(bytes(file.document.head[:HEAD])).split("\n")
+    lines, first = end, (last or 0) - len(end)
+    at = None if last is None else last_sign(end, above=clean(data[:-LAST]))
+    if at is None:
+        lines, first, at = head, 0, last_sign(head, without="NCCL ")
     if at is None:
         return None
-    source = file.document.source(at + 1)
-    return SignOfLife(text=text, who=file.take_apart(lines[at])[-1].who, source=source)
+    who = file.take_apart(lines[at])[-1].who
+    return SignOfLife(text=text, who=who, source=file.document.source(max(1, first + at + 1)))

@@ -2,8 +2,9 @@
 
 A log of a job that never got beyond its start holds none of them. Only the beginning and the
 end of a file are looked at: whoever trains says so at least there. The words of a scheduler and
-of a rendezvous (job steps, rounds) are none. A number is taken from its first digit on only, or
-thousands of digits in a row would take minutes.
+of a rendezvous (job steps, rounds) are none. The words stand in
+``signs_of_life.toml``; a number is taken there from its first digit on only, or thousands of digits
+in a row would take minutes.
 """
 
 import re
@@ -11,52 +12,19 @@ from collections import Counter
 from collections.abc import Sequence
 
 from whyhang.analyzer.facts import Outlook
-
-_SIGNS = re.compile(
-    r"""(?imx)
-      \b(?<!--)(?!iters:|step:\ \d+\()(?:global[_ ])?(?:step|iter(?:ation)?|epoch|batch|update|round)s?\b\W{0,4}\[?\d
-    | \b(?<!--)(?:loss|accuracy|acc|perplexity|ppl|lr|grad[_ ]norm|throughput)\b\W{0,4}(?!0\.0\b)\d
-    | (?<![\d.])(?!0\.0\ )\d+(?:\.\d+)?\ ?(?:it|s|tokens|samples|steps|imgs?)/(?:s|sec|it)\b
-    | (?<!\d)\d+%\|
-    | \b(?:Abort|Destroy)\ COMPLETE
-    | ^[ \t]*\d+[ \t]+\d+[ \t]+(?:u?int\d+|half|float|double|bfloat16|fp8\w*)\s+(?:sum|prod|min|max|avg|none)\s
-    | \#\ (?:Avg\ bus\ bandwidth|Out\ of\ bounds\ values)
-    | \b(?:training|job|run|evaluation|all\ tests?)\b.{0,20}\b(?:complete|completed|finished|done|passed)\b
-    | \bsaved?\b.{0,40}\bcheckpoint | \bcheckpoint\b.{0,40}\bsaved\b
-    | \bsuccessfully\ finished\b
-    | \bHTTP/\d\.\d"\ 200\b
-    """  # noqa: E501
-)
-
+from whyhang.collectors import tables
 
 _LAST_LINES = 30  # in which an end is looked for
 
-_ENDS = re.compile(
-    r"""(?imx)
-      \b(?:Abort|Destroy)\ COMPLETE
-    | ^[^a-z\n]*(?:(?:all|excluded|ranks?\s?\d*:?|everything|process(?:es)?|is|are)\W+){0,3}
-        (?:(?:done|finished|completed)(?:\ (?:in|after)\ [\d:.]+\ ?\w*)?|exiting|bye|goodbye)\W*$
-    | \b(?:training|trainer|job|run|benchmark|program|script|experiment|workload)
-        (?:\ (?:loop|run|job|is|was|has|now|been|successfully|all)){0,4}
-        \ (?:completed?|finished|done|ended|succeeded|passed)\b(?!\ (?:epoch|step|batch|iter))
-    | \ball\ (?:tests?|epochs)(?:\ (?:are|were|have|been))*\ (?:completed?|finished|done|passed)\b
-    | \bdone\ training\ in\ \d | \bfinished\ (?:training\b(?!\ (?:epoch|step|batch|iter))|successfully|without|mdrun)
-    | \b(?:complet|finish|exit|end)\w*\ (?:successfully|normally|cleanly)\b
-    | \bsuccessfully\ (?:finished|completed|exited)\W*$
-    | \bexit(?:ed|ing|s)?\b[^.]{0,20}\b(?:code|status)\W{0,3}0\b
-    | \bsaved\b.{0,20}\bfinal\b | \bfinal\ (?:checkpoint|model|weights)\b.{0,40}\b(?:saved|written)\b
-    | \btraining\ time:?\ (?:\d+\ days?,\ )?\d+:\d\d:\d\d | \ ->\ FINISHED\W*$ | ^Job\ '\S+'\ succeeded$
-    | \b(?:total\ (?:training|wall|run|elapsed)[ -]?time|train_runtime|final\ (?:loss|accuracy|score|results?|metrics?))\b
-    | `?Trainer\.fit`?\ stopped: | \bexiting\ program\ at\ iteration\b | \bend\ of\ (?:training|tests|program)\b
-    | \b\d+\ passed\b(?:,\ (?:0|no)\ failed)? | \bPROGRAM\ ENDED\b
-    | \bwandb:\ (?:Synced|Run\ (?:summary|history)|.{0,4}View\ run)
-    | \bprocess\ group\ (?:was\ |is\ )?destroyed\b | \bdestroyed\ (?:the\ )?process\ group\b
-    | \#\ (?:Avg\ bus\ bandwidth|Out\ of\ bounds\ values)
-    | (?:shutdown|shutting\ down)\ complete | \bFinished\ server\ process\b
-    """  # noqa: E501
-)
-"""Words of an end that was planned: a result, a farewell, a last checkpoint."""
 
+_WORDS = {
+    shown: re.compile(tables.any_of(words, {}), re.IGNORECASE | re.MULTILINE)
+    for shown, words in tables.read(
+        "logs.lines", "signs_of_life.toml", dict[str, tuple[str, ...]]
+    ).items()
+}
+"""By what they show; the table says more."""
+_SIGNS, _ENDS, _IDLE, _BUSY = (_WORDS[shown] for shown in ("signs", "ends", "idle", "busy"))
 _OF_ALL = re.compile(
     r"(?i)\b(?P<unit>step|iter(?:ation)?|epoch|batch|round|update)s?\b\W{0,4}"
     r"(?P<at>\d+)\s?(?:/|of)\s?(?P<all>[1-9]\d*)\b"
@@ -66,42 +34,11 @@ _BAR = re.compile(r"(?<!\d)(?P<at>\d+)/(?P<all>\d+) \[\d\d:\d\d")
 _COUNT_OF_BAR = re.compile(r"(?<!\d)(\d+)(?:/(\d+)|\w{0,12}) \[\d\d:\d\d")
 """The same of any bar, also of one that does not know its end: "31it [00:13,"."""
 
-_BEGINS = re.compile(
-    r"(?i)^\W*(?:now )?(?:calling|entering|waiting|destroying|saving|uploading|writing|joining"
-    r"|start(?:ing)?|begin(?:ning)?|flushing|closing|shutting down|tearing down|synchroni[sz]ing)\b"
-)
-"""What is only begun: as the last line of all it is no end."""
-
 _EPOCH = re.compile(r"(?i)\bepoch\b")
-_THROUGH = re.compile(r"(?i)\b(?:done|finished|completed?|took|time)\b|100%")
-"""Behind the number of the last epoch: it is not only begun."""
-
-_RESULT = re.compile(
-    r"(?i)\b(?:elapsed|loss(?:es)?|acc(?:uracy)?|ppl|perplexity|nll|score|reward|grad[_ ]?norm"
-    r"|throughput|mfu|tflops)\b|\d ?m?s\b|/s(?:ec)?\b"
-)
-"""Beside the number of the last step: what it came to, so it is not only begun."""
-
-_IDLE = re.compile(
-    r"(?i)generation throughput: 0\.0\b.*running: 0\b.*(?:waiting|pending): 0\b"
-    r"|#running-req: 0\b.*#queue-req: 0\b"
-    r"|waiting for (?:new )?(?:requests?|connections?|clients?)\b|ready to roll"
-    r"|press ctrl\+c to quit|application startup complete\.?\s*$"
-    r"|\"GET /(?:health\w*|ping|metrics|v1/models|get_model_info)\S*"
-    r" HTTP/[\d.]+\" 200"
-)
-"""A server that has nothing to do."""
-
-_BUSY = re.compile(r"(?i)running: [1-9]|#running-req: [1-9]|(?:waiting|#queue-req|pending): [1-9]")
-
 _NO_WORK = re.compile(r"\b(?:slurmstepd|srun|salloc|sbatch|scancel|mpirun|orterun): |rendezvous")
-
-
 _PROGRAM = re.compile(
     r"(?:site|dist)-packages/(?:torch|deepspeed|accelerate|lightning)\b|\btorchrun\b"
 )
-
-
 _NCCL = re.compile(r":\d+:\d+ \[\d+\] (?:NCCL INFO |INFO NET)")
 
 _FRAME = re.compile(r'File "[^"\n]*", line \d+')
@@ -164,7 +101,9 @@ def outlook(lines: Sequence[str]) -> tuple[Outlook, int]:
     """
     last = lines[-_LAST_LINES:]
     first = len(lines) - len(last)
-    begun = _BEGINS.match(last[-1]) and not (_ENDS.search(last[-1]) or _IDLE.search(last[-1]))
+    begun = _WORDS["begins"].match(last[-1]) and not (
+        _ENDS.search(last[-1]) or _IDLE.search(last[-1])
+    )
     for at in range(len(last) - 1, -1, -1):
         shown = _shown(last[at], last)
         if shown is not Outlook.UNKNOWN:
@@ -196,6 +135,6 @@ def _at_their_end(line: str, counters: Sequence[re.Match[str]], lines: Sequence[
     steps_end = "epoch" in units or not any(_EPOCH.search(each) for each in lines)
     seen = Counter(match[0] for each in lines for match in _OF_ALL.finditer(each))
     once = len(seen) > 1 and set(seen.values()) == {1}  # each epoch is told once, as it is over
-    is_result = (units != ["epoch"] or once) and _RESULT.search(line) is not None
-    through = is_result or _THROUGH.search(line) or _BAR.search(line)
+    is_result = (units != ["epoch"] or once) and _WORDS["result"].search(line) is not None
+    through = is_result or _WORDS["through"].search(line) or _BAR.search(line)
     return bool(steps_end and through) and all(match["at"] == match["all"] for match in counters)

@@ -146,6 +146,11 @@ def _value(of: Any, value: Any) -> Any:
     """Read one argument of a type. Raises ``ValueError``."""
     if get_origin(of) is tuple:
         return _listed(get_args(of)[0], value)
+    if get_origin(of) is Mapping:
+        if not isinstance(value, dict):
+            raise ValueError(f'"{value}" cannot stand there; wanted: a table')
+        kind, item = get_args(of)
+        return {_value(kind, key): _value(item, each) for key, each in value.items()}
     words: dict[str, Any] = {}
     if get_origin(of) is Literal:
         words = {word: word for word in get_args(of)}

@@ -1,7 +1,8 @@
 """What somebody else tells of ranks: a person who looked at the job, or a table of processes."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import (
@@ -53,54 +54,22 @@ def reported(case: Case, *deeds: Deed) -> Iterator[Hit]:
             return
 
 
-CATEGORIES: dict[Subject, str] = {
-    "call of MPI": "mpi-missing-rank",
-    "collective call": "missing-rank-in-collective",
-    "coordinator": "init-master-unreachable",
-    "dataloader": "dataloader-blocked",
-    "dataloader worker": "dataloader-worker-died",
-    "debugger": "rank-stopped",
-    "fork": "fork-deadlock",
-    "gpu fault": "gpu-hardware-xid",
-    "gpu memory": "gpu-oom",
-    "groups": "group-creation-mismatch",
-    "host memory": "rank-oom-killed",
-    "hostname": "init-hostname-resolution",
-    "interface": "nccl-network-interface",
-    "library": "nccl-internal-error",
-    "lock": "gil-or-lock-deadlock",
-    "loop": "rank-spinning",
-    "missing workers": "init-missing-rank",
-    "nvlink": "nvlink-error",
-    "peer access": "nccl-p2p-or-acs",
-    "port": "init-port-in-use",
-    "rdma": "nccl-ib-error",
-    "same rank": "init-duplicate-rank",
-    "service": "network-io-blocked",
-    "shared memory": "shm-too-small",
-    "slowness": "slow-not-hung",
-    "stale lock": "stale-lock-file",
-    "start-up": "init-missing-rank",
-    "storage": "storage-io-blocked",
-    "unused parameters": "unused-parameters",
-    "world size": "init-world-size-mismatch",
-}
-"""The category of what words are about, if no signature asks for just that."""
-
 VAGUE = {"call of MPI", "collective call"}
 """Where a hang shows, which is no cause: it counts of jobs of which there is nothing else."""
 
 
-def about(case: Case, *subjects: Subject) -> Iterator[Hit]:
+def about(
+    case: Case, *subjects: Subject, categories: Mapping[Subject, str] = MappingProxyType({})
+) -> Iterator[Hit]:
     """Yield one hit for what people write that the trouble is about, if they name one thing.
 
-    It is one of ``subjects``; if none are given, what ``CATEGORIES`` has a category for, of which
+    It is one of ``subjects``; if none are given, one of those with a category, of which
     they write nothing of ranks, which tells more, nor in a file of a program's output.
     """
     output = {printed.source.file for printed in case.job.of(TrainingOutput)}
     troubles = [each for each in case.job.of(Trouble) if subjects or each.source.file not in output]
     named = {trouble.subject for trouble in troubles}
-    if len(named) != 1 or case.graph.lagging or not named <= set(subjects or CATEGORIES):
+    if len(named) != 1 or case.graph.lagging or not named <= set(subjects or categories):
         return
     dumps = [dump for member in case.job.members for dump in member.dumps]
     of_program = any(line.time is not None or line.who != NOBODY for line in case.job.lines)
@@ -112,7 +81,7 @@ def about(case: Case, *subjects: Subject) -> Iterator[Hit]:
             strength=CLEAR if subjects else GUESSED,
             fields={"what": first.subject, "text": first.text[:LONGEST]},
             names_culprit=False,
-            category="" if subjects else CATEGORIES[first.subject],
+            category="" if subjects else categories[first.subject],
         )
 
 

@@ -73,6 +73,19 @@ def test_lines_that_do_not_distinguish_groups_prove_nothing(lines: tuple[str, ..
     assert all(finding.category != "cross-group-deadlock" for finding in findings)
 
 
+@pytest.mark.parametrize(("name", "known"), [("group", False), ("self.tp", True)])
+def test_a_name_that_any_group_may_have_tells_it_in_one_function_only(
+    name: str, *, known: bool
+) -> None:
+    """What one function calls its group may be what another one calls dp."""
+    other = DP.replace("step (", "reduce_norm (")
+    lines = source(f"dist.all_reduce(x, group={name})", "dist.all_reduce(x, group=dp)")
+
+    findings = report_of([*job(TP, other, other, TP), lines]).findings
+
+    assert any(finding.signature == "groups-crossed" for finding in findings) is known
+
+
 def test_a_late_rank_is_the_cause_whatever_groups_the_others_wait_on() -> None:
     """Who is elsewhere is a root; nested groups wait for it at different lines."""
     lines = source("dist.all_reduce(x, group=tp)", "dist.all_reduce(x, group=dp)")

@@ -107,6 +107,23 @@ def test_a_rank_that_waits_for_those_who_want_its_lock_is_to_blame() -> None:
     assert any("held by rank 0, process 1000" in piece.quote for piece in finding.evidence)
 
 
+@pytest.mark.parametrize("crossed", [True, False])
+def test_ranks_that_want_each_others_locks_are_both_to_blame(*, crossed: bool) -> None:
+    """A circle of holders; one whose holder waits in the barrier instead is a chain."""
+    facts = still({0: BARRIER, 1: LOCKED, 2: LOCKED if crossed else BARRIER})
+    facts = wanting(facts, 1, LockWait(holder_pid=1002, path="/cache/index.lock"))
+    if crossed:
+        facts = wanting(facts, 2, LockWait(holder_pid=1001, path="/cache/features.lock"))
+
+    finding = report_of(facts).findings[0]
+
+    assert finding.signature == ("file-locks-crossed" if crossed else "file-lock-held-by-rank")
+    assert finding.culprit_ranks == ((1, 2) if crossed else (2,))
+    if crossed:
+        assert finding.affected_ranks == (0,)
+        assert "rank 2 has /cache/index.lock, which rank 1 wants" in finding.title
+
+
 def test_a_lock_that_a_stranger_holds_names_the_stranger() -> None:
     """All ranks want a lock of a process outside the job: no rank is to blame for it."""
     long = f"/opt/bin/python -u old.py {'--option value ' * 30}--end"

@@ -17,6 +17,7 @@ from whyhang.analyzer.facts import (
     Role,
     Source,
     StackDump,
+    ThreadState,
     Trust,
     Variables,
     Who,
@@ -65,6 +66,7 @@ def _counter(rank: int, name: str, value: int) -> LoopCounter:
     )
 
 
+CHILD = f"_wait (subprocess.py:1960)\nrun (subprocess.py:550)\nscore (train.py:6)\n{CALLER}"
 TWO = ("merge (train.py:9)", "split (train.py:14)")
 
 
@@ -102,6 +104,9 @@ def test_a_rank_that_prints_meanwhile_goes_on() -> None:
     """An evaluation on one rank takes its time, and says so."""
     assert report_of(_job(*TWO, slept=120, steps=500, silent=2.0)).verdict == "slow"
     assert report_of(_job(*TWO, slept=120, steps=500, silent=119.0)).verdict == "hung"
+    in_place = ("merge (train.py:9)", "merge (train.py:9)")
+    assert report_of(_job(*in_place, slept=120, steps=500, silent=2.0)).verdict == "slow"
+    assert report_of(_job(*in_place, slept=120, steps=500, silent=119.0)).verdict == "hung"
 
 
 def test_a_counter_that_did_not_begin_at_zero_counts_no_steps() -> None:
@@ -219,6 +224,26 @@ def test_the_step_of_a_rank_is_as_long_as_its_worker_needs(slept: float, verdict
         seen = process(2, pid=4000, look=look, state="R", ticks=95 * look)
         worker = replace(seen, role=Role.DATALOADER_WORKER, ppid=1002, who=Who(pid=4000))
         facts += [worker, dump(None, WORKER, pid=4000, look=look)]
+
+    report = report_of(facts)
+
+    assert (report.verdict, report.findings[0].culprit_ranks) == (verdict, (2,))
+
+
+@pytest.mark.parametrize(
+    ("slept", "ticks", "verdict"), [(120, 95, "slow"), (3000, 95, "hung"), (120, 0, "hung")]
+)
+def test_a_program_that_computes_for_a_rank_comes_to_its_end(
+    slept: float, ticks: int, verdict: str
+) -> None:
+    """An evaluation in a process of its own is no part of other steps; one that sleeps may hang."""
+    facts = [f for f in _job(*TWO, slept=slept, steps=500) if f.who.rank != 2]
+    for look in (0, 1):
+        facts += [replace(process(2, look=look), started_at=STARTED), dump(2, CHILD, look=look)]
+        seen = process(2, pid=4000, look=look, state="R", ticks=ticks * look)
+        main = ThreadState(tid=4000, name="python", state="R", cpu_ticks=ticks * look)
+        child = replace(seen, role=Role.OTHER, ppid=1002, who=Who(pid=4000), threads=(main,))
+        facts.append(child)
 
     report = report_of(facts)
 

@@ -26,6 +26,8 @@ _WORLD = {"None", "dist.group.WORLD", "group.WORLD", "torch.distributed.group.WO
 # dist.all_reduce(x, group=self.tp_group): the argument by name. Given by position, or by a
 # helper's own argument, the line says nothing.
 _GROUP = re.compile(r"\b(?:process_)?group\s*=\s*(?P<group>[\w.]+(?:\[[^\]]*\])*)")
+# A name that any group may have in a function of its own: the same as another's, or not.
+_ANY = re.compile(r"(?:\w+\.)*(?:\w|(?:process_)?group|pg|comm|communicator)")
 # comm.allreduce(x) of mpi4py: the object itself is the group.
 _COMM = r"(?P<group>[\w.]+(?:\[[^\]]*\])*)\s*\.\s*{op}\s*\("
 
@@ -44,6 +46,9 @@ def groups_crossed(case: Case, kind: WaitKind) -> Iterator[Hit]:
         if group is None:
             return
         by_group.setdefault(group, []).append(state)
+    functions = {(f.file, f.function) for s in states if s.place and (f := s.place.user)}
+    if len(functions) > 1 and any(map(_ANY.fullmatch, by_group)):
+        return
     if len(by_group) > 1:
         yield _crossed_hit(case, by_group)
 

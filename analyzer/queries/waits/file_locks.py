@@ -1,11 +1,12 @@
 """Ranks that wait for a lock on a file, where the kernel tells who holds it."""
 
 from collections.abc import Iterable, Iterator
+from typing import Literal
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import LockWait, program
 from whyhang.analyzer.findings.signature import Hit
-from whyhang.analyzer.job.records import lock_holder
+from whyhang.analyzer.job.records import Member, lock_holder
 from whyhang.analyzer.queries.waits.states import waiters_for
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.report import Evidence, cite
@@ -13,16 +14,48 @@ from whyhang.analyzer.wording.describe import evidence_of, location_of
 from whyhang.analyzer.wording.title_fields import subject_fields
 
 
-def file_locks(case: Case, *, held_by_rank: bool) -> Iterator[Hit]:
-    """Yield one hit for each holder of a lock that ranks wait for.
+def file_locks(case: Case, held_by: Literal["rank", "outsider", "each-other"]) -> Iterator[Hit]:
+    """Yield one hit for each holder of a lock that ranks wait for, or each circle of holders.
 
-    ``held_by_rank``: a rank that waits for other ranks itself, or a process that is no rank.
+    ``held_by`` is a rank that waits for other ranks itself, or a process that is no rank.
     """
     for states in _waiting_by_holder(case):
         holder = lock_holder(case.job, case.member(states[0].member))
+        circle = _circle(case, holder)
+        if held_by == "each-other":
+            if circle and holder == circle[0]:
+                yield _circle_hit(case, circle)
+            continue
         waits = holder is not None and case.states[holder.id].status is Status.WAITING
-        if waits if held_by_rank else holder is None:
+        if not circle and (waits if held_by == "rank" else holder is None):
             yield _hit(case, states)
+
+
+def _circle(case: Case, holder: Member | None) -> list[Member]:
+    """Return the ranks that each want what the next one holds, first the lowest; empty if none."""
+    path: list[Member] = []
+    while holder is not None and holder not in path:
+        path.append(holder)
+        holder = lock_holder(case.job, holder) if _lock(case, case.states[holder.id]) else None
+    return sorted(path, key=lambda m: m.id) if holder is not None and holder == path[0] else []
+
+
+def _circle_hit(case: Case, circle: list[Member]) -> Hit:
+    states = [case.states[member.id] for member in circle]
+    others = tuple(n for n in waiters_for(case) if n not in {s.member for s in states})
+    has = [
+        f"{holder.name} has {lock.path or 'a file'}, which {member.name} wants"
+        for member in circle
+        if (lock := member.processes[-1].lock) and (holder := lock_holder(case.job, member))
+    ]
+    return Hit(
+        members=tuple(state.member for state in states),
+        affected=others,
+        evidence=tuple(_cite_wait(case, state) for state in states[:3])
+        + tuple(piece for state in states for piece in evidence_of(case, state)[:1]),
+        location=location_of(case, states[0]),
+        fields={**subject_fields(case, states, others), "locks": "; ".join(has)},
+    )
 
 
 def _waiting_by_holder(case: Case) -> Iterable[list[RankState]]:

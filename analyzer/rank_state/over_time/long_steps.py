@@ -10,7 +10,7 @@ has lasted longer than steps do as a rule.
 
 Long evaluations last long as well, and print nothing. A rank that was seen to go round in loops
 over a range or a container, and in no other, comes to their end: it counts as endless no sooner
-than collectives give up.
+than collectives give up. So does one that waits for a program of its own which computes.
 """
 
 from collections.abc import Iterable, Sequence
@@ -77,7 +77,8 @@ def with_long_steps(job: Job, states: tuple[RankState, ...]) -> tuple[RankState,
             continue
         loops = _loops(working[state.member], text, changing=state.member in changing) - shared
         ending = [ends(head, text) for head in loops]
-        bounded = True in ending and False not in ending
+        through_program = not working[state.member]
+        bounded = through_program or (True in ending and False not in ending)
         member = job.members[state.member]
         judged[state.member] = _judged(member, state, replace(step, bounded=bounded))
     return tuple(judged.get(state.member, state) for state in states)
@@ -239,8 +240,8 @@ def _judged(member: Member, state: RankState, step: LongStep) -> RankState:
     if state.status is not Status.MOVING and not _ran(state):
         return replace(state, step=step)  # it looks again after a nap, for what is not seen here
     speaks = [p.silent_for for p in member.processes[-1:] if p.silent_for is not None]
-    if state.status is Status.MOVING and any(silent < step.lasts / 2 for silent in speaks):
-        return replace(state, step=step)  # it prints what it does, and does something else by now
+    if any(silent < step.lasts / 2 for silent in speaks):
+        return replace(state, step=step, status=Status.MOVING)  # it prints what it does
     return _in_loop(member, replace(state, step=step))
 
 

@@ -1,6 +1,7 @@
 """Source lines around the places where user code stands, so that a report can show them.
 
-Only files of the user's own are read, not those of libraries, and only as text. What stands in
+Only files of the user's own and of frameworks are read, whose trainers hold the loops, not those of
+libraries, and only as text. What stands in
 quotes is kept on the lines at which a frame stands and nowhere else: nobody needs the others, and a
 secret in them need not look like one.
 """
@@ -34,8 +35,6 @@ _LITERAL = re.compile(
 HIDDEN = "…"
 """What stands for the text of a literal."""
 
-_LIBRARY_PARTS = ("/site-packages/", "/dist-packages/", "/lib/python3")
-
 
 def collect(site: Site, collected: Collected) -> None:
     """Read around every place at which the snapshots have seen user code."""
@@ -53,15 +52,13 @@ def stands(snapshots: Iterable[Snapshot]) -> dict[tuple[str, int], int]:
 
 
 def places(data: bytes) -> set[tuple[str, int]]:
-    """List the files and lines of user code in what ``py-spy dump --json`` printed."""
+    """List the files and lines of users and frameworks in what ``py-spy dump --json`` printed."""
     frames = {(f.filename, f.line) for thread in read_traces(data) for f in thread.frames}
-    return {(file, line) for file, line in frames if line > 0 and _is_own(file)}
-
-
-def _is_own(file: str) -> bool:
-    if file.startswith("<") or any(part in file for part in _LIBRARY_PARTS):
-        return False
-    return origin_of_file(file) is not Origin.LIBRARY
+    return {
+        (file, line)
+        for file, line in frames
+        if line > 0 and not file.startswith("<") and origin_of_file(file) is not Origin.LIBRARY
+    }
 
 
 def excerpts(host: Host, pids: Mapping[tuple[str, int], int]) -> Iterator[Excerpt | Gap]:

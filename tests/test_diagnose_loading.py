@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 import pytest
-from small_jobs import ALL_REDUCE, BARRIER, LOADER, WORKER, dump, process, report_of, still
+from small_jobs import (
+    ALL_REDUCE,
+    BARRIER,
+    BROADCAST,
+    ELSEWHERE,
+    LOADER,
+    WORKER,
+    dump,
+    process,
+    report_of,
+    still,
+)
 
 from whyhang.analyzer.facts import Excerpt, Fact, Role, Who, replace
 
@@ -121,6 +132,26 @@ def test_back_from_a_function_is_past_its_loop(head: str, function: str, categor
 
     assert finding.category == category
     assert finding.culprit_ranks == (2,)
+
+
+@pytest.mark.parametrize(
+    ("stack", "category", "culprits"),
+    [
+        (BROADCAST, "uneven-inputs", (2,)),
+        (ELSEWHERE.replace("38", "41"), "missing-rank-in-collective", (1,)),
+    ],
+)
+def test_those_in_the_loop_may_stand_in_different_calls(
+    stack: str, category: str, culprits: tuple[int, ...]
+) -> None:
+    """What the one past the loop calls may answer one of them; who waits for nobody is late."""
+    last = BARRIER.replace("main (train.py:55)", "train (train.py:55)")
+    lines = ("    for batch in data:", *["        work()"] * 15, "    dist.barrier()")
+    source = Excerpt(file="train.py", first_line=39, lines=lines)
+
+    finding = report_of([*still({0: ALL_REDUCE, 1: stack, 2: last}), source]).findings[0]
+
+    assert (finding.category, finding.culprit_ranks) == (category, culprits)
 
 
 TASK = """

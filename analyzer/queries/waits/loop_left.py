@@ -13,10 +13,13 @@ from whyhang.analyzer.stacks import LineText, WaitKind
 from whyhang.analyzer.stacks.kinds import last_name
 from whyhang.analyzer.stacks.source_blocks import fork, heads, indent, rank_branch
 from whyhang.analyzer.stacks.threads import source_lines
+from whyhang.analyzer.stacks.usercode import COMPREHENSIONS
 from whyhang.analyzer.wording.describe import call_of, evidence_of, location_of, path_of
 from whyhang.analyzer.wording.title_fields import subject_fields
 
 _LOOP = re.compile(r"\s*(?:async\s+)?(?:for|while)\b")
+
+_IN_BRACKETS = re.compile(r"\bfor\b.*")
 
 _OF_A_MODEL = re.compile(
     r"param|grad|bucket|tensor|layer|module|weight|buffer|rank|world|group", re.IGNORECASE
@@ -43,7 +46,7 @@ def _still_inside(case: Case) -> Iterator[Hit]:
     forked = fork(path_of(case, outside[0]), path)
     if forked is None or rank_branch(path, text) is not None:
         return  # a branch for some ranks only holds more than data
-    if not any(_is_over_data(text, head) for head in _left(text, *forked)):
+    if not any(_is_over_data(text(head) or "") for head in _left(text, *forked)):
         return
     members = tuple(s.member for s in inside)
     others = tuple(s.member for s in outside)
@@ -65,8 +68,7 @@ def _left(text: LineText, past: Frame, inside: Frame) -> Iterator[Frame]:
     return (head for head in heads(inside, text) if indent(text(head) or "") >= depth)
 
 
-def _is_over_data(text: LineText, head: Frame) -> bool:
-    line = text(head) or ""
+def _is_over_data(line: str) -> bool:
     called = [call.partition("(")[0] for call in _SHARE.findall(line)]
     over = " ".join((_SHARE.sub("", line), *called))
     return _LOOP.match(line) is not None and _OF_A_MODEL.search(over) is None
@@ -106,32 +108,52 @@ def _sides(
         return None
     status = {Status.WAITING, Status.MAYBE, Status.BLOCKED}
     states = [s for s in case.states if s.status in status and s.place is not None]
-    inside = _in_step(states, smallest=smallest)
-    step = {s.member for s in inside}
-    outside = [s for s in states if s.member not in step]
+    places = list(_by_place(case, states).values())
+    past = {
+        (n, m): _past(case, mine[0], its[0])
+        for n, mine in enumerate(places)
+        for m, its in enumerate(places)
+        if n != m
+    }
+    loop = [m for m in range(len(places)) if not any(past.get((m, n)) for n in range(len(places)))]
+    left = [n for n in range(len(places)) if n not in loop]
+    sure = min((past[n, m] for n in left for m in loop), default=0.0)
+    inside, outside = ([s for n in side for s in places[n]] for side in (loop, left))
     fewer, more = (inside, outside) if smallest else (outside, inside)
-    if not fewer or len(fewer) >= len(more):
+    if not sure or len(fewer) >= len(more) or any(s.status is Status.BLOCKED for s in inside):
         return None
     if any(s.place is not None and s.place.op == "rpc" for s in more):
         return None  # servers of calls stand at the end of their program
-    sure = [_past(case, state, inside[0]) for state in outside]
-    return (inside, outside, min(sure)) if all(sure) else None
+    return inside, outside, sure
 
 
-def _in_step(states: list[RankState], *, smallest: bool) -> list[RankState]:
-    """Return the largest set of ranks that wait for others at one place, or the smallest."""
+def _by_place(case: Case, states: list[RankState]) -> dict[object, list[RankState]]:
+    """Group ranks by all lines of their own that they have come through, and how they wait."""
     groups: dict[object, list[RankState]] = {}
     for state in states:
-        if state.status in {Status.WAITING, Status.MAYBE} and state.place is not None:
-            user = state.place.user
-            key = (
-                state.place.kind,
-                state.place.op,
-                user.file if user else "",
-                user.line if user else 0,
-            )
-            groups.setdefault(key, []).append(state)
-    return (min if smallest else max)(groups.values(), key=len, default=[])
+        kind = state.place.kind if state.place is not None else None
+        groups.setdefault((state.status, kind, *path_of(case, state)), []).append(state)
+    return groups
+
+
+def past_its_partners(case: Case) -> RankState | None:
+    """Return the one rank that has left a loop in which all wait to send to it or receive from it.
+
+    Two of them at least: what one offers and another wants it does not take and give any more.
+    """
+    waiting: dict[int, list[RankState]] = {}
+    by_rank = case.job.by_rank
+    for rank, position in case.graph.calls.positions.items():
+        if position.inside and position.call.peer in by_rank and rank in by_rank:
+            peer = by_rank[position.call.peer]
+            waiting.setdefault(peer, []).append(case.states[by_rank[rank]])
+    left = [
+        case.states[member]
+        for member, partners in waiting.items()
+        if len(partners) > 1
+        and all(_past(case, case.states[member], partner) == 1.0 for partner in partners)
+    ]
+    return left[0] if len(left) == 1 else None
 
 
 def _past(case: Case, state: RankState, other: RankState) -> float:
@@ -145,7 +167,10 @@ def _past(case: Case, state: RankState, other: RankState) -> float:
     text = source_lines(case.job.excerpts)
     here, there = text(mine), text(its)
     if here is not None and there is not None:
-        left = _leaves_loop(text, its, indent(there), indent(here))
+        around = {*heads(mine, text)}
+        left = _leaves_loop(text, its, indent(there), indent(here)) or any(
+            _is_over_data(text(head) or "") for head in heads(its, text) if head not in around
+        )
         waits = state.status in {Status.WAITING, Status.MAYBE}
         below = waits and _in_loop_below(text, its, path_of(case, other))
         return 1.0 if left or below else 0.0
@@ -179,10 +204,11 @@ def _in_loop_below(text: LineText, caller: Frame, path: list[Frame]) -> bool:
     below = path[path.index(caller) + 1 :]
     if not below or last_name(below[0]) == "forward":
         return False  # a module goes over its parts
-    lines = (text(head) or "" for head in heads(below[0], text))
+    lines = [text(head) or "" for head in heads(below[0], text)]
+    if last_name(below[0]) in COMPREHENSIONS:
+        lines = [match[0] for match in [_IN_BRACKETS.search(text(below[0]) or "")] if match]
     loops = (line for line in lines if _LOOP.match(line) and not _LITERAL.search(line))
-    loop = next(loops, None)
-    return loop is not None and _OF_A_MODEL.search(loop) is None
+    return _is_over_data(next(loops, ""))
 
 
 def loop_left(case: Case, by: Literal["few", "many"]) -> Iterator[Hit]:

@@ -7,9 +7,10 @@ from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import CallFinding, Verdict
 from whyhang.analyzer.collectives.groups import COUNTERS
 from whyhang.analyzer.collectives.waits import CallRef
-from whyhang.analyzer.facts import LastLine, LogLine, ranks_in_words
+from whyhang.analyzer.facts import LastLine, LogLine, ranks_in_words, replace
 from whyhang.analyzer.findings.signature import CLEAR, CONTRADICTED, GUESSED, INDIRECT, Hit
 from whyhang.analyzer.queries.hits import cite_line, members_of
+from whyhang.analyzer.queries.waits.loop_left import past_its_partners
 from whyhang.analyzer.rank_state.ras import ras_lines, snapshot
 from whyhang.analyzer.rank_state.state import Status
 from whyhang.analyzer.report import Collective, Evidence, cite
@@ -32,7 +33,26 @@ SIZES = {"size": "shapes", "dtype": "dtypes"}
 
 def recorded(case: Case, *verdicts: Verdict) -> tuple[Hit, ...]:
     """Return one hit for each of these verdicts on recorded calls that no other explains."""
-    return tuple(recorded_hit(case, finding) for finding in case.graph.calls.of(*verdicts))
+    findings = case.graph.calls.of(*verdicts)
+    return tuple(recorded_hit(case, _with_who_left(case, finding)) for finding in findings)
+
+
+def _with_who_left(case: Case, finding: CallFinding) -> CallFinding:
+    """Blame the rank that has left the loop in which all of its partners wait for it, if any."""
+    if finding.verdict is not Verdict.P2P_UNPAIRED or finding.culprits:
+        return finding
+    left = past_its_partners(case)
+    rank = case.member(left.member).rank if left is not None else None
+    if rank not in finding.waiting:
+        return finding
+    return replace(
+        finding,
+        says=f"{finding.says}; rank {rank} has left the loop in which its partners wait for it",
+        culprits=(rank,),
+        waiting=tuple(other for other in finding.waiting if other != rank),
+        affected=tuple(other for other in finding.affected if other != rank),
+        site=case.graph.calls.positions[rank].site,
+    )
 
 
 def recorded_hit(case: Case, finding: CallFinding) -> Hit:

@@ -8,6 +8,7 @@ from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import LoopCounter
 from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE, Hit
 from whyhang.analyzer.queries.waits.different_operations import ONE_SIDED, side_in_branch
+from whyhang.analyzer.queries.waits.loop_left import loop_left
 from whyhang.analyzer.queries.waits.moving import left_behind
 from whyhang.analyzer.queries.waits.states import (
     WAITERS,
@@ -73,13 +74,8 @@ def _in_another_step(case: Case) -> Iterator[Hit]:
     The fewer are to blame, a tie blames nobody.
     """
     graph = case.graph
-    whole = all_seen(case) and not case.job.absent and not case.job.missing
-    if graph.progress or graph.lagging or not whole or len(case.states) < 2:
+    if not _stand_in_one_loop(case):
         return
-    if any(s.status not in WAITERS or s.motion.moved is not Moved.STILL for s in case.states):
-        return
-    if any(collective_beside(state) is not None for state in case.states):
-        return  # calls of two threads meet in any order, whatever the loops have counted
     counts = _counts(case)
     differing = _differing(counts, {s.member: case.member(s.member).rank for s in case.states})
     if len(counts) != len(case.states) or not differing:
@@ -120,6 +116,22 @@ def _in_another_step(case: Case) -> Iterator[Hit]:
         location=location_of(case, states[0]),
         fields=fields,
     )
+
+
+def _stand_in_one_loop(case: Case) -> bool:
+    """Return whether all ranks wait and did not move, and none has left the loop of the others.
+
+    Calls of two threads meet in any order, whatever the loops have counted.
+    """
+    graph = case.graph
+    whole = all_seen(case) and not case.job.absent and not case.job.missing
+    if graph.progress or graph.lagging or not whole or len(case.states) < 2:
+        return False
+    if any(s.status not in WAITERS or s.motion.moved is not Moved.STILL for s in case.states):
+        return False
+    if any(collective_beside(state) is not None for state in case.states):
+        return False
+    return not (any(loop_left(case, by="few")) or any(loop_left(case, by="many")))
 
 
 def _counts(case: Case) -> dict[int, _Counts]:

@@ -297,7 +297,14 @@ def test_the_wait_graph_is_read_by_graphviz(report: Report) -> None:
 
 @pytest.mark.parametrize(
     ("text", "ranks"),
-    [("", ()), ("3", (3,)), ("0-3,7", (0, 1, 2, 3, 7)), ("x,2-,-3,1-2", (2, 1, 2)), ("9" * 99, ())],
+    [
+        ("", ()),
+        ("3", (3,)),
+        ("0-3,7", (0, 1, 2, 3, 7)),
+        ("x,2-,-3,1-2", (2, 1)),
+        ("0-2, 5 and 7", (0, 1, 2, 5, 7)),
+        ("9" * 99, ()),
+    ],
 )
 def test_folded_ranks_are_read_back(text: str, ranks: tuple[int, ...]) -> None:
     """What no job can have is left out."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import functools
 import itertools
+import re
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, TypeVar
@@ -103,6 +104,8 @@ def short_host(host: str) -> str:
 
 MAX_RANKS = 1 << 18
 """No job has as many ranks: a larger number is a damaged line's or file's, or a lie."""
+LONGEST_RUN = 100_000
+_RUN = re.compile(r"(?<![\d-])(\d{1,6})(?!\d)(?:\s*-\s*(\d{1,6})(?!\d))?")
 
 
 def fold(ranks: Iterable[int]) -> str:
@@ -117,13 +120,15 @@ def fold(ranks: Iterable[int]) -> str:
 
 
 def unfold(text: str) -> tuple[int, ...]:
-    """Read ranks as ``fold`` prints them; what is none, or more than a job has, is left out."""
-    ranks: list[int] = []
-    for run in text.split(","):
-        first, _, last = run.partition("-")
-        if first.isdecimal() and (last or first).isdecimal() and len(run) < 20:
-            ranks += range(int(first), min(int(last or first) + 1, MAX_RANKS))
-    return tuple(ranks[:MAX_RANKS])
+    """Read ranks as ``fold`` prints them, and as people and logs list them: "0-2, 5 and 7".
+
+    What runs backwards or without end is left out.
+    """
+    ranks: dict[int, None] = {}
+    for first, last in _RUN.findall(text):
+        run = range(int(first), int(last or first) + 1)
+        ranks |= dict.fromkeys(run if len(run) <= LONGEST_RUN else ())
+    return tuple(ranks)
 
 
 def ranks_in_words(ranks: Iterable[int], most: int = 12) -> str:

@@ -10,11 +10,10 @@ without its number, too, in a paragraph where the others wait.
 import itertools
 from collections.abc import Iterator
 
-from whyhang.analyzer.facts import NOBODY, Account, Trust, Who
+from whyhang.analyzer.facts import NOBODY, Account, Trust, Who, unfold
 from whyhang.analyzer.reading import Document
 from whyhang.collectors.prose.phrases import phrases
 from whyhang.collectors.prose.text import Paragraph, paragraphs
-from whyhang.collectors.stacks import heading
 
 MOST = 64  # accounts of one text
 
@@ -33,7 +32,7 @@ def _of_ranks(document: Document, paragraph: Paragraph) -> Iterator[Account]:
     for deed, pattern in deeds:
         for match in pattern.finditer(paragraph.text):
             if paragraph.is_stated(match.start(), match.end()):
-                ranks = heading.numbers(match["ranks"] or "")
+                ranks = unfold(match["ranks"] or "")
                 for who in [Who(rank=rank, trust=Trust.CONTENT) for rank in ranks] or [NOBODY]:
                     yield Account(
                         who=who,

@@ -9,11 +9,10 @@ the odd one, and of a rank with two numbers a course of events is told.
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from whyhang.analyzer.facts import Account, Deed, Trust, Who
+from whyhang.analyzer.facts import Account, Deed, Trust, Who, unfold
 from whyhang.analyzer.reading import Document
 from whyhang.collectors.prose.phrases import phrases
 from whyhang.collectors.prose.text import paragraphs
-from whyhang.collectors.stacks import heading
 
 MOST_ODD = 8
 FEWEST = 3  # ranks with numbers of which most have the same, where no "others" are named
@@ -54,7 +53,7 @@ def _odd(matches: Sequence[Mapping[str, str | None]]) -> Iterator[tuple[int, Dee
         number = int(match["number"] or 0)
         if match["others"]:
             of_others.add(number)
-        for rank in heading.numbers(match["ranks"] or ""):
+        for rank in unfold(match["ranks"] or ""):
             of_ranks.setdefault(rank, set()).add(number)
     if any(len(numbers) > 1 for numbers in of_ranks.values()) or len(of_others) > 1:
         return

@@ -9,14 +9,13 @@ and rows below a head with the word "rank" in it. Only what is said of now count
 import re
 from collections.abc import Iterator, Sequence
 
-from whyhang.analyzer.facts import Frame, Record, StackDump, Trust, Who, replace
+from whyhang.analyzer.facts import Frame, Record, StackDump, Trust, Who, replace, unfold
 from whyhang.analyzer.reading import Document
 from whyhang.collectors import limits
 from whyhang.collectors.ops import op_of
 from whyhang.collectors.prose.phrases import phrases
 from whyhang.collectors.prose.summaries import OPERATIONS, standing
 from whyhang.collectors.prose.text import is_prose
-from whyhang.collectors.stacks import heading
 from whyhang.collectors.stacks.frames import frame
 
 LONGEST_LINE = 400
@@ -83,7 +82,7 @@ def _sentences(lines: Sequence[str]) -> Iterator[_Standing]:
             elif match["except"]:
                 label, copies = f"all ranks but {match['except']}", 2
             yield _Standing(
-                ranks=heading.numbers(match["ranks"] or ""),
+                ranks=unfold(match["ranks"] or ""),
                 frames=frames if not match["not"] else (),
                 line=number,
                 copies=copies,

@@ -24,12 +24,21 @@ from typing import TypeAlias
 
 import regex
 
-from whyhang.analyzer.facts import MAX_RANKS, NOBODY, Frame, Record, StackDump, Thread, Trust, Who
+from whyhang.analyzer.facts import (
+    MAX_RANKS,
+    NOBODY,
+    Frame,
+    Record,
+    StackDump,
+    Thread,
+    Trust,
+    Who,
+    unfold,
+)
 from whyhang.analyzer.facts.stacks import SUMMARY
 from whyhang.analyzer.reading import Document
 from whyhang.collectors import limits
 from whyhang.collectors.files.marks import Marks
-from whyhang.collectors.stacks import heading
 from whyhang.collectors.stacks.frames import MAIN, frame, is_native_file, shared
 
 LARGEST_BYTES = 256 * 1024
@@ -150,7 +159,7 @@ def _numbers(labels: Sequence[Label]) -> list[tuple[int, ...]]:
     left = MAX_RANKS
     for label in labels:
         text = (label["numbers"] if label else None) or ""
-        spelled.append(heading.numbers(re.sub(r"[A-Za-z]+", " ", text)))
+        spelled.append(unfold(re.sub(r"[A-Za-z]+", " ", text)))
         left -= len(spelled[-1])
         if left < 0:
             raise limits.TooSlowError(text)

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import re
 
-from whyhang.analyzer.facts import NOBODY, Record, Trust, Who
+from whyhang.analyzer.facts import NOBODY, Record, Trust, Who, unfold
 from whyhang.collectors import limits
 
 LONGEST = 200  # characters; what is longer is a log line and no heading
-LONGEST_RUN = 100_000  # ranks
 FEW_WORDS = 6  # "rank 3 (node1, pid 12):" is a heading, "rank 0 saved step 10 to /data" is not
 
 _RANK = re.compile(r"(?<![A-Za-z])(local[_ -]?)?rank[ _:=#-]{0,3}(\d{1,6})(?![\d.])", re.IGNORECASE)
@@ -94,7 +93,7 @@ def read(line: str) -> Heading | None:
     if len(line) > LONGEST or not any(char.isalpha() for char in line):
         return None
     listed = _RANKS.match(line)
-    ranks = numbers(listed[1]) if listed else ()
+    ranks = unfold(listed[1]) if listed else ()
     if len(ranks) > 1:
         return Heading(ranks=ranks)
     copies = _COPIES.match(line)
@@ -102,15 +101,6 @@ def read(line: str) -> Heading | None:
     if who == NOBODY and copies is None:
         return None
     return Heading(who=who, copies=max(1, int(copies[1])) if copies else 1)
-
-
-def numbers(text: str) -> tuple[int, ...]:
-    """Spell out "0-2, 5 and 7"; what runs backwards or without end is left out."""
-    spelled: list[int] = []
-    for first, last in re.findall(r"(\d{1,6})(?:\s*-\s*(\d{1,6}))?", text):
-        run = range(int(first), int(last or first) + 1)
-        spelled += run if len(run) <= LONGEST_RUN else ()
-    return tuple(dict.fromkeys(spelled))
 
 
 def _who(line: str) -> Who:

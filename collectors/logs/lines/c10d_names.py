@@ -26,14 +26,9 @@ def group_of(text: str) -> tuple[Group | None, int | None]:
     return Group(name=group["name"], description=description), rank
 
 
-def numbers_in(text: str) -> tuple[int, ...]:
-    """Return the numbers of a list such as "[4, 10]" or "4 10"."""
-    return tuple(int(number) for number in re.findall(r"\d+", text))
-
-
 def shape(text: str | None) -> tuple[tuple[int, ...], ...] | None:
     """Return the shape that a list of sizes gives; None where nothing is told."""
-    return None if text is None else (numbers_in(text),)
+    return None if text is None else (tuple(map(int, re.findall(r"\d+", text))),)
 
 
 def numel(text: str | None) -> tuple[tuple[int, ...], ...] | None:

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import regex
 
-from whyhang.analyzer.facts import Call, CallState, Fact, Source, Track, Trust, Who
+from whyhang.analyzer.facts import Call, CallState, Fact, Source, Track, Trust, Who, unfold
 from whyhang.collectors.logs.engine.matching import Match
-from whyhang.collectors.logs.lines.c10d_names import DEFAULT_GROUP, numbers_in
+from whyhang.collectors.logs.lines.c10d_names import DEFAULT_GROUP
 from whyhang.collectors.logs.lines.line_reader import FoundLine, LineReader, LogFile, wants
 from whyhang.collectors.ops import op_of
 
@@ -39,7 +39,7 @@ class DesyncReader(LineReader):
 
     def _note(self, line: FoundLine, ranks: str, seq: str = "0", *, finished: bool = False) -> None:
         """Note that ranks entered a collective, and perhaps left it."""
-        for rank in numbers_in(ranks):
+        for rank in unfold(ranks):
             last = self._last.setdefault(rank, _Last(line.source))
             last.entered = max(last.entered, int(seq))
             if finished:
@@ -59,7 +59,7 @@ class DesyncReader(LineReader):
     def on_between(self, line: FoundLine, match: Match) -> None:
         """Note ranks that are done with one collective and have not begun the next."""
         self._note(line, match["ranks"], match["seq"], finished=True)
-        for rank in numbers_in(match["ranks"]):
+        for rank in unfold(match["ranks"]):
             self._last[rank].entered = self._last[rank].finished
 
     @wants(r"- \[(?P<rank>\d+)\] Timeout at collective: (?P<op>\w+), #(?P<seq>\d+)")
@@ -76,7 +76,7 @@ class DesyncReader(LineReader):
             if row is None:
                 return
             self._note(line, row["ranks"], match["seq"], finished=match["state"] == "finished")
-            for rank in numbers_in(row["ranks"]):
+            for rank in unfold(row["ranks"]):
                 self._last[rank].op = op_of(row["op"])
 
     def facts(self) -> Iterator[Fact]:

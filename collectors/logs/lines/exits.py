@@ -10,7 +10,17 @@ import re
 import signal
 from collections.abc import Iterable, Iterator
 
-from whyhang.analyzer.facts import Exit, Fact, ProcessRank, RootCause, Source, Trust, Who, replace
+from whyhang.analyzer.facts import (
+    Exit,
+    Fact,
+    ProcessRank,
+    RootCause,
+    Source,
+    Trust,
+    Who,
+    replace,
+    unfold,
+)
 from whyhang.collectors.logs.engine.matching import Match
 from whyhang.collectors.logs.lines.exit_words import (
     EXIT_CODE,
@@ -24,7 +34,6 @@ from whyhang.collectors.logs.lines.exit_words import (
 )
 from whyhang.collectors.logs.lines.line_reader import FoundLine, LineReader, LogFile, wants
 from whyhang.collectors.logs.text.clock import time_of
-from whyhang.collectors.stacks.heading import numbers
 
 _ACTOR = re.compile(r"\s*name: \w*Worker\w*?_(?P<node>\d+):(?P<local>\d+)\s*$")
 _EXITCODE_ROW = re.compile(r"\s*exitcode\s*: (?P<code>-?\d+) \(pid: (?P<pid>\d+)\)")
@@ -203,7 +212,7 @@ class ExitReader(LineReader):
             self._killed_behind.add(line.source)
         self._srun_saw_fail |= code not in {0, None, -signal.SIGKILL, -signal.SIGTERM}
         self._tasks.add(line.source)
-        for task in numbers(match["tasks"]):
+        for task in unfold(match["tasks"]):
             who = Who(rank=task, trust=Trust.CONTENT, host=named_host(match["host"]))
             self._add(line, who, code)
 

@@ -12,10 +12,10 @@ from whyhang.analyzer.facts import (
     SettingName,
     Source,
     WorldSize,
+    unfold,
 )
 from whyhang.analyzer.job.launchers import PER_NODE
 from whyhang.collectors.logs.engine.matching import Match
-from whyhang.collectors.logs.lines.c10d_names import numbers_in
 from whyhang.collectors.logs.lines.line_reader import FoundLine, LineReader, LogFile, wants
 
 LAUNCHERS = {
@@ -137,11 +137,11 @@ class JobReader(LineReader):
     @wants(r"local_ranks=\[(?P<local>[\d, ]+)\]")
     def on_rank_map(self, line: FoundLine, match: Match) -> None:
         """Read which global ranks the local ones of this host are (torchrun's rendezvous)."""
-        local = numbers_in(match["local"])
+        local = unfold(match["local"])
         for _, after in line.following(3):
             _, key, rest = after.text.partition("global_ranks=[")
             if key:
-                ranks = numbers_in(rest.partition("]")[0])
+                ranks = unfold(rest.partition("]")[0])
                 self._file.ranks.update(zip(local, ranks, strict=False))
                 if ranks != local:
                     self._file.one_host = False

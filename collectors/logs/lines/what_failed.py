@@ -8,6 +8,7 @@ libraries better; what is left to this reader is for whom none of them speaks.
 The objects stand in ``what_failed.toml``.
 """
 
+import functools
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -51,7 +52,6 @@ def _objects() -> dict[str, str]:
 OBJECTS = _objects()
 """The objects, and the patterns of lines that tell that something failed about them."""
 
-_OBJECTS = {name: re.compile(pattern) for name, pattern in OBJECTS.items()}
 _NOT_THESE = re.compile(
     r"\bNCCL (?:INFO|WARN|TRACE)\b|\[c10d\] |^\s*File \"|\bHTTP/1\.[01]\" \d|(?i:nothing to do)"
     r"|(?:^|[\s,(])I(?:'m|'ve|'d)? [a-z]"
@@ -66,11 +66,17 @@ settings of one word, counters, code, and the help of options."""
 _HEADER = re.compile(r"^[^a-zA-Z]*(?:[\w./-]+\.(?:cc?|cpp|cu|h|py|rs|go):\d+[\]:]?\s*)?")
 
 
+@functools.cache
+def _compiled() -> dict[str, re.Pattern[str]]:
+    """Compile them, in the many milliseconds that a log without a failure need not wait."""
+    return {name: re.compile(pattern) for name, pattern in OBJECTS.items()}
+
+
 def object_of(text: str) -> tuple[str, dict[str, str]] | None:
     """Return about which object a line says that something failed, and what it names."""
     if _NOT_THESE.search(text):
         return None
-    for name, pattern in _OBJECTS.items():
+    for name, pattern in _compiled().items():
         match = pattern.search(text)
         if match is not None:
             named = {key: word for key, word in match.groupdict().items() if word}

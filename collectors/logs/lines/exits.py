@@ -14,6 +14,7 @@ from whyhang.analyzer.facts import (
     Exit,
     Fact,
     ProcessRank,
+    Record,
     RootCause,
     Source,
     Trust,
@@ -21,9 +22,9 @@ from whyhang.analyzer.facts import (
     replace,
     unfold,
 )
+from whyhang.collectors import tables
 from whyhang.collectors.logs.engine.matching import Match
 from whyhang.collectors.logs.lines.exit_words import (
-    EXIT_CODE,
     MAX_EXITS,
     code_of,
     exit_code,
@@ -46,19 +47,25 @@ _FIELD_RANK = re.compile(
     r"|process)(?:ed|ing)?\b){0,40}$"
 )
 _PID = re.compile(r"(?i)\bpid\W{1,3}(\d{1,7})\b")
-_SIGNAL = re.compile(r"^(?:exited on )?signal (?P<signal>\d+)\b")
-_KILLED_BY = re.compile(r"KILLED BY SIGNAL: (?P<signal>\d+)|EXIT (?:CODE|STATUS): (?P<code>\d+)")
-_END_BELOW: dict[str, tuple[int, re.Pattern[str], int | None]] = {
-    # Open MPI: killed by a signal, which newer versions tell on the next line; an exit code
-    r"noticed that process rank (?P<rank>\d+) "
-    r"(?:with PID (?P<pid>\d+) on node (?P<host>\S+)|\.\.\.) "
-    r"(?:exited on(?: signal (?P<signal>\d+)|\s*$)|\s*$)": (1, _SIGNAL, None),
-    r"Process name: \[(?:\[\d+,\d+\]|[^\],]*),\s*(?P<rank>\d+)\]": (2, EXIT_CODE, 1),
-    r"^Process name: (?P<rank>\d+)$": (1, EXIT_CODE, None),  # horovodrun: the first that ended
-    # the box that MPICH and Intel MPI print
-    r"=\s+(?:RANK (?P<rank>\d+) )?PID (?P<pid>\d+) RUNNING AT (?P<host>\S+)": (3, _KILLED_BY, 1),
-}
-"""Lines that name a process: how many below may say how it ended, in which words; else the code."""
+
+
+class _Below(Record):
+    """A line that names a process: how many below may say how it ended, in which words."""
+
+    names: str
+    most: int
+    ends: str
+    code: int | None = None
+    kills_others: bool = False
+
+
+class _Table(Record):
+    reports: tuple[str, ...]
+    below: tuple[_Below, ...]
+
+
+_TABLE = tables.read("logs.lines", "exits.toml", _Table)
+_BELOW = {each.names: each for each in _TABLE.below}
 
 
 class ExitReader(LineReader):
@@ -140,28 +147,7 @@ class ExitReader(LineReader):
         elif rank != local:
             self._file.one_host = False
 
-    @wants(
-        # torchrun, the launcher of Cray systems, MPI_Abort, the shell
-        r"failed \(exitcode: (?P<code>-?\d+)\) local_rank: (?P<local>\d+) \(pid: (?P<pid>\d+)\)",
-        r"^(?P<host>[\w.-]+): rank (?P<rank>\d+) "
-        r"(?:died from signal (?P<signal>\d+)|exited with code (?P<code>\d+))",
-        r"MPI_ABORT was invoked on rank (?P<rank>\d+) in communicator MPI_COMM_WORLD",
-        r"MPI_Abort\(MPI_COMM_WORLD, (?P<code>-?\d+)\) - process (?P<rank>\d+)",
-        # horovodrun, Composer, SGLang, text-generation-inference
-        r"(?:^|launcher:|Error: )(?:Process|(?:Global )?[Rr]ank) (?P<rank>\d+)(?: scheduler)?"
-        r"(?: \(PID (?P<pid>\d+)\))? (?:crashed|exit(?:ed)?|died)\b.{0,30}? "
-        r"\(?(?:(?:exit|status) )?code:? (?P<code>-?\d+)",
-        r"Subprocess scheduler_(?P<rank>\d+) \(pid=(?P<pid>\d+)\) crashed "
-        r"with exit code (?P<code>-?\d+)",
-        r"signaled to shutdown with signal (?P<signal>\d+) rank=(?P<rank>\d+)",
-        r"exit status of rank (?P<rank>\d+): "  # MPICH's daemons
-        r"(?:killed by signal (?P<signal>\d+)|return code (?P<code>\d+))",
-        r"line \d+: +(?P<pid>\d+) "
-        r"(?P<what>Killed|Segmentation fault|Aborted|Bus error|Terminated)\b",
-        # torchrun and others end those that were alive
-        r"Sending process (?P<pid>\d+) closing signal (?P<signal>SIG[A-Z0-9]+)",
-        r"Terminating process (?P<pid>\d+) via signal (?P<signal>SIG[A-Z0-9]+)",
-    )
+    @wants(*_TABLE.reports)
     def on_report(self, line: FoundLine, match: Match) -> None:
         """Note a process of which one line says all."""
         if code := exit_code(match):
@@ -222,19 +208,20 @@ class ExitReader(LineReader):
         host = named_host(match["host"])
         self._add(line, Who(host=host, label=host), -signal.SIGKILL)
 
-    @wants(*_END_BELOW)
+    @wants(*_BELOW)
     def on_end_below(self, line: FoundLine, match: Match) -> None:
         """Note a process of which the same line, or one of those below, says how it ended."""
-        most, ending, code = _END_BELOW[match.re.pattern]
+        told = _BELOW[match.re.pattern]
+        most, code = told.most, told.code
         if number := match.groupdict().get("signal"):
             most, code = 0, -int(number)
         for _, after in line.following(most):
-            if end := ending.search(after.text):
+            if end := re.search(told.ends, after.text):
                 code = exit_code(end)
         if code is not None:
             self._add(line, named_by(match), code)
-        if ending is _KILLED_BY and code == -signal.SIGKILL:
-            self._killed.add(line.source)  # Intel MPI kills all others, with a box for each
+        if told.kills_others and code == -signal.SIGKILL:
+            self._killed.add(line.source)
 
     @wants(r"Unable to shutdown process (?P<pid>\d+) via .{1,30}, forcefully exit")
     def on_force(self, line: FoundLine, match: Match) -> None:

@@ -13,8 +13,7 @@ from whyhang.analyzer.facts import (
     TrainingOutput,
     Who,
 )
-from whyhang.collectors.logs.lines.line_reader import LogFile
-from whyhang.collectors.logs.lines.signature_lines import MAX_TEXT
+from whyhang.collectors.logs.lines.line_reader import MAX_TEXT, LogFile
 from whyhang.collectors.logs.lines.signs_of_life import last_sign, program, sign
 from whyhang.collectors.logs.tail import tails
 from whyhang.collectors.logs.text.line import clean

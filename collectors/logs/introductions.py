@@ -80,14 +80,13 @@ def introductions(data: bytes, file: LogFile) -> Iterator[ProcessRank | OwnAddre
             who = Who(rank=made.rank, trust=Trust.CONTENT, host=made.who.host)
             yield OwnAddress(who=who, address=made.address, source=made.source)
     if file.voice.index is NAMED_INDEX:
-        yield from _pods(data, file)
+        yield from _pods(file)
 
 
-def _pods(data: bytes, file: LogFile) -> Iterator[ProcessRank]:
+def _pods(file: LogFile) -> Iterator[ProcessRank]:
     """Yield the ranks that the names of pods in front of lines count."""
     seen: set[str] = set()
-    for number, raw in enumerate(data[:READ].split(b"\n")[:MOST_LINES], 1):
-        line = file.take_apart(clean(raw))[0]
+    for number, line in file.beginning(MOST_LINES):
         match = NAMED_INDEX.match(line.text)
         if match is not None and (pod := f"{match['name']}-{match['rank']}") not in seen:
             seen.add(pod)

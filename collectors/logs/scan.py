@@ -30,7 +30,7 @@ from whyhang.collectors.logs.engine.storm import Storms
 from whyhang.collectors.logs.introductions import introductions
 from whyhang.collectors.logs.lines.line_reader import FoundLine, LogFile
 from whyhang.collectors.logs.lines.readers import READERS
-from whyhang.collectors.logs.lines.signature_lines import MAX_TEXT, Fold
+from whyhang.collectors.logs.lines.signature_lines import Fold
 from whyhang.collectors.logs.tail import TAIL
 from whyhang.collectors.logs.text.line import Line, clean
 from whyhang.collectors.logs.text.quotes import is_quoted
@@ -134,20 +134,16 @@ class FileScan:
         Lines without a rank of their own then belong to that of their process; one that speaks
         for several ranks is none of them.
         """
-        document = self.file.document
         who = self.file.voice.who
         if not self.storms.hits or who.rank is not None or who.local_rank is not None:
             return
         processes: dict[tuple[str | None, int], set[int]] = defaultdict(set)
-        for number, raw in enumerate(document.head.split(b"\n", MAX_SPOKEN)[:MAX_SPOKEN], 1):
-            if not raw.strip():
-                continue
-            for line in self.file.take_apart(clean(raw[:MAX_TEXT])):
-                who = line.prefix
-                if who.rank is not None:
-                    self.last_words[who.rank] = (number, line)
-                    if who.pid is not None:
-                        processes[who.host, who.pid].add(who.rank)
+        for number, line in self.file.beginning(MAX_SPOKEN):
+            who = line.prefix
+            if who.rank is not None:
+                self.last_words[who.rank] = (number, line)
+                if who.pid is not None:
+                    processes[who.host, who.pid].add(who.rank)
         for process, ranks in processes.items():
             if len(ranks) == 1:
                 self.file.pids.setdefault(process, min(ranks))

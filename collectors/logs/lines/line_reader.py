@@ -23,6 +23,7 @@ from whyhang.collectors.logs.text.voice import voice_of
 
 LOOK_BACK = 40  # lines in which a time is looked for, above and below
 CARRIED = 60.0  # seconds for which the time of one line is that of those below it
+MAX_TEXT = 2000  # characters of a line that are kept
 KEPT_LINES = 4096  # of a file, as they were taken apart: several ask for the same
 INHERIT = 4  # lines in which the beginning of a message is looked for
 
@@ -240,6 +241,12 @@ class LogFile:
                 self._lines.clear()
             lines = self._lines[text] = take_apart(text, self.voice)
         return lines
+
+    def beginning(self, most: int) -> Iterator[tuple[int, Line]]:
+        """Yield its first lines, taken apart, with their numbers, as far as they are at hand."""
+        for number, raw in enumerate(self.document.head.split(b"\n", most)[:most], 1):
+            for line in self.take_apart(clean(raw[:MAX_TEXT])) if raw.strip() else ():
+                yield number, line
 
     @property
     def tasks_are_nodes(self) -> bool:

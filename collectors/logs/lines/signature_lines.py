@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 
 from whyhang.analyzer.facts import LogLine, Who, replace
 from whyhang.collectors.logs.engine.matching import Match
-from whyhang.collectors.logs.lines.line_reader import FoundLine
+from whyhang.collectors.logs.lines.line_reader import MAX_TEXT, FoundLine
 from whyhang.collectors.ops import op_of
 
-MAX_TEXT = 2000  # characters of a line that are kept
 LEAD = 300  # of them, before what was found
 KEEP_FIRST = 3
 KEEP_DIFFERENT = 12  # further lines of a kind that capture something else

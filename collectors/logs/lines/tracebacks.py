@@ -20,7 +20,7 @@ from whyhang.collectors.logs.lines.traceback_text import (
     read_chain,
     read_frame,
 )
-from whyhang.collectors.logs.text.line import Line, clean
+from whyhang.collectors.logs.text.line import Line
 from whyhang.collectors.stacks.peers import PeerCall, call_in, facts_of
 
 HEAD = 16 << 10  # bytes of a file in which a traceback without its first line is looked for
@@ -175,24 +175,22 @@ class TracebackReader(LineReader):
 
     def _headless(self) -> Iterator[LogLine]:
         """Read a traceback whose beginning was cut off: what was pasted starts in the middle."""
-        document = self._file.document
-        head = document.head[:HEAD].partition(b"Traceback (most recent")[0]
+        head = self._file.document.head[:HEAD].partition(b"Traceback (most recent")[0]
         if b'File "' not in head:
             return
         current: Traceback | None = None
         speaker: Who | None = None
-        for number, raw in enumerate(head.split(b"\n")[:MAX_LINES], 1):
-            for line in self._file.take_apart(clean(raw)):
-                if current is None and _HEADLESS.match(line.text):
-                    current, speaker = Traceback(), line.prefix
-                if current is None or line.prefix != speaker:
-                    continue
-                if not read_frame(current, number, line):
-                    return
-                if current.end is not None:
-                    if _BARE_TYPE.search(current.type):
-                        yield self._exception(line.who, [current])
-                    return
+        for number, line in self._file.beginning(min(head.count(b"\n") + 1, MAX_LINES)):
+            if current is None and _HEADLESS.match(line.text):
+                current, speaker = Traceback(), line.prefix
+            if current is None or line.prefix != speaker:
+                continue
+            if not read_frame(current, number, line):
+                return
+            if current.end is not None:
+                if _BARE_TYPE.search(current.type):
+                    yield self._exception(line.who, [current])
+                return
 
     def facts(self) -> Iterator[Fact]:
         """Yield the exceptions, in the order of the file."""

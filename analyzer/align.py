@@ -26,7 +26,7 @@ from whyhang.analyzer.rank_state.from_stacks.states import (
     with_store_waits,
     without_bystanders,
 )
-from whyhang.analyzer.rank_state.over_time.job_progress import with_growing_counters
+from whyhang.analyzer.rank_state.over_time.job_progress import IN_STEP, with_growing_counters
 from whyhang.analyzer.rank_state.over_time.long_steps import with_long_steps
 from whyhang.analyzer.rank_state.over_time.recent import (
     AT_REST,
@@ -34,7 +34,7 @@ from whyhang.analyzer.rank_state.over_time.recent import (
     since_all_at_rest,
     since_the_last_death,
 )
-from whyhang.analyzer.rank_state.state import RankState, Status
+from whyhang.analyzer.rank_state.state import RankState
 from whyhang.analyzer.stacks import LineText, WaitKind, WaitRule, source_lines
 from whyhang.analyzer.wait_graph import wait_graph, waits_of_stacks
 
@@ -45,7 +45,7 @@ def align(job: Job, rules: tuple[WaitRule, ...]) -> Case:
     line_text = source_lines(job.excerpts)
     job = with_polled_locks(job, rules, line_text)
     job, states = _states_from_stacks(job, rules, line_text)
-    if not job.absent and all(s.status is Status.WAITING or _is_for_lock(s) for s in states):
+    if not job.absent and all(s.status in IN_STEP or _is_for_lock(s) for s in states):
         # nobody is left who could end the wait of the others
         locked = any(map(_is_for_lock, states))
         now = since_all_at_rest(job, LONG_AT_REST if locked else AT_REST)

@@ -7,14 +7,14 @@ import json
 import pytest
 from small_jobs import ALL_REDUCE, BARRIER, ELSEWHERE, report_of, still
 
-from whyhang.analyzer.facts import Fact, LoopCounter, Source, Who
+from whyhang.analyzer.facts import Excerpt, Fact, LoopCounter, Source, Who
 from whyhang.analyzer.report import Report
 from whyhang.collectors.live.frame_variables import read_counters
 
 
-def _job(steps: dict[int, str], stacks: dict[int, str] | None = None) -> Report:
+def _job(steps: dict[int, str], stacks: dict[int, str] | None = None, *source: Excerpt) -> Report:
     """Diagnose ranks in one all_reduce, with what each counts: "i=9 epoch=0 step@fit=3"."""
-    facts: list[Fact] = still(stacks or dict.fromkeys(steps, ALL_REDUCE))
+    facts: list[Fact] = [*still(stacks or dict.fromkeys(steps, ALL_REDUCE)), *source]
     for rank, text in steps.items():
         for pair in text.split():
             counted, _, value = pair.partition("=")
@@ -92,6 +92,26 @@ def test_who_left_a_gather_early_is_ahead_by_right() -> None:
     findings = _job({0: "i=9", 1: "i=9", 2: "i=10"}, stacks).findings
 
     assert all(f.signature != "in-another-step" for f in findings)
+
+
+@pytest.mark.parametrize(("epoch", "category"), [(4, "collective-mismatch"), (3, "uneven-inputs")])
+def test_who_is_back_in_the_loop_has_not_stayed_in_it(epoch: int, category: str) -> None:
+    """Rank 1 left the barrier behind its batches out, or has one batch more: its epoch tells."""
+    inside = ALL_REDUCE.replace("train (train.py:40)", "main (train.py:40)")
+    loops = (
+        "    for epoch in range(9):",
+        "        for batch in loader:",
+        "            step(batch)",
+    )
+    source = (
+        Excerpt(file="train.py", first_line=38, lines=loops),
+        Excerpt(file="train.py", first_line=55, lines=("        dist.barrier()",)),
+    )
+    counts = {rank: f"epoch@main={epoch if rank == 1 else 3}" for rank in range(3)}
+
+    finding = _job(counts, {0: BARRIER, 1: inside, 2: BARRIER}, *source).findings[0]
+
+    assert (finding.category, finding.culprit_ranks) == (category, (1,))
 
 
 RECV = """

@@ -128,7 +128,10 @@ def test_a_rank_that_compiles_alone_is_distinguished(
 
 
 def test_ranks_may_meet_at_a_barrier_of_multiprocessing() -> None:
-    """It is no lock of their own: the one that is in another barrier is where to look."""
+    """It is no lock of their own: the one that is in another barrier is where to look.
+
+    Also where they were seen to come there, and then to rest.
+    """
     meets = """
 Condition.wait (multiprocessing/synchronize.py:268)
 Condition.wait_for (multiprocessing/synchronize.py:320)
@@ -137,10 +140,21 @@ Barrier.wait (threading.py:697)
 learn (train.py:21)
 <module> (train.py:60)
 """
-    finding = report_of(still({0: meets, 1: meets, 2: meets, 3: BARRIER})).findings[0]
+    stacks = {0: meets, 1: meets, 2: meets, 3: BARRIER}
+    come_since = [
+        fact
+        for rank, stack in stacks.items()
+        for look in range(4)
+        for fact in (
+            process(rank, look=look, woke=9 * min(look, 1)),
+            dump(rank, stack if look else "setup (train.py:3)\n<module> (train.py:60)", look=look),
+        )
+    ]
+    for facts in (still(stacks), come_since):
+        finding = report_of(facts).findings[0]
 
-    assert (finding.category, finding.culprit_ranks) == ("collective-mismatch", (3,))
-    assert "ranks 0-2 in a meeting of processes" in finding.title
+        assert (finding.category, finding.culprit_ranks) == ("collective-mismatch", (3,))
+        assert "ranks 0-2 in a meeting of processes" in finding.title
 
 
 def test_a_debugger_of_the_programs_own_is_one() -> None:

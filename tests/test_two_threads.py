@@ -58,6 +58,22 @@ def test_a_thread_that_waits_for_work_mixes_nothing_up() -> None:
     assert report_of(facts).findings[0].signature == "stuck-together"
 
 
+RESULT = """
+wait (threading.py:327)
+result (concurrent/futures/_base.py:451)
+save (train.py:12)
+<module> (train.py:60)
+"""
+
+
+def test_a_thread_that_the_main_thread_waits_for_is_no_second_one() -> None:
+    """The main thread has handed its call to the thread: there is one call at a time."""
+    findings = report_of(beside(still({0: RESULT, 1: RESULT, 2: ALL_REDUCE}), 0, 1)).findings
+
+    assert (findings[0].category, findings[0].culprit_ranks) == ("collective-mismatch", (2,))
+    assert all(finding.signature != "collectives-on-two-threads" for finding in findings)
+
+
 def test_a_late_rank_is_the_cause_of_both_waits() -> None:
     """Where one rank has not come, both threads of the others wait for it."""
     facts = beside(still({0: ALL_REDUCE, 1: ELSEWHERE, 2: ALL_REDUCE}), 0, 2)

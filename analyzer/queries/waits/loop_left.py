@@ -8,6 +8,7 @@ from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Frame, replace
 from whyhang.analyzer.findings.signature import INCOMPLETE, Hit
 from whyhang.analyzer.queries.waits.states import await_messages
+from whyhang.analyzer.rank_state.over_time.job_progress import step_counters
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.stacks import LineText, WaitKind
 from whyhang.analyzer.stacks.kinds import last_name
@@ -124,6 +125,8 @@ def _sides(
         return None
     if any(s.place is not None and s.place.op == "rpc" for s in more):
         return None  # servers of calls stand at the end of their program
+    if _goes_round_ahead(case, inside[0], outside[0]):
+        return None
     return inside, outside, sure
 
 
@@ -134,6 +137,31 @@ def _by_place(case: Case, states: list[RankState]) -> dict[object, list[RankStat
         kind = state.place.kind if state.place is not None else None
         groups.setdefault((state.status, kind, *path_of(case, state)), []).append(state)
     return groups
+
+
+def _goes_round_ahead(case: Case, state: RankState, other: RankState) -> bool:
+    """Return whether a rank is further in a loop around the one that the other has left.
+
+    It is in there again, and has come past where the other one stands. What counts is the
+    variable of a loop that both are in, or one of a function that has called theirs.
+    """
+    mine, its = path_of(case, state), path_of(case, other)
+    forked = fork(mine, its)
+    counted = step_counters(case.job)
+    if forked is None:
+        return False
+    text = source_lines(case.job.excerpts)
+    around = {*heads(forked[0], text)} & {*heads(forked[1], text)}
+    shared = " ".join((text(head) or "").partition(" in ")[0] for head in around)
+    callers = {frame.function for frame in mine[: mine.index(forked[0])]}
+    theirs = counted.get(other.member, {})
+    return any(
+        counter in theirs
+        and values[-1] > theirs[counter][-1]
+        and (function in callers or re.search(rf"\bfor\b.*\b{name}\b", shared) is not None)
+        for counter, values in counted.get(state.member, {}).items()
+        for name, function, _ in [counter]
+    )
 
 
 def past_its_partners(case: Case) -> RankState | None:

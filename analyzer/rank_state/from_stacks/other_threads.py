@@ -68,8 +68,13 @@ def place_by_working_threads(
 
 
 def _with_waits_beside(state: RankState, actors: dict[int, list[_Actor]]) -> RankState:
-    """Note which other threads of a rank wait for other ranks as its main thread does."""
-    waits = (actor for actor in actors.get(state.member, []) if _waits_for_ranks(actor))
+    """Note which other threads of a rank wait for other ranks as its main thread does.
+
+    Not the one that the main thread waits for.
+    """
+    awaited = state.place.tid if state.place is not None else None
+    own = (actor for actor in actors.get(state.member, []) if actor.place.tid != awaited)
+    waits = (actor for actor in own if _waits_for_ranks(actor))
     return replace(state, beside=tuple(actor.place for actor in waits))
 
 

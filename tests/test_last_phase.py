@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from log_docs import diagnosed
+from log_docs import diagnosed, diagnosed_files
 
 from whyhang.analyzer.report import Finding
 
@@ -222,3 +222,20 @@ NEAR_MISSES = {
 def test_logs_that_only_look_so_name_nobody(name: str) -> None:
     """Cut or buffered logs, loggers of one rank, other roles, other clocks are no hang's sign."""
     assert phase_of(NEAR_MISSES[name]) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("mlm-worker-{}.log", True), ("pod-{}-x7k2p.txt", True), ("run-{}.log", False)],
+)
+def test_logs_that_nothing_numbers(name: str, *, said: bool) -> None:
+    """A pod may hold any ranks, so its log is named and no rank; runs are no parts of one job."""
+    logs = {
+        name.format(n): f"group ready\nreading part {n}\n" + "vocabulary built\n" * (n != 2)
+        for n in range(4)
+    }
+    findings = diagnosed_files(logs).findings
+    first = [f for f in findings if f.signature == "last-phase-differs"]
+
+    assert [name.format(2) in f.title for f in first] == ([True] if said else [])
+    assert not any(f.culprit_ranks for f in findings)

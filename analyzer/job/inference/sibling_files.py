@@ -24,7 +24,7 @@ from whyhang.analyzer.facts import (
 from whyhang.analyzer.job.world import size_in
 
 LEAST = 2  # files of a kind
-_NUMBER = re.compile(r"(?<![a-z0-9])(?=[a-f]*\d)[0-9a-f]{4,}(?![a-z0-9])|\d+")
+NUMBER = re.compile(r"(?<![a-z0-9])(?=[a-f]*\d)[0-9a-f]{4,}(?![a-z0-9])|\d+")
 """A number, or the hash that Ray gives each worker."""
 _NO_RANKS = re.compile(
     r"(?i)(?:run|attempt|try|epoch|step|round|look|snap(?:shot)?|part|shard|batch|test|exp|job|v"
@@ -55,9 +55,7 @@ def with_ranks_of_siblings(facts: Sequence[Fact]) -> Sequence[Fact]:
         silent = any(spoken[file] == {None} for file in files)
         if silent and len(files) >= LEAST and not twice & {*files}:
             own = {file: spoken[file] - {None} or _printed_in(file, printed) for file in files}
-            ranks |= _ranks_of(
-                files, own, [*map(_counts_ranks, _NUMBER.split(files[0])[:-1])], size
-            )
+            ranks |= _ranks_of(files, own, [*map(counts_ranks, NUMBER.split(files[0])[:-1])], size)
     return [
         replace(fact, who=replace(fact.who, rank=ranks[fact.source.file], trust=Trust.INFERRED))
         if isinstance(fact, _OF_ONE)
@@ -71,12 +69,12 @@ def with_ranks_of_siblings(facts: Sequence[Fact]) -> Sequence[Fact]:
 
 def _kinds(file: str) -> set[str]:
     """Return a path without all of its numbers, and without each of them."""
-    numbers = _NUMBER.finditer(file)
+    numbers = NUMBER.finditer(file)
     each = {f"{file[: number.start()]}#{file[number.end() :]}" for number in numbers}
-    return {_NUMBER.sub("#", file), *each}
+    return {NUMBER.sub("#", file), *each}
 
 
-def _counts_ranks(front: str) -> bool:
+def counts_ranks(front: str) -> bool:
     """Return whether a number behind this part of a name may be a rank."""
     return _NO_RANKS.search(front) is None
 
@@ -120,7 +118,7 @@ def _ranks_of(
     if any(len(own[file]) > 1 for file in files) or len(set(known.values())) < len(known):
         return {}
     rest = [file for file in files if file not in known]
-    for may, column in zip(may_count, zip(*map(_NUMBER.findall, files), strict=True), strict=True):
+    for may, column in zip(may_count, zip(*map(NUMBER.findall, files), strict=True), strict=True):
         number = {f: int(n) for f, n in zip(files, column, strict=True) if n.isdecimal()}
         everyone = set(number.values()) == set(range(len(files)))
         offsets = {rank - number.get(file, -1) for file, rank in known.items()}

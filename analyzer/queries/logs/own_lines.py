@@ -4,13 +4,15 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Literal
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import LogTail, ranks_in_words
+from whyhang.analyzer.facts import LogTail, grouped, ranks_in_words
 from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INCOMPLETE, Hit
+from whyhang.analyzer.job.inference.sibling_files import NUMBER, counts_ranks
 from whyhang.analyzer.queries.hits import members_of
-from whyhang.analyzer.rank_state.from_logs.last_phase import LastPhase
-from whyhang.analyzer.rank_state.from_logs.unspoken import unspoken
+from whyhang.analyzer.rank_state.from_logs.last_phase import LastPhase, last_phases
+from whyhang.analyzer.rank_state.from_logs.log_ends import tails_of_ranks
+from whyhang.analyzer.rank_state.from_logs.unspoken import LEAST, unspoken
 from whyhang.analyzer.rank_state.state import Status
-from whyhang.analyzer.report import cite
+from whyhang.analyzer.report import Evidence, cite
 from whyhang.analyzer.wording.title_fields import subject_fields
 
 LONGEST = 80  # characters of a line in a title
@@ -41,30 +43,62 @@ def _absent_from_lines(case: Case) -> Iterator[Hit]:
 
 
 def _last_phase_differs(case: Case) -> Iterator[Hit]:
-    """Yield one hit for each rank whose own lines part from the others', if it is in no call."""
+    """Yield one hit for each rank whose own lines part from the others', if it is in no call.
+
+    Where nothing numbers the logs of a job, one for the log of which that is so.
+    """
+    if not tails_of_ranks(case.job):
+        yield from _last_phase_of_pods(case)
     for state in case.states:
         phase = state.phase
         if phase is None or state.status not in {Status.UNSEEN, Status.RUNNING}:
             continue
-        evidence = [cite(phase.source, phase.line.text, phase.rank)]
-        did = f"the others ({ranks_in_words(phase.others)}) print nothing like it there"
-        if phase.lacks is not None and phase.lacks_source is not None:
-            evidence.append(cite(phase.lacks_source, phase.lacks.text))
-            did = f"the others went on to '{phase.lacks.text[:LONGEST]}'"
         yield Hit(
             members=(state.member,),
             affected=tuple(
                 s.member for s in case.states if case.member(s.member).rank in phase.others
             ),
-            evidence=tuple(evidence),
+            evidence=_evidence(phase, phase.rank),
             strength=CLEAR if case.graph.waiting else _strength(phase),
             fields={
                 **subject_fields(case, [state], ()),
-                "line": phase.line.text[:LONGEST],
-                "did": did,
+                **_words(phase, f"the others ({ranks_in_words(phase.others)})"),
             },
             at=phase.line.time,
         )
+
+
+def _last_phase_of_pods(case: Case) -> Iterator[Hit]:
+    """Yield one hit for a log of several that count pods or processes, and no ranks for sure."""
+    spoken = grouped(case.job.of(LogTail), lambda tail: tail.source.file)
+    logs = {file: tails[0] for file, tails in spoken.items() if len(tails) == 1}
+    kinds = grouped(logs, lambda file: NUMBER.sub("#", file))
+    for files in kinds.values():
+        fronts = NUMBER.split(files[0])[:-1]
+        if len(files) < LEAST or not all(map(counts_ranks, fronts)):
+            continue
+        for at, phase in last_phases({at: logs[file] for at, file in enumerate(files)}).items():
+            yield Hit(
+                names_culprit=False,
+                evidence=_evidence(phase, None),
+                strength=_strength(phase),
+                fields={"who": files[at], "pid": "PID", **_words(phase, "the others")},
+                at=phase.line.time,
+            )
+
+
+def _words(phase: LastPhase, others: str) -> dict[str, str]:
+    did = f"{others} print nothing like it there"
+    if phase.lacks is not None:
+        did = f"the others went on to '{phase.lacks.text[:LONGEST]}'"
+    return {"line": phase.line.text[:LONGEST], "did": did}
+
+
+def _evidence(phase: LastPhase, rank: int | None) -> tuple[Evidence, ...]:
+    last = cite(phase.source, phase.line.text, rank)
+    if phase.lacks is None or phase.lacks_source is None:
+        return (last,)
+    return last, cite(phase.lacks_source, phase.lacks.text)
 
 
 def _strength(phase: LastPhase) -> float:

@@ -49,8 +49,8 @@ OWN_WORDS = re.compile(
     r"|^[A-Za-z][\w.-]{0,60} (?:rank|Rank|RANK)[ =]?(?P<rank2>\d{1,6})(?= ?[|:])"  # behind a host
 )
 
-# A number alone in brackets, which counts ranks only where ``_count_ranks`` says so.
-INDEX_LABEL = re.compile(r"\[(?P<rank>\d{1,4})\](?=[ :] ?\S)")
+# A number alone in brackets, or of so many, which counts ranks only where ``_count_ranks`` says so.
+INDEX_LABEL = re.compile(r"\[(?P<rank>\d{1,4})(?:/\d{1,4})?\](?=[ :] ?\S)")
 # The same behind a name that all lines have, as that of a pod: "trainer-3 INFO …".
 NAMED_INDEX = re.compile(
     r"\[?(?P<name>(?!node|host|server|gpu|cuda|step|epoch)[A-Za-z][\w.-]{0,40}?)-(?P<rank>\d{1,4})"

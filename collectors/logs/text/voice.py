@@ -107,7 +107,7 @@ _OF_RANKS = re.compile(
 def _count_ranks(lines: Iterable[str], label: re.Pattern[str]) -> bool:
     """Return whether the numbers in labels count ranks: each speaks again and again, in turn.
 
-    Those of steps and epochs only rise. In a log with ranks of another make they are not more;
+    Those of steps and epochs rise. In a log with ranks of another make they are not more;
     pods in which ranks speak are nodes.
     """
     spoken: list[int] = []
@@ -133,6 +133,7 @@ def _count_ranks(lines: Iterable[str], label: re.Pattern[str]) -> bool:
         and everyone == set(range(len(everyone)))
         and named <= everyone
         and in_turn > 1
+        and in_turn >= len(spoken) / len(everyone) - 1
         and len(spoken) >= 2 * len(everyone)
         and any(ranks == everyone for ranks in speakers.values())
     )

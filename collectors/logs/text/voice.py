@@ -133,7 +133,7 @@ def _count_ranks(lines: Iterable[str], label: re.Pattern[str]) -> bool:
         and everyone == set(range(len(everyone)))
         and named <= everyone
         and in_turn > 1
-        and in_turn >= len(spoken) / len(everyone) - 1
+        and in_turn >= len(spoken) // len(everyone) - 1
         and len(spoken) >= 2 * len(everyone)
         and any(ranks == everyone for ranks in speakers.values())
     )

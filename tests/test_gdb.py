@@ -265,3 +265,73 @@ def test_frames_listed_outermost_first() -> None:
     assert functions(second.threads[0].frames) == ["ucp_worker_progress", "PMPI_Win_lock", "main"]
     assert [dump.threads[0].frames[-1].line for dump in (first, second)] == [44, 28]
     assert [dump.who.label for dump in (first, second)] == ["process 0", "process 1"]
+
+
+EU_STACK = """\
+PID 18896 - process
+TID 18896:
+#0  0x00007f5c28aa3f16 __futex_abstimed_wait_common
+#1  0x00007f5c28aa65d8 pthread_cond_wait@@GLIBC_2.3.2 - /usr/lib/libc.so.6
+#2  0x00007f5c1836984b c10d::Work::wait(std::chrono::duration<long, std::ratio<1l, 1000l> >)
+#3  0x00007f5c118d44a3
+#4  0x000055dd35281081 _start
+TID 18946:
+#0  0x00007f5c28b26f36 epoll_wait
+#1  0x00007f5c1a77d62d gloo::transport::tcp::Loop::run()
+PID 18898 - process
+TID 18898:
+#0  0x00007f3eb8ced545 clock_nanosleep@GLIBC_2.2.5
+#1  0x00007f3eb9115ada time_sleep
+"""
+
+LLDB = """\
+(lldb) process attach --pid 18896
+Process 18896 stopped
+* thread #1, name = 'python', stop reason = signal SIGSTOP
+    frame #0: 0x00007f5c28aa3f16 libc.so.6`__futex_abstimed_wait_common at futex-internal.c:57:12
+  thread #2, name = 'gloo_tcp_loop', stop reason = signal SIGSTOP
+    frame #0: 0x00007f5c28b26f36 libc.so.6`epoll_wait(epfd=6, timeout=10) at epoll_wait.c:30:10
+Executable module set to "/usr/bin/python3.11".
+(lldb) thread backtrace all
+* thread #1, name = 'python', stop reason = signal SIGSTOP
+  * frame #0: 0x00007f5c28aa3f16 libc.so.6`__futex_abstimed_wait_common at futex-internal.c:57:12
+    frame #1: 0x00007f5c1836984b libtorch_cpu.so`c10d::Work::wait(std::chrono::duration<long>) + 91
+    frame #2: 0x00007f5c28e50a40 libpython3.11.so.1.0`_PyEval_Vector [inlined] frobnicate(x=3) at a.c:73:16
+  thread #2, name = 'gloo_tcp_loop', stop reason = signal SIGSTOP
+    frame #0: 0x00007f5c28b26f36 libc.so.6`epoll_wait(epfd=6, timeout=10) at epoll_wait.c:30:10
+    frame #1: 0x00007f5c1a77d62d libtorch_cpu.so`gloo::transport::tcp::Loop::run() + 477
+(lldb) quit
+"""
+
+
+def test_stacks_of_elfutils() -> None:
+    """eu-stack heads threads by their ids, and processes by theirs."""
+    first, second = dumps(READER, EU_STACK)
+    assert (first.who.pid, second.who.pid) == (18896, 18898)
+    assert [thread.name for thread in first.threads] == ["MainThread", None]
+    assert functions(first.threads[0].frames)[1:] == [
+        "pthread_cond_wait@@GLIBC_2.3.2",
+        "c10d::Work::wait",
+        "_start",
+    ]
+    assert first.threads[0].frames[1].file == "/usr/lib/libc.so.6"
+    assert functions(second.threads[0].frames) == ["clock_nanosleep@GLIBC_2.2.5", "time_sleep"]
+
+
+def test_stacks_of_lldb() -> None:
+    """What lldb lists on attaching, one frame a thread, is no stack; the back traces are."""
+    (dump,) = dumps(READER, LLDB)
+    assert dump.who.pid == 18896
+    main, loop = dump.threads
+    assert (main.name, loop.name) == ("MainThread", "gloo_tcp_loop")
+    assert functions(main.frames) == [
+        "__futex_abstimed_wait_common",
+        "c10d::Work::wait",
+        "frobnicate",
+    ]
+    assert [(f.file, f.line) for f in main.frames] == [
+        ("futex-internal.c", 57),
+        ("libtorch_cpu.so", None),
+        ("a.c", 73),
+    ]
+    assert functions(loop.frames) == ["epoll_wait", "gloo::transport::tcp::Loop::run"]

@@ -1,4 +1,4 @@
-r"""gdb: ``thread apply all bt``, ``bt``, ``where``, with and without ``py-bt``.
+r"""gdb: ``thread apply all bt``, ``bt``, ``where``, with and without ``py-bt``; lldb and eu-stack.
 
 A thread begins with ``Thread 3 (Thread 0x7f… (LWP 4711) "name"):``; frames are
 ``#4  0x… in function (arguments) at file:line``, or ``from library``, innermost first. Thread 1
@@ -8,6 +8,11 @@ with the address behind. ``py-bt`` (CPython's python-gdb.py) prints
 ``Traceback (most recent call first):`` per thread; of such a thread the native frames down to
 the interpreter's, then the Python frames are kept. ``bt`` with python-gdb.py before 3.11 names
 the Python frame in the interpreter's own ("Frame 0x…, for file x.py, line 3, in f ()").
+
+elfutils' ``eu-stack -p PID`` heads threads with ``TID 4711:`` below ``PID 4711 - process``, and has
+``#1  0x… function - library`` (the library with ``-m``). lldb's ``thread backtrace all`` has
+``* thread #1, name = 'python'`` and ``frame #1: 0x… library`function(arguments) at file:line:column``.
+On attaching, lldb prints the innermost frame of each thread alone: that is no stack.
 """
 
 import functools
@@ -28,6 +33,9 @@ _HEAD = limits.compile(
     r'(?: "(?P<name>[^"\n]*)")?[^\n]*'
     r"|(?:(?P<attached>Attaching to )|\[Inferior \d+ \()(?:program: [^\n]*, )?"
     r"process (?P<pid>\d{1,10})[^\n]*"
+    r"|TID (?P<tid>\d{1,10}):|(?:PID|Process) (?P<begun>\d{1,10})(?: - [^\n]*| stopped)"
+    r"|\*? *thread #(?P<place>\d{1,6})(?:, name = '(?P<called>[^'\n]*)')?[^\n]*"
+    r"(?=\n[^\n]*frame #0: [^\n]*\n[^\n]*frame #1: )"
     # A stack whose innermost frames were left out, or come last, begins below a heading.
     r"|(?P<bare>(?:(?<!\n#[1-9] [^\n]{1,400}\n)#0 "
     r"|(?<=(?::|[=*-]{3})[ \t]{0,4}\n(?:\.{3}\n)?)#\d{1,3} )[ ]?"
@@ -36,16 +44,17 @@ _HEAD = limits.compile(
     r")$",
     re.MULTILINE,
 )
-_START = re.compile(r"[ \t>|]*#(\d{1,5}) +(.*)")
-_SOURCE = re.compile(r" at ([^\s()]+):(\d{1,7})$")
-_LIBRARY = re.compile(r" from (\S+)$")
-_ADDRESS = re.compile(r"0x[0-9a-f]+ in ")
+_START = re.compile(r"[ \t>|*]*(?:frame )?#(\d{1,5}):? +(.*)")
+_SOURCE = re.compile(r" at ([^\s()]+?):(\d{1,7})(?::\d{1,5})?$")
+_LIBRARY = re.compile(r" (?:from|-) (\S+)$")
+_ADDRESS = re.compile(r"0x[0-9a-f]+(?: in | (?!in )|$)")
+_IN_LIBRARY = re.compile(r"(\S+?)`(?:[^`]* \[inlined\] )?([^`]*?)(?: \+ \d+)?$")
 _BEHIND = re.compile(r" \(at 0x[0-9a-f]+\)$")
 _IN_PYTHON = re.compile(r"Frame 0x[0-9a-f]+, for file ([^,\n]+), line (\d{1,7}), in ([^\s(]+) \(")
 _PYTHON = re.compile(r'[ \t>|]*File "([^"\n]*)", line (\d{1,7}), in (\S+)')
 _SETTING = re.compile(r"\s+[\w.<>]+ = |\s*No locals\.")
 _END = re.compile(
-    r"\s*$|\(gdb\)|\[Inferior|Detaching|Quit|\+|---|===|\*\*\*|\.{3}$|A debugging session|Undefined"
+    r"\s*$|\((?:gdb|lldb)\)|\[Inferior|Detaching|Quit|\+|---|===|\*\*\*|\.{3}$|A debugging session|Undefined"
 )
 
 # Frames of the interpreter itself, between one Python function and the next. Not those that
@@ -82,17 +91,20 @@ class _Gdb(Sections):
 
     def take(self, head: Head, below: str, line: int) -> str:
         """Take what one command prints of a thread, or that gdb attaches to a process."""
-        if head["number"]:
+        if head["number"] or head["tid"] or head["place"]:
             self._named = (head, line)
+        elif head["begun"]:
+            self._named = None
+            self._attach(int(head["begun"]), ends=False)
+            return ""  # lldb's list of innermost frames is no stack
         elif head["pid"]:
             self._named = None
             self._attach(int(head["pid"]), ends=not head["attached"])
         body = _body(head[0] + below if head["bare"] or head["python"] else below)
         if body.native or body.python:
             named, line = self._named or (None, line)
-            number, lwp = (int(named["number"]), int(named["lwp"])) if named else (None, None)
-            thread = Thread(frames=(), name=named["name"] if named else None, tid=lwp, line=line)
-            self._add(number, thread, body)
+            name, number, lwp = _identity(named) if named else (None, None, None)
+            self._add(number, Thread(frames=(), name=name, tid=lwp, line=line), body)
         return body.rest
 
     def _attach(self, pid: int, *, ends: bool) -> None:
@@ -129,8 +141,8 @@ class _Gdb(Sections):
         if (number, lwp) in self._stacks:
             _, other = self._stacks[number, lwp]
             return bool(other.native and body.native) or bool(other.python and body.python)
-        if number is None or lwp is None:
-            return True
+        if number is None:
+            return lwp is None
         is_upwards = self._numbers[0] == 1
         return number - 1 != self._numbers[-1] if is_upwards else self._numbers[-1] == 1
 
@@ -147,10 +159,10 @@ class _Gdb(Sections):
             replace(
                 thread,
                 frames=_merged(body.native, body.python),
-                name=MAIN if thread.tid in {None, pid} else thread.name,
+                name=MAIN if lwp == pid or (lwp is None and number in {None, 1}) else thread.name,
                 holds_gil=False if body.waits_for_gil else None,
             )
-            for thread, body in stacks.values()
+            for (number, lwp), (thread, body) in stacks.items()
         )
         self.keep(
             ProcessStacks(
@@ -160,6 +172,13 @@ class _Gdb(Sections):
                 main_only=main_only or [thread.name for thread in threads] == [MAIN],
             )
         )
+
+
+def _identity(head: Head) -> tuple[str | None, int | None, int | None]:
+    """Return the name of a thread, its number and its kernel's id, as far as its head has them."""
+    number, lwp = head["number"] or head["place"], head["lwp"] or head["tid"]
+    name = head["name"] or head["called"]
+    return name, int(number) if number else None, int(lwp) if lwp else None
 
 
 READER = StackText(name="gdb", tool="gdb", marks=GDB, sections=_Gdb)
@@ -234,6 +253,8 @@ def _native(text: str) -> list[Frame]:
         file, line, text = source[1], int(source[2]), text[: source.start()]
     elif library := _LIBRARY.search(text):
         file, text = library[1], text[: library.start()]
+    if inside := _IN_LIBRARY.match(text):
+        file, text = file or inside[1], inside[2]
     name = _without_arguments(text.strip())
     return [frame(name, file, line, native=True)] if name else []
 

@@ -296,7 +296,7 @@ Executable module set to "/usr/bin/python3.11".
 * thread #1, name = 'python', stop reason = signal SIGSTOP
   * frame #0: 0x00007f5c28aa3f16 libc.so.6`__futex_abstimed_wait_common at futex-internal.c:57:12
     frame #1: 0x00007f5c1836984b libtorch_cpu.so`c10d::Work::wait(std::chrono::duration<long>) + 91
-    frame #2: 0x00007f5c28e50a40 libpython3.11.so.1.0`_PyEval_Vector [inlined] frobnicate(x=3) at a.c:73:16
+    frame #2: 0x00007f5c28e50a40 libpython.so`_PyEval_Vector [inlined] frobnicate(x=3) at a.c:73:16
   thread #2, name = 'gloo_tcp_loop', stop reason = signal SIGSTOP
     frame #0: 0x00007f5c28b26f36 libc.so.6`epoll_wait(epfd=6, timeout=10) at epoll_wait.c:30:10
     frame #1: 0x00007f5c1a77d62d libtorch_cpu.so`gloo::transport::tcp::Loop::run() + 477

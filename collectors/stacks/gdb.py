@@ -11,7 +11,7 @@ the Python frame in the interpreter's own ("Frame 0x…, for file x.py, line 3, 
 
 elfutils' ``eu-stack -p PID`` heads threads with ``TID 4711:`` below ``PID 4711 - process``, and has
 ``#1  0x… function - library`` (the library with ``-m``). lldb's ``thread backtrace all`` has
-``* thread #1, name = 'python'`` and ``frame #1: 0x… library`function(arguments) at file:line:column``.
+``* thread #1, name = 'python'`` and ``frame #1: 0x… library`function(arguments) at file:line:col``.
 On attaching, lldb prints the innermost frame of each thread alone: that is no stack.
 """
 
@@ -54,7 +54,8 @@ _IN_PYTHON = re.compile(r"Frame 0x[0-9a-f]+, for file ([^,\n]+), line (\d{1,7}),
 _PYTHON = re.compile(r'[ \t>|]*File "([^"\n]*)", line (\d{1,7}), in (\S+)')
 _SETTING = re.compile(r"\s+[\w.<>]+ = |\s*No locals\.")
 _END = re.compile(
-    r"\s*$|\((?:gdb|lldb)\)|\[Inferior|Detaching|Quit|\+|---|===|\*\*\*|\.{3}$|A debugging session|Undefined"
+    r"\s*$|\((?:gdb|lldb)\)|\[Inferior|Detaching|Quit|\+|---|===|\*\*\*|\.{3}$"
+    r"|A debugging session|Undefined"
 )
 
 # Frames of the interpreter itself, between one Python function and the next. Not those that

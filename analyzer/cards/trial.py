@@ -8,7 +8,7 @@ from importlib.resources import files
 import regex
 
 from whyhang.analyzer.facts import Record
-from whyhang.analyzer.findings.signature_toml import NAMES
+from whyhang.analyzer.queries.logs.log import NAMES
 from whyhang.analyzer.toml import tomllib
 from whyhang.analyzer.toml_lines import Path
 from whyhang.collectors.logs.engine.needle import cannot_search
@@ -128,7 +128,7 @@ class Trial(Record):
                     else "it is no plain name; write {{ and }} for braces"
                 )
                 yield Problem(path=path, text=f"{{{field}}} cannot be filled in: {why}")
-        if self.blames_named and not groups & {*NAMES}:
+        if self.blames_named and not groups & NAMES:
             yield Problem(
                 path=("blames",),
                 text='blames = "named" (or "few") needs a group (?P<rank>…), (?P<ranks>…) or '

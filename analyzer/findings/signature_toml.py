@@ -11,7 +11,7 @@ from typing import Any
 from whyhang.analyzer.findings.categories import LEVEL_OF
 from whyhang.analyzer.findings.signature import Kind, Level, Signature
 from whyhang.analyzer.queries.asked import Asked, question_of
-from whyhang.analyzer.queries.logs.log import Blames, Log
+from whyhang.analyzer.queries.logs.log import NAMES, Blames, Log
 
 TEXT, TEXTS, FLAG, WORTH_OF, COUNT, TABLE, WORDS, QUESTIONS = (
     "a text in quotes",
@@ -67,10 +67,7 @@ FIELDS: dict[tuple[str | int, ...], str] = {
 REQUIRED = ("id", "category", "role", "title", "explanation")
 """Beside these, ``patterns``, ``retries`` or ``asks``."""
 
-NAMES = ("rank", "ranks", "pid")
-"""Named groups that say whom a line is about."""
-
-_NAMES = re.compile(rf"\(\?P?<(?:{'|'.join(NAMES)})>")
+_NAMES = re.compile(rf"\(\?P?<(?:{'|'.join(sorted(NAMES))})>")
 _PARAGRAPHS = re.compile(r"\n\s*\n")
 
 

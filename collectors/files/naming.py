@@ -54,7 +54,7 @@ _RANK = re.compile(
 _RANK_BEHIND_HOST = re.compile(r"trace_rank_(?P<host>[A-Za-z][\w.-]*)_(?P<rank>\d{1,6})$")
 _R = re.compile(r"(?:^|[-_. ])r[-_]?(?P<rank>\d{1,5})(?=$|[-_. ])", re.IGNORECASE)
 _WORKER = re.compile(
-    r"(?:^|[-_. ])(?P<label>worker[-_. ]?(?P<rank>\d{1,5}))(?=$|[-_. ])", re.IGNORECASE
+    r"(?:^|[-_. ])(?P<label>worker(?:log)?[-_. ]?(?P<rank>\d{1,5}))(?=$|[-_. ])", re.IGNORECASE
 )
 _GPU = re.compile(
     r"(?:^|[-_. ])(?:gpu|cuda|device|dev|lr|lrank)[-_. ]?(?P<local>\d{1,2})(?=$|[-_. ])",

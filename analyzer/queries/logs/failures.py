@@ -79,11 +79,11 @@ def _crashed(case: Case) -> tuple[int, ...]:
 
 
 def _others_were_ended(case: Case) -> bool:
-    """Return whether a launcher ended all ranks that did not fail, and they are the most."""
+    """Return whether a launcher ended all ranks that did not fail, and they are no fewer."""
     ended = failures(case)
     signals = [row.signal for row in case.job.exits if row.who.rank not in ended]
-    only_ended = bool(signals) and set(signals) == {signal.SIGTERM}
-    return only_ended and len(signals) > len(ended) and not _brought_down(case.job.lines)
+    only_ended = set(signals) <= {signal.SIGTERM, signal.SIGKILL}
+    return only_ended and len(signals) >= len(ended) and not _brought_down(case.job.lines)
 
 
 def first_failures(case: Case) -> tuple[int, ...]:

@@ -65,6 +65,8 @@ class Blames(enum.Enum):
 
 
 NAMES_RANKS = frozenset({Blames.NAMED, Blames.FEW, Blames.ODD})
+NAMES = frozenset({"rank", "ranks", "pid"})
+"""Fields of a line that say whom it is about."""
 
 
 class Log(Record):
@@ -136,11 +138,12 @@ class Log(Record):
         )
 
     def _whom(self, case: Case, lines: list[LogLine]) -> list[Who]:
-        """Return whom the lines together blame."""
+        """Return whom the lines blame; where some name ranks, not who prints the others."""
         waiters = {line.fields.get("waiter") for line in lines}
+        naming = [line for line in lines if NAMES & line.fields.keys()]
         blamed = [
             who
-            for line in lines
+            for line in naming or lines
             for who in self._blamed(case, line)
             if self.blames not in NAMES_RANKS or str(who.rank) not in waiters
         ]
@@ -165,7 +168,7 @@ class Log(Record):
         elif self.blames is Blames.POD:
             yield from (Who(rank=rank) for rank in ranks_of_pod(case, line.fields.get("pod", "")))
         elif self.blames is Blames.SPEAKER or (
-            self.blames in NAMES_RANKS and not {"rank", "ranks", "pid"} & line.fields.keys()
+            self.blames in NAMES_RANKS and not NAMES & line.fields.keys()
         ):
             yield on_device(case, line) or line.who
         elif self.blames in NAMES_RANKS and _counts_all(case, line):

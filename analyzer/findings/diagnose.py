@@ -8,7 +8,7 @@ from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import NearLimit, ranks_in_words, replace
 from whyhang.analyzer.findings.bystanders import weight_of
 from whyhang.analyzer.findings.levels import (
-    LIKELY,
+    POSSIBLE,
     Candidate,
     causes_above,
     effect_order,
@@ -183,15 +183,10 @@ def _findings(case: Case, candidates: list[Candidate]) -> tuple[Finding, ...]:
 def _tells_whom(cause: Candidate, effect: Candidate) -> bool:
     """Return whether a finding names the ranks for one that explains it and names nobody.
 
-    A fault of a host hits the rank that is seen to be in trouble of that very kind.
+    Trouble is of the rank that is seen to be in trouble of that very kind.
     """
-    if cause.hit.names_culprit:
-        return True
-    return (
-        cause.signature.level == "machine"
-        and effect.signature.category == cause.signature.category
-        and effect.confidence >= LIKELY
-    )
+    same_kind = effect.signature.category == cause.signature.category
+    return cause.hit.names_culprit or (same_kind and effect.confidence >= POSSIBLE)
 
 
 def _finding(case: Case, candidate: Candidate) -> Finding:

@@ -335,3 +335,10 @@ def test_stacks_of_lldb() -> None:
         ("a.c", 73),
     ]
     assert functions(loop.frames) == ["epoll_wait", "gloo::transport::tcp::Loop::run"]
+
+
+def test_a_stack_without_addresses_and_arguments() -> None:
+    """Of what somebody shortened the functions are left; a lone number is no stack."""
+    (dump,) = dumps(READER, "#0  __sched_yield\n#1  ncclLocalOpAppend\n#2  pncclAllGather\n")
+    assert functions(dump.threads[0].frames)[-1] == "pncclAllGather"
+    assert dumps(READER, "see\n#0  this\nand that\n") == []

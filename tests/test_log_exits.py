@@ -141,6 +141,15 @@ def test_what_srun_kills_behind_a_failure_is_no_failure() -> None:
     )
 
 
+def test_tasks_that_only_look_at_a_job_are_none_of_it() -> None:
+    """A step of py-spy over all nodes has tasks, which are no ranks; the next command may be one."""
+    looks = "srun --overlap --jobid=4711 bash -c 'pgrep -f train | xargs -n1 py-spy dump --pid'\n"
+    failed = "srun: error: n3: task 3: Exited with exit code 123\n"
+
+    assert exits(looks + failed) == []
+    assert [end.who.rank for end in exits(looks + "srun python train.py\n" + failed)] == [3]
+
+
 def test_tasks_of_srun_over_torchrun_are_no_ranks() -> None:
     """Where srun starts torchrun on each node, its tasks count nodes."""
     text = "srun: error: n1: task 1: Killed\nW1 12:00:00 7 torch/distributed/run.py:1] x\n"

@@ -114,6 +114,8 @@ def test_the_object_that_failed_tells_the_category(line: str, category: str) -> 
         "It has insufficient GPU memory for that batch",
         "rdma_error_policy: abort",
         'errors_total{type="rdma"} 0',
+        "NCCL_IB_DISABLE=1  # ibv_reg_mr failed here",
+        "export NCCL_CUMEM_ENABLE=0 # cannot load nvidia-peermem",
         "    logger.error('failed to connect to master %s', address)",
         "    raise RuntimeError('worker 3 exited unexpectedly')",
         "  --rdma-error-action    what to do when an RDMA error is seen",

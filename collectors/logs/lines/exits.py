@@ -36,6 +36,7 @@ from whyhang.collectors.logs.lines.exit_words import (
 from whyhang.collectors.logs.lines.line_reader import FoundLine, LineReader, LogFile, wants
 from whyhang.collectors.logs.text.clock import time_of
 
+MAX_STEP = 20  # lines from a command to what srun reports of its tasks
 _ACTOR = re.compile(r"\s*name: \w*Worker\w*?_(?P<node>\d+):(?P<local>\d+)\s*$")
 _EXITCODE_ROW = re.compile(r"\s*exitcode\s*: (?P<code>-?\d+) \(pid: (?P<pid>\d+)\)")
 _RANK_FIELD = r"(?<![a-z])(?P<local>local[ _-]?)?rank\W{0,4}(?P<rank>\d{1,6})\b"
@@ -45,6 +46,10 @@ _FIELD_RANK = re.compile(
     + _RANK_FIELD
     + r"(?:[\W\d]|(?:local|pid|rank|host|with|an?|has|was|finish|end|exit|terminat|fail"
     r"|process)(?:ed|ing)?\b){0,40}$"
+)
+_SRUN = re.compile(r"\bsrun (?P<command>.*)")
+_LOOKS = re.compile(
+    r"\b(?:py-spy|gdb|strace|eu-stack|pgrep|pkill|nvidia-smi|rocm-smi|dmesg|lsof)\b"
 )
 _PID = re.compile(r"(?i)\bpid\W{1,3}(\d{1,7})\b")
 
@@ -192,7 +197,14 @@ class ExitReader(LineReader):
 
     @wants(r"[a-z]run: error: (?P<host>[\w.-]+): tasks? (?P<tasks>\d[\d, -]*): (?P<what>.+)")
     def on_srun(self, line: FoundLine, match: Match) -> None:
-        """Note tasks that srun saw end; what it kills behind one that failed is no failure."""
+        """Note tasks that srun saw end; what it kills behind one that failed is no failure.
+
+        The tasks of a command that only looks at the job (``srun … py-spy dump``) are none of it.
+        """
+        above = (line.text[: match.start()], *line.preceding(MAX_STEP))
+        started = next((command for text in above if (command := _SRUN.search(text))), None)
+        if started is not None and _LOOKS.search(started["command"]):
+            return
         code = code_of(match["what"])
         if code == -signal.SIGKILL and self._srun_saw_fail:
             self._killed_behind.add(line.source)

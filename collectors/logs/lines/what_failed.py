@@ -58,11 +58,12 @@ _NOT_THESE = re.compile(
     r"|^\s*[\"']?[a-z][\w-]*[\"']?\s*[:=]\s*[\"']?[a-z0-9_./-]*[\"']?,?\s*$"
     r"|^\w+(?:\{[^}]*\})? [\d.e+-]+$"
     r"|^\s*(?:(?:raise|return|except|assert|if|elif|def)\b|print\(|log\w*\.\w+\()[^\n]*[:)\"']\s*$"
+    r"|^\s*(?:export |setenv )?[A-Z][A-Z0-9_]+=\S*\s*(?:#|$)"
     r"|^\s+--?[a-z][\w-]*\s{2,}|\bgrep |^\W*[-*] `[^`]+`:"
     r"|\b(?i:no errors?\b|(?:errors?|failed|lost|timeouts?)\s*[=:]\s*0\b)"
 )
 """Lines with a reader of their own, source, requests that a server notes, the first person,
-settings of one word, counters, code, and the help of options."""
+settings of one word or of the environment, counters, code, and the help of options."""
 _HEADER = re.compile(r"^[^a-zA-Z]*(?:[\w./-]+\.(?:cc?|cpp|cu|h|py|rs|go):\d+[\]:]?\s*)?")
 
 

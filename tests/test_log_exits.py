@@ -142,7 +142,7 @@ def test_what_srun_kills_behind_a_failure_is_no_failure() -> None:
 
 
 def test_tasks_that_only_look_at_a_job_are_none_of_it() -> None:
-    """A step of py-spy over all nodes has tasks, which are no ranks; the next command may be one."""
+    """A step of py-spy on all nodes has tasks, which are no ranks; the next command may be one."""
     looks = "srun --overlap --jobid=4711 bash -c 'pgrep -f train | xargs -n1 py-spy dump --pid'\n"
     failed = "srun: error: n3: task 3: Exited with exit code 123\n"
 

@@ -183,10 +183,14 @@ def _findings(case: Case, candidates: list[Candidate]) -> tuple[Finding, ...]:
 def _tells_whom(cause: Candidate, effect: Candidate) -> bool:
     """Return whether a finding names the ranks for one that explains it and names nobody.
 
-    Trouble is of the rank that is seen to be in trouble of that very kind.
+    Trouble of which no rank is known, or that of a host, is of the rank that is seen to be in
+    trouble of that very kind.
     """
+    if cause.hit.names_culprit:
+        return True
+    ranks_known = cause.signature.level != "machine" and (cause.hit.members or cause.hit.ranks)
     same_kind = effect.signature.category == cause.signature.category
-    return cause.hit.names_culprit or (same_kind and effect.confidence >= POSSIBLE)
+    return same_kind and not ranks_known and effect.confidence >= POSSIBLE
 
 
 def _finding(case: Case, candidate: Candidate) -> Finding:

@@ -39,7 +39,7 @@ _HEAD = limits.compile(
     # A stack whose innermost frames were left out, or come last, begins below a heading.
     r"|(?P<bare>(?:(?<!\n#[1-9] [^\n]{1,400}\n)#0 "
     r"|(?<=(?::|[=*-]{3})[ \t]{0,4}\n(?:\.{3}\n)?)#\d{1,3} )[ ]?"
-    r"(?=[^\n]*(?: in |\(|<sig|\n#1 ))[^\n]*)"
+    r"(?=[^\n]*(?: in |\(|<sig)|(?:(?! from )[^\n])*\n#1 )[^\n]*)"
     r"|(?P<python>Traceback \(most recent call first\):)[^\n]*"
     r")$",
     re.MULTILINE,

@@ -3,6 +3,8 @@
 This is the one place to add a launcher to; Slurm's lists of hosts are read in ``slurm_hosts``.
 """
 
+import os
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 _NAMES = {
@@ -77,3 +79,28 @@ STARTED_BY = {
     "RAY_JOB_ID": "ray",
 }
 """The launcher of a job by a variable of its ranks, the innermost first."""
+
+
+def launcher_of(arguments: Sequence[str]) -> str | None:
+    """Name the kind of launcher that a command line runs."""
+    return next((PROGRAMS[name] for name in program_names(arguments) if name in PROGRAMS), None)
+
+
+def program_names(arguments: Sequence[str]) -> Iterator[str]:
+    """Yield what a command line runs: program, module or script, by name and by path tail."""
+    if not arguments:
+        return
+    yield os.path.basename(arguments[0])  # noqa: PTH119 - plain text, not a path here
+    rest = iter(arguments[1:])
+    for argument in rest:
+        if argument == "-m":
+            yield next(rest, "")
+            return
+        if argument in {"-c", "--"}:
+            return
+        if argument in {"-X", "-W"}:
+            next(rest, "")
+        elif not argument.startswith("-"):
+            yield os.path.basename(argument)  # noqa: PTH119
+            yield "/".join(argument.split("/")[-3:])
+            return

@@ -5,16 +5,13 @@ import re
 from collections.abc import Sequence
 
 from whyhang.analyzer.facts import NOBODY, Frame, Trust, Who, replace
+from whyhang.analyzer.job.launchers import launcher_of
 from whyhang.collectors.files.naming import join
 from whyhang.collectors.logs.text.prefix import mesh_label
 from whyhang.collectors.stacks.sections import ProcessStacks
 
 _FLAG_RANK = re.compile(r"--(?P<local>local[-_])?rank[= ](?P<rank>\d{1,6})(?!\d)")
-_LAUNCHER = re.compile(
-    r"(?:^|[/ ])(?:torchrun|deepspeed|accelerate|mpirun|mpiexec|srun)(?: |$)"
-    r"|torch\.distributed\.(?:run|launch)|deepspeed\.launcher"
-)
-_TORCHRUN = re.compile(r"(?:^|[/ ])torchrun(?: |$)|torch\.distributed\.(?:run|launch)")
+_PER_NODE = {"torchrun", "torch.distributed.launch"}
 _NODES = re.compile(r"--n(?:um[-_])?nodes[= ](\d+)")
 LONGEST_RANK = 6  # digits
 _RANK_LOCALS = frozenset(("rank", "global_rank", "world_rank", "local_rank"))
@@ -68,7 +65,7 @@ def who_by_command(command: str) -> Who:
     ``--local_rank=3`` is what torch.distributed.launch and DeepSpeed pass; sglang and vLLM call
     their processes ``sglang::scheduler_DP0_TP0`` and ``VLLM::Worker_TP1``.
     """
-    if not command or _LAUNCHER.search(command):
+    if not command or launcher_of(command.split()):
         return NOBODY
     ranks = {bool(flag["local"]): int(flag["rank"]) for flag in _FLAG_RANK.finditer(command)}
     rank, local_rank = ranks.get(False), ranks.get(True)
@@ -91,7 +88,9 @@ def by_order(processes: Sequence[ProcessStacks]) -> list[ProcessStacks]:
     launchers = {
         process.who.pid: process.command
         for process in processes
-        if process.command and process.who.pid is not None and _TORCHRUN.search(process.command)
+        if process.command
+        and process.who.pid is not None
+        and launcher_of(process.command.split()) in _PER_NODE
     }
     children: dict[int, set[int]] = {}
     for process in processes:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from whyhang.analyzer.facts import Role
 from whyhang.analyzer.facts.processes import ENDED_STATES
-from whyhang.analyzer.job.launchers import PROGRAMS, RANK_NAMES
+from whyhang.analyzer.job.launchers import PROGRAMS, RANK_NAMES, launcher_of, program_names
 from whyhang.analyzer.job.world import LOOPBACK
 from whyhang.collectors.live.files import Files
 from whyhang.collectors.live.job.environment import (
@@ -124,10 +124,7 @@ class Host:
             return "torchrun"  # torch names the agent's main thread so, since 2.6
         if stat is not None and stat.comm in {"slurmstepd", "raylet"}:
             return PROGRAMS[stat.comm]  # slurmstepd rewrites its command line
-        for name in _program_names(arguments):
-            if name in PROGRAMS:
-                return PROGRAMS[name]
-        return None
+        return launcher_of(arguments)
 
     def is_python(self, pid: int) -> bool:
         """Return whether the process runs a Python interpreter, by its executable."""
@@ -235,25 +232,5 @@ class Host:
 
     def script(self, pid: int) -> str:
         """Name what a process runs: the script, module or program."""
-        names = list(_program_names(self.arguments(pid)))
+        names = list(program_names(self.arguments(pid)))
         return names[-1] if names else self.stats[pid].comm
-
-
-def _program_names(arguments: tuple[str, ...]) -> Iterator[str]:
-    """Yield what a command line runs: program, module or script, by name and by path tail."""
-    if not arguments:
-        return
-    yield os.path.basename(arguments[0])  # noqa: PTH119 - plain text, not a path here
-    rest = iter(arguments[1:])
-    for argument in rest:
-        if argument == "-m":
-            yield next(rest, "")
-            return
-        if argument in {"-c", "--"}:
-            return
-        if argument in {"-X", "-W"}:
-            next(rest, "")
-        elif not argument.startswith("-"):
-            yield os.path.basename(argument)  # noqa: PTH119
-            yield "/".join(argument.split("/")[-3:])
-            return

@@ -84,6 +84,20 @@ def test_who_is_elsewhere(text: str, ranks: tuple[int, ...]) -> None:
     assert (finding.signature, finding.culprit_ranks) == ("said-to-be-elsewhere", ranks)
 
 
+def test_items_of_a_list_are_sentences() -> None:
+    """What is supposed in one takes nothing from the next, and is not said itself."""
+    items = "- ranks 0 to 2 wait in the barrier\n- if it hangs, rank 3 never joins\n"
+
+    before = first(f"The job hangs:\n\n{items}")
+    found = first(f"The job hangs:\n\n{items}- rank 4 never joined the all-reduce\n")
+
+    assert before is not None
+    assert before.culprit_ranks is None
+    assert found is not None
+    assert found.culprit_ranks == (4,)
+    assert found.evidence[0].quote == "rank 4 never joined the all-reduce"
+
+
 @pytest.mark.parametrize(
     "text",
     [

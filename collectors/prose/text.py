@@ -2,6 +2,7 @@
 
 import bisect
 import functools
+import itertools
 import re
 from collections.abc import Iterator
 
@@ -16,9 +17,10 @@ NO_PROSE = (".py", ".sh", ".toml", ".json", ".yaml", ".yml", ".cfg", ".ini", ".c
 CELLS = 2  # bars from which on a line is the row of a table
 WRAPPED = 50  # characters from which on a line may be broken within a sentence
 
+_ITEM = re.compile(r"\s*(?:[-*•#]|\d+[.)]) ")
 _MARKUP = str.maketrans("", "", '*`"“”')
-_PARTS = re.compile(r"(?<=[.!?;])(?<!\.\.\.)\s+|(?<=[\u3002\uff01\uff1f\uff1b])")
-_ENDS = re.compile(r"[.?!][\"')]?\s+")
+_PARTS = re.compile(r"\n|(?<=[.!?;])(?<!\.\.\.)\s+|(?<=[\u3002\uff01\uff1f\uff1b])")
+_ENDS = re.compile(r"[.?!][\"')]?\s+|\n")
 _CODE = re.compile(
     r"\s*(?:File \"|Traceback \(|frame #\d|#\d+ +0x|\w+ \([\w./<>]+\.\w+:\d+\)"
     r"|[\w.]+(?:Error|Exception): |\w+ +: |\w+: [A-Z]{4,} |[^|]*\d% ?[|#=]"
@@ -126,12 +128,21 @@ def _paragraph(lines: list[str], first: int, end: int) -> Paragraph:
     starts = [0]
     for text in texts[:-1]:
         starts.append(starts[-1] + len(text) + 1)
+    joints = [
+        " " if _goes_on(line, after) else "\n"
+        for line, after in itertools.pairwise(lines[first:end])
+    ]
     return Paragraph(
-        text=" ".join(texts),
+        text=texts[0] + "".join(map(str.__add__, joints, texts[1:])),
         numbers=tuple(range(first + 1, end + 1)),
         starts=tuple(starts),
         lines=(*lines[first : end + 1], "")[: end - first + 1],
     )
+
+
+def _goes_on(line: str, after: str) -> bool:
+    """Return whether a sentence of one line may go on in the next, which is no item of a list."""
+    return not _ITEM.match(after) and (len(line) >= WRAPPED or _GOES_ON.match(after) is not None)
 
 
 def is_sentence(line: str, after: str) -> bool:

@@ -49,23 +49,23 @@ _PROGRESS = re.compile(r"(?i)\W*(?:step|epoch|iter(?:ation)?)\W{0,2}\d+\b")
 class Paragraph(Record):
     """What stands together of a person, without marks.
 
-    Of each of its lines: the number in the document, where it begins in the text, and the line as
-    it stands there; the last one is what comes behind the paragraph.
+    ``first`` is the number of its first line in the document. Of each of its lines: where it begins
+    in the text, and the line as it stands there; the last one is what comes behind the paragraph.
     """
 
     text: str
-    numbers: tuple[int, ...]
+    first: int
     starts: tuple[int, ...]
     lines: tuple[str, ...]
 
     def line(self, at: int) -> int:
         """Return on which line of the document a place of the text lies."""
-        return self.numbers[bisect.bisect(self.starts, at) - 1]
+        return self.first + bisect.bisect(self.starts, at) - 1
 
     def is_stated(self, start: int, end: int) -> bool:
         """Return whether the words at a place stand in a sentence, and are stated in it."""
         place = bisect.bisect(self.starts, start) - 1
-        return is_sentence(*self.lines[place : place + 2]) and not self.is_doubted(start, end)
+        return _is_sentence(*self.lines[place : place + 2]) and not self.is_doubted(start, end)
 
     def is_doubted(self, start: int, end: int) -> bool:
         """Return whether the words at a place are not stated: supposed, asked, taken back."""
@@ -115,7 +115,7 @@ def _paragraphs(text: str) -> Iterator[Paragraph]:
     first, length = 0, 0
     for at, line in enumerate(lines):
         own = line.removeprefix("# ") if has_title and at == 0 else line
-        is_own = bool(line.strip()) and len(line) <= LONGEST_PARAGRAPH and is_persons(own)
+        is_own = bool(line.strip()) and len(line) <= LONGEST_PARAGRAPH and _is_persons(own)
         length = length + len(line) if is_own else length
         if first < at + is_own and (not is_own or length > LONGEST_PARAGRAPH):
             yield _paragraph(lines, first, at + is_own)
@@ -134,7 +134,7 @@ def _paragraph(lines: list[str], first: int, end: int) -> Paragraph:
     ]
     return Paragraph(
         text=texts[0] + "".join(map(str.__add__, joints, texts[1:])),
-        numbers=tuple(range(first + 1, end + 1)),
+        first=first + 1,
         starts=tuple(starts),
         lines=(*lines[first : end + 1], "")[: end - first + 1],
     )
@@ -145,7 +145,7 @@ def _goes_on(line: str, after: str) -> bool:
     return not _ITEM.match(after) and (len(line) >= WRAPPED or _GOES_ON.match(after) is not None)
 
 
-def is_sentence(line: str, after: str) -> bool:
+def _is_sentence(line: str, after: str) -> bool:
     """Return whether a line of a person is a sentence: it has the grammar, and is punctuated.
 
     ``after`` is the next line, in which a sentence may go on. Marks of Markdown are a person's;
@@ -158,7 +158,7 @@ def is_sentence(line: str, after: str) -> bool:
     return bool(_MARKS.search(line) or (whole and _GRAMMAR.search(f"{line} {after}")))
 
 
-def is_persons(line: str) -> bool:
+def _is_persons(line: str) -> bool:
     """Return whether a person may have written a line: no header, label or time is before it.
 
     Nor is it code.

@@ -47,7 +47,7 @@ def troubles(document: Document) -> Iterator[Trouble]:
     if _MANUAL.search(document.path):
         return
     written = [
-        (paragraph.numbers[0], sentence.strip())
+        (paragraph.first, sentence.strip())
         for paragraph in paragraphs(document)
         for sentence in paragraph.sentences()
         if len(sentence) <= LONGEST_SENTENCE and sentence.count("|") <= CELLS

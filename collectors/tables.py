@@ -31,3 +31,8 @@ def any_of(alternatives: Sequence[str], parts: Mapping[str, Sequence[str]]) -> s
         return f"(?:{any_of(words, parts)})" if words else part[0]
 
     return _PART.sub(whole, "|".join(alternatives))
+
+
+def by_pattern(meanings: Mapping[T, Sequence[str]]) -> dict[str, T]:
+    """Turn a table round: what each pattern means."""
+    return {pattern: meaning for meaning, patterns in meanings.items() for pattern in patterns}

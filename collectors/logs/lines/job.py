@@ -8,6 +8,7 @@ from whyhang.analyzer.facts import (
     Address,
     Fact,
     InitArguments,
+    Record,
     Setting,
     SettingName,
     Source,
@@ -15,26 +16,24 @@ from whyhang.analyzer.facts import (
     unfold,
 )
 from whyhang.analyzer.job.launchers import PER_NODE
+from whyhang.collectors import tables
 from whyhang.collectors.logs.engine.matching import Match
 from whyhang.collectors.logs.lines.line_reader import FoundLine, LineReader, LogFile, wants
 
-LAUNCHERS = {
-    r"torch[./]distributed[./](?:run|launch|elastic)\b|torchrun\b": "torchrun",
-    r"deepspeed[./]launcher|\[launch\.py:\d+": "deepspeed",
-    r"accelerate[./]commands[./]launch|accelerate launch": "accelerate",
-    r"\bsrun: |slurmstepd: |(?:^|[$#+&;|>] ?)\s*srun [\w./-]": "slurm",
-    r"\b(?:mpirun|mpiexec|prterun|orterun)\b": "mpirun",
-    r"torch/multiprocessing/spawn\.py|mp\.spawn\(": "mp.spawn",
-    r"\bRayTrainWorker\b|ray::|ray/train/": "ray",
-}
-SETTINGS: dict[str, tuple[SettingName, str]] = {
-    r"(?i)\b(?:py)?torch(?:==|[ _-]?version\W{1,3}|/)v?(?P<version>\d+\.\d+(?:\.\d+)?)\b": (
-        "torch",
-        "",  # the version in the line
-    ),
-    r"gloo/transport/|ProcessGroupGloo\.cpp": ("backend", "gloo"),
-    r"ProcessGroupNCCL\.cpp": ("backend", "nccl"),
-}
+
+class _Table(Record):
+    sizes: tuple[str, ...]
+    tasks: tuple[str, ...]
+    meetings: tuple[str, ...]
+    launchers: dict[str, tuple[str, ...]]
+    backends: dict[str, tuple[str, ...]]
+    versions: dict[SettingName, tuple[str, ...]]
+
+
+_TABLE = tables.read("logs.lines", "job.toml", _Table)
+_LAUNCHERS = tables.by_pattern(_TABLE.launchers)
+_BACKENDS = tables.by_pattern(_TABLE.backends)
+_VERSIONS = tables.by_pattern(_TABLE.versions)
 _NODE_RANK = "--node_rank"
 MAX_MEETINGS = 16
 
@@ -57,39 +56,29 @@ class JobReader(LineReader):
         self._times[_key(fact)] += 1
         self._first.setdefault(_key(fact), fact)
 
-    @wants(
-        r"(?i)(?:(?<![a-z])(?<![a-z]_)(?:dist(?:ributed)?_)?world[_ ]?size\b\W{1,3}"
-        r"|global_world_sizes=\[|ranks? \d+ of |\brank \d+(?:/|[,:] world )"
-        r"|\b(?:num[_ ]processes|number of (?:mpi )?(?:ranks|processes)|horovod size)\W{1,3}"
-        r"|worker group of size )(?P<size>\d{1,6})\b(?!/)",
-        # Lightning, timm, torch's barrier in the store
-        r"(?i)initializing (?:ddp|distributed): GLOBAL_RANK: \d+, MEMBER: \d+/(?P<size>\d+)",
-        r"processes registered\. Starting(?: \w+)? with (?P<size>\d+) processes",
-        r"\bProcess \d+, total (?P<size>\d+)\b",
-        r"Completed store-based barrier for key:store_based_barrier_key:1 with (?P<size>\d+) nodes",
-        r"\d+/(?P<size>\d+) (?:clients|workers) joined",
-    )
+    @wants(*_TABLE.sizes)
     def on_size(self, line: FoundLine, match: Match) -> None:
         """Note the number of ranks."""
         if int(match["size"]) > 0:
             self._note(WorldSize(size=int(match["size"]), who=NOBODY, source=line.source))
 
-    @wants(
-        r"(?:Local node IP: |Ray cluster at address: |init_method=\W{0,2}tcp://"
-        r"|(?:--master[_-]addr|--node-ip-address|MASTER_ADDR|rdzv_endpoint)[=: ]\W{0,2})"
-        r"(?P<host>\d{1,3}(?:\.\d{1,3}){3})\b"
-    )
+    @wants(*_TABLE.meetings)
     def on_meeting(self, line: FoundLine, match: Match) -> None:
         """Note an address at which the ranks, or those who start them, are to meet."""
         if len(self._meetings) < MAX_MEETINGS:
             self._meetings.setdefault(match["host"], line.source)
 
-    @wants(*SETTINGS)
-    def on_setting(self, line: FoundLine, match: Match) -> None:
-        """Note a version or a backend."""
-        name, value = SETTINGS[match.re.pattern]
-        value = value or match["version"]
-        self._note(Setting(name=name, value=value, who=NOBODY, source=line.source))
+    @wants(*_BACKENDS)
+    def on_backend(self, line: FoundLine, match: Match) -> None:
+        """Note the backend of the collectives."""
+        value = _BACKENDS[match.re.pattern]
+        self._note(Setting(name="backend", value=value, who=NOBODY, source=line.source))
+
+    @wants(*_VERSIONS)
+    def on_version(self, line: FoundLine, match: Match) -> None:
+        """Note a version."""
+        name = _VERSIONS[match.re.pattern]
+        self._note(Setting(name=name, value=match["version"], who=NOBODY, source=line.source))
 
     @wants(
         r"(?:--nnodes|--num_machines|--num_nodes|--node_rank|group_world_size)[= ](?P<nodes>\d+)"
@@ -113,11 +102,7 @@ class JobReader(LineReader):
         if self._local_size is None:
             self._local_size = (int(match["size"]), line.source)
 
-    @wants(
-        r"\b(?:mpirun|mpiexec|prterun|orterun|horovodrun|srun)(?:\.\w+)? (?:.{0,200}? )?"
-        r"(?:-np?|--n(?:tasks|p))[= ]?(?P<size>\d{1,6})\b",
-        r"\bSLURM_(?:NTASKS|NPROCS)\W{1,3}(?P<size>\d{1,6})\b",
-    )
+    @wants(*_TABLE.tasks)
     def on_tasks(self, line: FoundLine, match: Match) -> None:
         """Note how many processes a command starts: ranks, or the launchers of ranks."""
         if int(match["size"]) > 0:
@@ -146,10 +131,10 @@ class JobReader(LineReader):
                 if ranks != local:
                     self._file.one_host = False
 
-    @wants(*LAUNCHERS)
+    @wants(*_LAUNCHERS)
     def on_launcher(self, line: FoundLine, match: Match) -> None:
         """Note what started the job."""
-        name = LAUNCHERS[match.re.pattern]
+        name = _LAUNCHERS[match.re.pattern]
         self._launchers.setdefault(name, line.source)
         self._file.launchers.add(name)
 

@@ -6,11 +6,12 @@ A pattern is a list of alternatives; ``<name>`` in one stands for any of the par
 import re
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 from whyhang.analyzer.toml import tomllib
+from whyhang.collectors import limits
 
 T = TypeVar("T")
 
@@ -19,8 +20,23 @@ _PART = re.compile(r"(?<!\(\?P)<([a-z-]+)>")
 
 def read(package: str, name: str, of: type[T]) -> T:
     """Read a table that stands in a package of ``collectors``."""
+    return msgspec.convert(_table(package, name), of)
+
+
+def patterns(package: str, name: str, of: type[T]) -> T:
+    """Read a table whose values are patterns; its ``words`` are parts of theirs."""
+    table = _table(package, name)
+    parts = table.pop("words")
+
+    def compiled(_: type, alternatives: Sequence[str]) -> limits.Pattern[str]:
+        return limits.compile(any_of(alternatives, parts), re.IGNORECASE)
+
+    return msgspec.convert(table, of, dec_hook=compiled)
+
+
+def _table(package: str, name: str) -> dict[str, Any]:
     text = files(f"whyhang.collectors.{package}").joinpath(name).read_text(encoding="utf-8")
-    return msgspec.convert(tomllib.loads(text), of)
+    return tomllib.loads(text)
 
 
 def any_of(alternatives: Sequence[str], parts: Mapping[str, Sequence[str]]) -> str:

@@ -1,6 +1,6 @@
 """NCCL was being set up when the logs ended: some ranks were further, or could not connect."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from whyhang.analyzer.case import Case
@@ -160,14 +160,6 @@ def _named(edge: Edge, hosts: dict[int, str | None]) -> str:
     return f"rank {edge[0]}{places[0]} to rank {edge[1]}{places[1]}"
 
 
-What = Literal["incomplete", "virtual-interface"]
-
-_SIDES: dict[What, Callable[[Case], Iterable[Hit]]] = {
-    "incomplete": _incomplete,
-    "virtual-interface": _over_virtual_interface,
-}
-
-
-def nccl_start(case: Case, what: What) -> Iterable[Hit]:
+def nccl_start(case: Case, what: Literal["incomplete", "virtual-interface"]) -> Iterable[Hit]:
     """Yield one hit for ranks that NCCL's set-up lacks, or that mean to meet within their host."""
-    return _SIDES[what](case)
+    return _incomplete(case) if what == "incomplete" else _over_virtual_interface(case)

@@ -1,6 +1,6 @@
 """Lines of a program's own that ranks do not all print: some are absent, or in another phase."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from whyhang.analyzer.case import Case
@@ -107,14 +107,6 @@ def _strength(phase: LastPhase) -> float:
     return CLEAR if phase.lacks is not None else INCOMPLETE
 
 
-What = Literal["absent", "other-phase"]
-
-_SIDES: dict[What, Callable[[Case], Iterable[Hit]]] = {
-    "absent": _absent_from_lines,
-    "other-phase": _last_phase_differs,
-}
-
-
-def own_lines_show(case: Case, what: What) -> Iterable[Hit]:
+def own_lines_show(case: Case, what: Literal["absent", "other-phase"]) -> Iterable[Hit]:
     """Yield hits for ranks that lack lines which the others print, or end in others."""
-    return _SIDES[what](case)
+    return _absent_from_lines(case) if what == "absent" else _last_phase_differs(case)

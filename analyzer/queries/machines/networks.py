@@ -1,7 +1,7 @@
 """What tables of networks show: several, errors that grow, rails that no route joins."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from whyhang.analyzer.case import Case
@@ -124,15 +124,9 @@ def _chosen(case: Case, ports: Iterable[str]) -> list[str]:
     return [name for name in ports if not named or name in named]
 
 
-What = Literal["several", "errors-grew", "rails-apart"]
-
-_SIDES: dict[What, Callable[[Case], Iterable[Hit]]] = {
-    "several": _several,
-    "errors-grew": _errors_grew,
-    "rails-apart": _rails_not_joined,
-}
-
-
-def networks_show(case: Case, what: What) -> Iterable[Hit]:
+def networks_show(
+    case: Case, what: Literal["several", "errors-grew", "rails-apart"]
+) -> Iterable[Hit]:
     """Yield hits for networks between the ranks that may not join them, or lose packets."""
-    return _SIDES[what](case)
+    sides = {"several": _several, "errors-grew": _errors_grew, "rails-apart": _rails_not_joined}
+    return sides[what](case)

@@ -1,7 +1,7 @@
 """NVLinks of a GPU are down, or count new errors."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from whyhang.analyzer.case import Case
@@ -84,14 +84,6 @@ def _odd_rows(devices: Sequence[Device]) -> list[tuple[Device, Symptom]]:
     return [(odd[0], (INDIRECT, odd[0].state_with("peers"), words))]
 
 
-Fault = Literal["down", "errors"]
-
-_SIDES: dict[Fault, Callable[[Case], Iterable[Hit]]] = {
-    "down": _links_down,
-    "errors": _errors_grow,
-}
-
-
-def nvlinks(case: Case, fault: Fault) -> Iterable[Hit]:
+def nvlinks(case: Case, fault: Literal["down", "errors"]) -> Iterable[Hit]:
     """Return one hit for GPUs whose NVLinks are down, or count new errors, if any."""
-    return _SIDES[fault](case)
+    return _links_down(case) if fault == "down" else _errors_grow(case)

@@ -1,7 +1,7 @@
 """What the scheduler says of a job's nodes and pods: lost, or not begun."""
 
 import shlex
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from whyhang.analyzer.case import Case
@@ -76,14 +76,6 @@ def _enough(case: Case, running: set[str]) -> bool:
     return 0 < (case.job.world_size or 0) <= len(running) * each
 
 
-What = Literal["node-lost", "not-started"]
-
-_SIDES: dict[What, Callable[[Case], Iterable[Hit]]] = {
-    "node-lost": _node_lost,
-    "not-started": _not_begun,
-}
-
-
-def scheduler_shows(case: Case, what: What) -> Iterable[Hit]:
+def scheduler_shows(case: Case, what: Literal["node-lost", "not-started"]) -> Iterable[Hit]:
     """Yield one hit for nodes of the job that are lost, or for what was not begun."""
-    return _SIDES[what](case)
+    return _node_lost(case) if what == "node-lost" else _not_begun(case)

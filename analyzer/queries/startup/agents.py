@@ -1,7 +1,7 @@
 """torchrun's agents meet before any rank exists: some wait for others, or were sent elsewhere."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from whyhang.analyzer.case import Case
@@ -242,16 +242,10 @@ def _stacks(case: Case, agents: Iterable[Agent]) -> list[Evidence]:
     return evidence[:MAX_QUOTES]
 
 
-How = Literal["wait", "not-connected", "at-own-store", "differ"]
-
-_SIDES: dict[How, Callable[[Case], Iterable[Hit]]] = {
-    "wait": lambda case: _waiting(case, reached=True),
-    "not-connected": lambda case: _waiting(case, reached=False),
-    "at-own-store": _at_own_store,
-    "differ": _differ,
-}
-
-
-def agents(case: Case, how: How) -> Iterable[Hit]:
+def agents(
+    case: Case, how: Literal["wait", "not-connected", "at-own-store", "differ"]
+) -> Iterable[Hit]:
     """Yield hits for torchrun's agents that wait for nodes, or were sent to different ones."""
-    return _SIDES[how](case)
+    if how in {"wait", "not-connected"}:
+        return _waiting(case, reached=how == "wait")
+    return _at_own_store(case) if how == "at-own-store" else _differ(case)

@@ -1,6 +1,6 @@
 """What a batch script or a specification starts, held against what the job waits for."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from whyhang.analyzer.case import Case
@@ -57,14 +57,6 @@ def _master_is_local(case: Case) -> Iterator[Hit]:
             )
 
 
-Fault = Literal["starts-fewer", "master-is-local"]
-
-_SIDES: dict[Fault, Callable[[Case], Iterable[Hit]]] = {
-    "starts-fewer": _starts_fewer,
-    "master-is-local": _master_is_local,
-}
-
-
-def launch_plans(case: Case, fault: Fault) -> Iterable[Hit]:
+def launch_plans(case: Case, fault: Literal["starts-fewer", "master-is-local"]) -> Iterable[Hit]:
     """Yield one hit for a plan that starts too few ranks, or has each host meet at itself."""
-    return _SIDES[fault](case)
+    return _starts_fewer(case) if fault == "starts-fewer" else _master_is_local(case)

@@ -1,6 +1,6 @@
 """Ranks meet through a file (``file://``) that is missing, not shared or left over."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from whyhang.analyzer.case import Case
@@ -128,15 +128,7 @@ def _cite_file(view: FileView) -> Evidence:
     return cite(view.source, f"{view.path} for pid {asked}: {says}")
 
 
-Fault = Literal["missing", "not-shared", "stale"]
-
-_SIDES: dict[Fault, Callable[[Case], Iterable[Hit]]] = {
-    "missing": _missing,
-    "not-shared": _not_shared,
-    "stale": _stale,
-}
-
-
-def meeting_file(case: Case, fault: Fault) -> Iterable[Hit]:
+def meeting_file(case: Case, fault: Literal["missing", "not-shared", "stale"]) -> Iterable[Hit]:
     """Yield one hit for what is wrong with the file that ranks meet through, if that is."""
-    return _SIDES[fault](case)
+    sides = {"missing": _missing, "not-shared": _not_shared, "stale": _stale}
+    return sides[fault](case)

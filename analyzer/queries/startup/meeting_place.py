@@ -1,7 +1,7 @@
 """Ranks that were given another place to meet than others, or do not get there."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from whyhang.analyzer.case import Case
@@ -179,15 +179,7 @@ def _mtu(case: Case) -> Iterator[Hit]:
     )
 
 
-Fault = Literal["differs", "not-connected", "mtu"]
-
-_SIDES: dict[Fault, Callable[[Case], Iterable[Hit]]] = {
-    "differs": _master_differs,
-    "not-connected": _not_connected,
-    "mtu": _mtu,
-}
-
-
-def meeting_place(case: Case, fault: Fault) -> Iterable[Hit]:
+def meeting_place(case: Case, fault: Literal["differs", "not-connected", "mtu"]) -> Iterable[Hit]:
     """Yield one hit for ranks that start and do not get to where the others meet."""
-    return _SIDES[fault](case)
+    sides = {"differs": _master_differs, "not-connected": _not_connected, "mtu": _mtu}
+    return sides[fault](case)

@@ -1,6 +1,6 @@
 """Another process holds the port of the store: a stranger, or the last run of the job."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from whyhang.analyzer.case import Case
@@ -134,14 +134,6 @@ def _cite_holder(view: StoreView, holder: Listener) -> Evidence:
     return cite(view.source, words)
 
 
-By = Literal["stranger", "leftover"]
-
-_SIDES: dict[By, Callable[[Case], Iterable[Hit]]] = {
-    "stranger": _by_stranger,
-    "leftover": _by_leftover,
-}
-
-
-def port_held(case: Case, by: By) -> Iterable[Hit]:
+def port_held(case: Case, by: Literal["stranger", "leftover"]) -> Iterable[Hit]:
     """Yield one hit if a stranger, or a rank of an earlier run, holds the port of the store."""
-    return _SIDES[by](case)
+    return _by_stranger(case) if by == "stranger" else _by_leftover(case)

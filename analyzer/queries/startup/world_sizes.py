@@ -1,7 +1,7 @@
 """Ranks join worlds of different sizes, or one of more ranks than were started."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from whyhang.analyzer.case import Case
@@ -151,15 +151,13 @@ def _cite_size(case: Case, number: int, size: int) -> Evidence:
     return cite(source, words, member.rank)
 
 
-Side = Literal["environments-differ", "calls-differ", "too-many"]
-
-_SIDES: dict[Side, Callable[[Case], Iterable[Hit]]] = {
-    "environments-differ": _environ_differs,
-    "calls-differ": _joins_differ,
-    "too-many": _joins_too_many,
-}
-
-
-def world_sizes(case: Case, side: Side) -> Iterable[Hit]:
+def world_sizes(
+    case: Case, side: Literal["environments-differ", "calls-differ", "too-many"]
+) -> Iterable[Hit]:
     """Yield one hit for ranks whose world sizes differ, or are of more ranks than were started."""
-    return _SIDES[side](case)
+    sides = {
+        "environments-differ": _environ_differs,
+        "calls-differ": _joins_differ,
+        "too-many": _joins_too_many,
+    }
+    return sides[side](case)

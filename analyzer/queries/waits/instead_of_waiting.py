@@ -1,7 +1,7 @@
 """Ranks wait in vain for a collective; others say what they did instead: long work, their end."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from whyhang.analyzer.case import Case
@@ -103,17 +103,9 @@ def _hit(case: Case, lines: dict[int, OwnLine], **fields: str) -> Hit:
     )
 
 
-Which = Literal["worked", "left"]
-
-_SIDES: dict[Which, Callable[[Case], Iterable[Hit]]] = {
-    "worked": _worked,
-    "left": _left,
-}
-
-
-def instead_of_waiting(case: Case, ranks: Which) -> Iterable[Hit]:
+def instead_of_waiting(case: Case, ranks: Literal["worked", "left"]) -> Iterable[Hit]:
     """Yield one hit for ranks that worked for longer than others waited, or had left them."""
-    return _SIDES[ranks](case)
+    return _worked(case) if ranks == "worked" else _left(case)
 
 
 MAX_QUOTES = 6

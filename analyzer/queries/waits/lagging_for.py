@@ -1,6 +1,6 @@
 """Lagging ranks of which it is known why: what they wait for cannot come, or is held."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from whyhang.analyzer.case import Case
@@ -164,17 +164,16 @@ def _shared_lock(case: Case) -> Iterator[Hit]:
             yield replace(hit, fields=fields, names_culprit=False)
 
 
-Reason = Literal["stopped-helper", "lost-task", "forked-lock", "own-lock", "shared-lock"]
-
-_SIDES: dict[Reason, Callable[[Case], Iterable[Hit]]] = {
-    "stopped-helper": _helper_stopped,
-    "lost-task": _pool_task_lost,
-    "forked-lock": _fork_deadlock,
-    "own-lock": _lock_deadlock,
-    "shared-lock": _shared_lock,
-}
-
-
-def lagging_for(case: Case, reason: Reason) -> Iterable[Hit]:
+def lagging_for(
+    case: Case,
+    reason: Literal["stopped-helper", "lost-task", "forked-lock", "own-lock", "shared-lock"],
+) -> Iterable[Hit]:
     """Yield hits for lagging ranks with this reason: a lock, or a process that they started."""
-    return _SIDES[reason](case)
+    sides = {
+        "stopped-helper": _helper_stopped,
+        "lost-task": _pool_task_lost,
+        "forked-lock": _fork_deadlock,
+        "own-lock": _lock_deadlock,
+        "shared-lock": _shared_lock,
+    }
+    return sides[reason](case)

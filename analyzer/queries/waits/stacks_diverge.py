@@ -1,6 +1,6 @@
 """Ranks that wait, and whose stacks show that they cannot meet."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from whyhang.analyzer.case import Case
@@ -117,15 +117,9 @@ def _threads(case: Case) -> Iterator[Hit]:
     )
 
 
-By = Literal["compilation", "group-creation", "threads"]
-
-_SIDES: dict[By, Callable[[Case], Iterable[Hit]]] = {
-    "compilation": _compilation,
-    "group-creation": _group_creation,
-    "threads": _threads,
-}
-
-
-def stacks_diverge(case: Case, by: By) -> Iterable[Hit]:
+def stacks_diverge(
+    case: Case, by: Literal["compilation", "group-creation", "threads"]
+) -> Iterable[Hit]:
     """Yield hits for ranks that diverge at a compile, a new group, or in two threads."""
-    return _SIDES[by](case)
+    sides = {"compilation": _compilation, "group-creation": _group_creation, "threads": _threads}
+    return sides[by](case)

@@ -1,7 +1,7 @@
 """Ranks whose counts of steps differ: left behind by others, in another step, or behind."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal
 
 from whyhang.analyzer.case import Case
@@ -238,15 +238,13 @@ def _steps_behind(case: Case) -> Iterator[Hit]:
     )
 
 
-What = Literal["left-behind", "in-another-step", "steps-behind"]
-
-_SIDES: dict[What, Callable[[Case], Iterable[Hit]]] = {
-    "left-behind": _left_behind,
-    "in-another-step": _in_another_step,
-    "steps-behind": _steps_behind,
-}
-
-
-def counters_show(case: Case, what: What) -> Iterable[Hit]:
+def counters_show(
+    case: Case, what: Literal["left-behind", "in-another-step", "steps-behind"]
+) -> Iterable[Hit]:
     """Yield one hit for ranks whose loops, or steps that they note, count otherwise."""
-    return _SIDES[what](case)
+    sides = {
+        "left-behind": _left_behind,
+        "in-another-step": _in_another_step,
+        "steps-behind": _steps_behind,
+    }
+    return sides[what](case)

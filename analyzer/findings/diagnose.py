@@ -22,6 +22,7 @@ from whyhang.analyzer.findings.open_question import open_question, what_would_te
 from whyhang.analyzer.findings.refuted import doubted, refuted
 from whyhang.analyzer.findings.signature import CONTRADICTED, Hit, Kind, Signature
 from whyhang.analyzer.findings.verdict import headline_of, still_tried, verdict_of
+from whyhang.analyzer.queries.hits import with_members
 from whyhang.analyzer.queries.logs.failures import has_no_ranks_to_blame
 from whyhang.analyzer.queries.machines.cluster import slurm_job
 from whyhang.analyzer.report import Finding, Report, cite
@@ -82,7 +83,7 @@ def diagnose(case: Case, signatures: Iterable[Signature]) -> Report:
     candidates: list[Candidate] = []
     for signature in signatures:
         try:
-            hits = tuple(signature.when(case))
+            hits = tuple(with_members(case, hit) for hit in signature.when(case))
         except Exception as error:  # noqa: BLE001 - one signature must not cost the diagnosis
             notes.append(f"The signature {signature.id} failed and was left out: {error!r}")
             continue
@@ -203,8 +204,8 @@ def _finding(case: Case, candidate: Candidate) -> Finding:
         category, known = signature.everywhere, False
     words = dict(hit.fields)
     if "who" not in words:
-        names = case.names(hit.members) if hit.members else ""
-        words["who"] = names or (ranks_in_words(hit.ranks) if hit.ranks else "the job")
+        names = ranks_in_words(ranks) if everyone and ranks else case.names(hit.members)
+        words["who"] = names or "the job"
     explanation = sentence(fill(signature.means, words))
     where = divergence(case, hit.members, hit.affected) if hit.members else None
     if where is not None:

@@ -69,14 +69,15 @@ CONTRADICTED = 0.5
 class Hit(Record):
     """One place where a signature applies, with its evidence.
 
-    ``members`` are the ones to look at first (indices into ``Case.members``), ``affected`` those
-    who wait because of them. ``strength`` scales the signature's confidence: ``CLEAR``, or a
+    ``members`` are the ones to look at first (indices into ``Case.members``), ``ranks`` the same by
+    their numbers, of which there may be no evidence. ``affected`` wait because of them.
+    ``strength`` scales the signature's confidence: ``CLEAR``, or a
     product of the factors above. ``gpus`` are the GPUs it is about or compares (numbers in
     ``Job.gpus``). ``fields`` fill the title. ``at`` orders hits in time where that is known.
     """
 
     members: tuple[int, ...] = ()
-    ranks: tuple[int, ...] = ()  # culprits that are no member: nothing of them was found
+    ranks: tuple[int, ...] = ()
     affected: tuple[int, ...] = ()
     evidence: tuple[Evidence, ...] = ()
     strength: float = 1.0

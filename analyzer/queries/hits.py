@@ -9,13 +9,13 @@ from whyhang.analyzer.report import Evidence, cite
 
 
 def merged(*answers: Iterable[Hit]) -> tuple[Hit, ...]:
-    """Join the answers of several queries; hits about the same members become one, surer."""
-    by_members: dict[tuple[int, ...], Hit] = {}
+    """Join the answers of several queries; hits about the same ranks become one, surer."""
+    by_ranks: dict[tuple[tuple[int, ...], tuple[int, ...]], Hit] = {}
     for hits in answers:
         for hit in hits:
-            known = by_members.get(hit.members)
-            by_members[hit.members] = merge(known, hit) if known else hit
-    return tuple(by_members.values())
+            known = by_ranks.get((hit.members, hit.ranks))
+            by_ranks[hit.members, hit.ranks] = merge(known, hit) if known else hit
+    return tuple(by_ranks.values())
 
 
 def merge(a: Hit, b: Hit) -> Hit:
@@ -36,6 +36,12 @@ def merge(a: Hit, b: Hit) -> Hit:
 def about_same(a: Hit, b: Hit) -> bool:
     """Return whether two hits may be about the same ranks; one without ranks is about all."""
     return not a.members or not b.members or bool(set(a.members) & set(b.members))
+
+
+def with_members(case: Case, hit: Hit) -> Hit:
+    """Make members of the ranks of a hit, as far as there is evidence of them."""
+    members, unseen = members_of(case, hit.ranks)
+    return replace(hit, members=tuple(sorted({*hit.members, *members})), ranks=unseen)
 
 
 def cite_line(line: LogLine) -> Evidence:

@@ -90,11 +90,9 @@ def _ranks(accounts: Sequence[Account]) -> set[int]:
 
 
 def _hit(case: Case, ranks: set[int], accounts: Sequence[Account], waits: set[int]) -> Hit:
-    members, unseen = members_of(case, sorted(ranks))
     texts = {account.text: account for account in accounts}
     return Hit(
-        members=members,
-        ranks=unseen,
+        ranks=tuple(sorted(ranks)),
         affected=members_of(case, sorted(waits))[0],
         evidence=tuple(
             cite(account.source, text, account.who.rank)
@@ -169,11 +167,8 @@ def listed_tasks(case: Case, lines: Sequence[LogLine]) -> Iterator[Hit]:
                 silent[int(rank["rank"])] = line
             number += 1
     if silent:
-        members, unseen = members_of(case, sorted(silent))
         yield Hit(
-            members=members,
-            ranks=unseen,
+            ranks=tuple(sorted(silent)),
             evidence=tuple(map(cite_line, [lines[0], *silent.values()][:6])),
-            fields={"who": ranks_in_words(silent)},
             at=lines[0].time,
         )

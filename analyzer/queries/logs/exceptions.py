@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Literal
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import Frame, LogLine, Source, Speaker, ranks_in_words, replace
+from whyhang.analyzer.facts import Frame, LogLine, Source, Speaker, replace
 from whyhang.analyzer.facts.exceptions import Raised
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.job.records import GROUP_RANK, unnumbered
-from whyhang.analyzer.queries.hits import cite_line, members_of
+from whyhang.analyzer.queries.hits import cite_line
 from whyhang.analyzer.queries.logs.failures import (
     are_most,
     children_of,
@@ -110,21 +110,18 @@ def _worker(lines: list[LogLine]) -> str | None:
 
 
 def _raised_hit(case: Case, lines: list[LogLine], ranks: tuple[int, ...]) -> Hit:
-    members, unseen = members_of(case, ranks)
-    who = ranks_in_words(ranks) if ranks else _worker(lines) or "the job"
     first = lines[0].raised
     place = site_location(first.frame) if first is not None else None
     at = f" at {place.function} ({place.file}:{place.line})" if place else ""
     return Hit(
-        members=members,
-        ranks=unseen,
+        ranks=ranks,
         evidence=tuple(cite_line(line) for line in lines[:MAX_QUOTES]),
         names_culprit=bool(ranks) and not are_most(case, ranks),
         location=place,
         fields={
-            "who": who,
             "what": str(first),
             "at": at,
+            **({"who": who} if not ranks and (who := _worker(lines)) else {}),
         },
         at=_when(lines) if _when(lines) != float("inf") else None,
     )

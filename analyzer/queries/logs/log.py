@@ -15,7 +15,7 @@ from whyhang.analyzer.facts import LogLine, ProcessRank, Record, Who, ranks_in_w
 from whyhang.analyzer.facts.times import latest
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.job.records import GROUP_RANK, Member
-from whyhang.analyzer.queries.hits import about_same, cite_line, members_of
+from whyhang.analyzer.queries.hits import about_same, cite_line
 from whyhang.analyzer.queries.logs.failures import (
     are_most,
     printed_by_every_process,
@@ -289,11 +289,9 @@ def log_ends(case: Case, *, finished: bool) -> Iterator[Hit]:
         return
     if all(ORDERLY_END.search(ends[rank][1]) for rank in silent) is not finished:
         return
-    members, unseen = members_of(case, silent)
     last = [cite(*ends[rank], rank) for rank in silent[:MAX_QUOTES]]
     yield Hit(
-        members=members,
-        ranks=unseen,
+        ranks=tuple(silent),
         evidence=(*last, *(cite_line(line) for line in lines[:2])),
-        fields={"who": ranks_in_words(silent), "others": ranks_in_words(survivors)},
+        fields={"others": ranks_in_words(survivors)},
     )

@@ -25,16 +25,13 @@ def _absent_from_lines(case: Case) -> Iterator[Hit]:
     absent = unspoken(case.job.of(LogTail), case.job.world_size)
     if absent is None:
         return
-    members, unseen = members_of(case, absent.ranks)
     others, _ = members_of(case, absent.others)
     yield Hit(
-        members=members,
-        ranks=unseen,
+        ranks=absent.ranks,
         affected=others,
         evidence=(cite(absent.source, absent.line.text, absent.others[-1]),),
         strength=INCOMPLETE,
         fields={
-            "who": ranks_in_words(absent.ranks),
             "others": ranks_in_words(absent.others),
             "line": absent.line.text[:LONGEST],
         },

@@ -70,11 +70,9 @@ def step_times_differ(case: Case) -> Iterator[Hit]:
     if part is None:
         return
     others = sorted(tails.keys() - set(part.ranks))
-    members, unseen = members_of(case, part.ranks)
     quoted = {rank: _last(tails[rank], part) for rank in (*part.ranks[:QUOTED], others[0])}
     yield Hit(
-        members=members,
-        ranks=unseen,
+        ranks=part.ranks,
         affected=members_of(case, others)[0],
         evidence=tuple(
             cite(Source(file=tails[rank].source.file, line=line.number), line.text, rank)

@@ -12,7 +12,7 @@ from whyhang.analyzer.facts import LogLine
 from whyhang.analyzer.facts.logs import FAILED
 from whyhang.analyzer.facts.times import latest
 from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INDIRECT, Hit
-from whyhang.analyzer.queries.hits import cite_line, members_of
+from whyhang.analyzer.queries.hits import cite_line
 from whyhang.analyzer.queries.logs.failures import has_no_ranks_to_blame, raised_by
 from whyhang.analyzer.rank_state.from_logs.log_ends import have_ended, unanswered
 
@@ -98,10 +98,8 @@ def failed(case: Case, what: Failing, *, of_speaker: bool = False) -> Iterator[H
     ranks = ranks or _named_by_others(lines)
     quotes = {line.text: line for line in sorted(lines, key=_first)}
     first = next(iter(quotes.values()))
-    members, unseen = members_of(case, ranks)
     yield Hit(
-        members=members,
-        ranks=unseen,
+        ranks=ranks,
         evidence=tuple(map(cite_line, [*quotes.values()][:MAX_QUOTES])),
         names_culprit=bool(ranks) or not any(_OF_PEER.search(line.text) for line in lines),
         strength=max(_strength_of(line.text) for line in lines),

@@ -83,23 +83,17 @@ def _took(text: str) -> float:
 
 def _hit(case: Case, lines: dict[int, OwnLine], **fields: str) -> Hit:
     tails = tails_of_ranks(case.job)
-    members, unseen = members_of(case, sorted(lines))
     waiters, _ = members_of(case, sorted(gave_up(case.job)))
     first = min(lines)
     return Hit(
-        members=members,
-        ranks=unseen,
+        ranks=tuple(sorted(lines)),
         affected=waiters,
         evidence=tuple(
             cite(tails[rank].source, line.text, rank)
             for rank, line in sorted(lines.items())[:4]
             if rank in tails
         ),
-        fields={
-            "who": ranks_in_words(lines),
-            "line": lines[first].text[:LONGEST],
-            **fields,
-        },
+        fields={"line": lines[first].text[:LONGEST], **fields},
     )
 
 
@@ -138,15 +132,12 @@ def _not_among(case: Case, lines: Sequence[LogLine], *, own_logs: bool) -> Itera
     calls = {str(each.call) for each in case.graph.calls.of(Verdict.WAITS_FOR_ABSENT) if each.call}
     line = own_line(case.job, last[others[0]])[:LONGEST]
     place = f"{last[others[0]].source.file}:{last[others[0]].source.line}"
-    members, unseen = members_of(case, others)
     last_words = [cite(last[rank].source, last[rank].text, rank) for rank in others[:MAX_QUOTES]]
     yield Hit(
-        members=members,
-        ranks=unseen,
+        ranks=tuple(others),
         affected=tuple(sorted({m.id for line in lines if (m := case.job.member_of(line.who))})),
         evidence=(*(cite_line(line) for line in lines[:2]), *last_words),
         fields={
-            "who": ranks_in_words(others),
             "others": ranks_in_words(waited),
             "call": calls.pop() if len(calls) == 1 else "the call",
             "line": f"'{line}' ({place})",

@@ -23,16 +23,13 @@ def when(case: Case) -> Iterator[Hit]:
     if not ranks or (case.job.lines_with(VETOES) and not left):
         return
     rows = queries.failures(case)
-    members, unseen = queries.members_of(case, ranks)
     codes = sorted({rows[rank].exitcode or 0 for rank in ranks})
     yield Hit(
-        members=members,
-        ranks=unseen,
+        ranks=ranks,
         evidence=tuple(
             queries.cite(rows[rank].source, rows[rank].quote, rank) for rank in ranks[:MAX_QUOTES]
         ),
         fields={
-            "who": queries.ranks_in_words(ranks),
             "code": ", ".join(str(code) for code in codes),
         },
     )

@@ -25,16 +25,14 @@ def when(case: Case) -> Iterator[Hit]:
     left_out = sorted(set(range(size)) - ended)
     if not left_out or len(left_out) * FEW > len(ended):
         return
-    members, unseen = queries.members_of(case, left_out)
     row = rows[0]
     yield Hit(
-        members=members,
-        ranks=unseen,
+        ranks=tuple(left_out),
         evidence=(
             queries.cite_line(lines[0]),
             queries.cite(row.source, row.quote),
         ),
-        fields={"who": queries.ranks_in_words(left_out), "count": str(len(ended))},
+        fields={"count": str(len(ended))},
         at=lines[0].time,
     )
 

@@ -41,10 +41,8 @@ def when(case: Case) -> Iterator[Hit]:
         missing = int(line.fields["world"]) - int(line.fields["joined"])
         if len(late) != missing or len(begun) - missing < 2:
             continue
-        members, unseen = queries.members_of(case, late)
         yield Hit(
-            members=members,
-            ranks=unseen,
+            ranks=tuple(late),
             evidence=(
                 *(
                     queries.cite(

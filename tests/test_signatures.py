@@ -22,8 +22,7 @@ from whyhang.analyzer.commands.explain import filled
 from whyhang.analyzer.facts import NOBODY, LogLine
 from whyhang.analyzer.findings.categories import CATEGORIES
 from whyhang.analyzer.findings.signature import Kind, Signature
-from whyhang.analyzer.findings.signature_toml import NAMES
-from whyhang.analyzer.queries.logs.log import Blames, Log
+from whyhang.analyzer.queries.logs.log import Log
 from whyhang.analyzer.reports.finding import is_command
 from whyhang.collectors.logs.engine.needle import needle_of
 from whyhang.collectors.logs.reader import LogReader
@@ -288,19 +287,6 @@ def test_the_words_of_a_report_are_filled_from_any_example() -> None:
                 missing[s.id, match.string] = used - given - FROM_THE_HIT
 
     assert missing == {}
-
-
-def test_who_is_blamed_can_be_read() -> None:
-    """A signature that blames whom the line names has a pattern that reads a name."""
-    nameless = {
-        signature.id
-        for signature in WITH_LOGS
-        if isinstance(signature.when, Log)
-        and signature.when.blames is Blames.NAMED
-        and not {*NAMES} & {name for p in signature.patterns for name in compiled(p).groupindex}
-    }
-
-    assert nameless == set()
 
 
 def test_a_cause_leaves_the_lines_of_others_alone() -> None:

@@ -27,7 +27,7 @@ from whyhang.analyzer.findings.signature_toml import (
     signature_of,
 )
 from whyhang.analyzer.queries.asked import question_of
-from whyhang.analyzer.queries.logs.log import Blames
+from whyhang.analyzer.queries.logs.log import FORMER_WORDS, Blames
 from whyhang.analyzer.toml_lines import Mistake, Path, UnreadableError, read
 
 FEW = 5  # words that can all be listed in a sentence
@@ -38,7 +38,7 @@ _CHOICES = {
     ("category_if_everywhere",): _CATEGORIES,
     ("role",): tuple(kind.value for kind in Kind),
     ("level",): LEVELS,
-    ("blames",): tuple(blames.value for blames in Blames),
+    ("blames",): (*(blames.value for blames in Blames), *FORMER_WORDS),
 }
 _ID = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 
@@ -103,7 +103,6 @@ def _read_card(
         must_not_match=_texts(values, "examples", "must_not_match"),
         words={} if asks else dict(_words(values)),  # what fields an answer has, is its query's
         adds=values.get(("adds",), {}),
-        blames_named=values.get(("blames",)) in {Blames.NAMED.value, Blames.FEW.value},
     )
     problems = [*_wrong_fields(table)]
     if trial.patterns or not asks:

@@ -8,7 +8,6 @@ from importlib.resources import files
 import regex
 
 from whyhang.analyzer.facts import Record
-from whyhang.analyzer.queries.logs.log import NAMES
 from whyhang.analyzer.toml import tomllib
 from whyhang.analyzer.toml_lines import Path
 from whyhang.collectors.logs.engine.needle import cannot_search
@@ -43,7 +42,6 @@ class Trial(Record):
     must_not_match: Mapping[Path, str]
     words: Mapping[Path, str]
     adds: Mapping[str, Mapping[str, Mapping[str, str]]]
-    blames_named: bool = False
 
     def findings(self, *, thorough: bool) -> Iterator[Problem]:
         """Yield everything that is wrong."""
@@ -128,12 +126,6 @@ class Trial(Record):
                     else "it is no plain name; write {{ and }} for braces"
                 )
                 yield Problem(path=path, text=f"{{{field}}} cannot be filled in: {why}")
-        if self.blames_named and not groups & NAMES:
-            yield Problem(
-                path=("blames",),
-                text='blames = "named" (or "few") needs a group (?P<rank>…), (?P<ranks>…) or '
-                "(?P<pid>…)",
-            )
 
     def _too_slow(self, path: Path, pattern: regex.Pattern[str]) -> Iterator[Problem]:
         """Try lines that make a pattern go back and forth: its own examples, stretched."""

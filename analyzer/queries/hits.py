@@ -13,8 +13,9 @@ def merged(*answers: Iterable[Hit]) -> tuple[Hit, ...]:
     by_ranks: dict[tuple[tuple[int, ...], tuple[int, ...]], Hit] = {}
     for hits in answers:
         for hit in hits:
-            known = by_ranks.get((hit.members, hit.ranks))
-            by_ranks[hit.members, hit.ranks] = merge(known, hit) if known else hit
+            key = (hit.members, () if hit.members else hit.ranks)
+            known = by_ranks.get(key)
+            by_ranks[key] = merge(known, hit) if known else hit
     return tuple(by_ranks.values())
 
 

@@ -50,10 +50,8 @@ MAX_QUOTES = 6
 class Blames(enum.Enum):
     """Whom a line of a log points at."""
 
-    SPEAKER = "speaker"  # the rank whose log says so (an exception, a segfault)
-    NAMED = "named"  # the ranks, pids or hosts that the line names (groups rank, ranks, pid)
-    FEW = "few"  # the same, unless they are several and all of the job but one
-    ODD = "odd"  # the named or else the speaker; nobody where most ranks say it of themselves
+    NAMED = "named"  # whom the line names (groups rank, ranks, pid), else who says it; not if most
+    SPEAKER = "speaker"  # each rank whose log says so, however many (out of memory)
     HOST = "host"  # all ranks on the host that the line names (group node)
     POD = "pod"  # all ranks in the pod that the line names (group pod)
     ENDED = "ended"  # the ranks whose end the lines report; nobody where that may be an echo
@@ -63,8 +61,13 @@ class Blames(enum.Enum):
     OTHERS = "others"  # all ranks that do not say so, of as many as the line tells (group world)
     NOBODY = "nobody"  # no rank is to blame, or it cannot be known from this line
 
+    @classmethod
+    def _missing_(cls, value: object) -> "Blames | None":
+        return cls.NAMED if value in FORMER_WORDS else None
 
-NAMES_RANKS = frozenset({Blames.NAMED, Blames.FEW, Blames.ODD})
+
+FORMER_WORDS = ("odd", "few")
+"""Words of older cards for ``NAMED``."""
 NAMES = frozenset({"rank", "ranks", "pid"})
 """Fields of a line that say whom it is about."""
 
@@ -120,7 +123,7 @@ class Log(Record):
             blamed = _who_ended(case, lines, blamed)
         members = {who: case.job.member_of(who) for who in blamed}
         first = min(lines, key=_when)
-        many = self.blames is Blames.ODD and are_most(case, [*_ranks(blamed)])
+        many = self.blames is Blames.NAMED and _are_many(case, _ranks(blamed))
         fields = _place(members)
         for line in [first, *lines]:
             for key, value in line.fields.items():
@@ -145,10 +148,8 @@ class Log(Record):
             who
             for line in naming or lines
             for who in self._blamed(case, line)
-            if self.blames not in NAMES_RANKS or str(who.rank) not in waiters
+            if self.blames is not Blames.NAMED or str(who.rank) not in waiters
         ]
-        if self.blames is Blames.FEW and _all_but_one(case, _ranks(blamed)):
-            blamed = []
         if self.blames is Blames.HOST:
             nodes = (line.fields.get("node") for line in lines)
             blamed = [Who(rank=rank) for rank in ranks_on(case, nodes)]
@@ -163,15 +164,15 @@ class Log(Record):
         return blamed
 
     def _blamed(self, case: Case, line: LogLine) -> Iterator[Who]:
-        if self.blames in NAMES_RANKS and (using := using_gpu(case, line)):
+        if self.blames is Blames.NAMED and (using := using_gpu(case, line)):
             yield from using
         elif self.blames is Blames.POD:
             yield from (Who(rank=rank) for rank in ranks_of_pod(case, line.fields.get("pod", "")))
         elif self.blames is Blames.SPEAKER or (
-            self.blames in NAMES_RANKS and not NAMES & line.fields.keys()
+            self.blames is Blames.NAMED and not NAMES & line.fields.keys()
         ):
             yield on_device(case, line) or line.who
-        elif self.blames in NAMES_RANKS and _counts_all(case, line):
+        elif self.blames is Blames.NAMED and _counts_all(case, line):
             for rank in ranks_in(line.fields.get("rank", "") + "," + line.fields.get("ranks", "")):
                 yield Who(rank=rank)
             if (pid := line.fields.get("pid", "")) and is_number(pid):
@@ -192,10 +193,10 @@ def _counts_all(case: Case, line: LogLine) -> bool:
     return not among or (is_number(among) and int(among) == case.job.world_size)
 
 
-def _all_but_one(case: Case, ranks: set[int]) -> bool:
-    """Return whether these ranks are all others of the job, as far as its size is known."""
-    others = set(range(1, case.job.world_size or len(ranks) + 1))
-    return len(others) > 1 and ranks == others
+def _are_many(case: Case, ranks: set[int]) -> bool:
+    """Return whether these are most ranks, or all others than rank 0: none of them is the odd."""
+    others = set(range(1, case.job.world_size or 0))
+    return are_most(case, [*ranks]) or (len(others) > 1 and ranks == others)
 
 
 def _ranks(who: Iterable[Who]) -> set[int]:

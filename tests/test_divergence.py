@@ -138,18 +138,6 @@ def test_a_batch_that_stands_alone_in_one_call_answers_none() -> None:
     assert only(recorded_calls(tracks)).verdict is Verdict.P2P_UNPAIRED
 
 
-def test_who_comes_to_a_call_from_another_line_is_named() -> None:
-    """Two calls that look alike meet and never end; ranks of the role show who left one out."""
-    before = (("tp", 10), ("tp", 11), ("world", 13)) * 3
-    mate = ((*before, ("tp", 10), ("tp", 11), ("world", 13)), len(before) + 2)
-    usual, short = (*before, ("tp", 10)), (*before, ("tp", 11))
-
-    finding = only(job((usual, len(before)), (short, len(before)), mate, mate))
-
-    assert finding.culprits == (1,)
-    assert "where ranks of its role call all_reduce" in finding.says
-
-
 def test_who_has_not_come_yet_is_no_vote_for_those_who_came_early() -> None:
     """Two that left the loop and one that did not are three of eight."""
     eight = Group(name="0", ranks=tuple(range(8)), description="default_pg")

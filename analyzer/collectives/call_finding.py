@@ -72,7 +72,7 @@ class CallFinding(Record):
     """
 
     verdict: Verdict
-    says: str  # one sentence
+    says: str = ""  # one sentence, where the sides do not say it
     call: CallRef | None = None
     culprits: tuple[int, ...] = ()
     waiting: tuple[int, ...] = ()

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 
-from whyhang.analyzer.collectives.call_finding import Side, Verdict
+from whyhang.analyzer.collectives.call_finding import Verdict
 from whyhang.analyzer.collectives.divergence import Divergence
 from whyhang.analyzer.collectives.p2p import PendingP2P
 from whyhang.analyzer.collectives.pending import IssuedCall, Position
@@ -10,8 +10,6 @@ from whyhang.analyzer.collectives.shift import Shift
 from whyhang.analyzer.collectives.waits import CallRef, Link
 from whyhang.analyzer.facts import Frame, ranks_in_words
 from whyhang.analyzer.stacks.usercode import short
-
-FIELDS = {"op": "different operations", "size": "different sizes", "dtype": "different types"}
 
 MAX_DIVERGENCES = 2
 """Ranks that diverged of which a sentence says how."""
@@ -76,12 +74,6 @@ def late_or_unrecorded(late: str, ranks: Sequence[int]) -> str:
     )
 
 
-def out_of_step(sides: Sequence[Side]) -> str:
-    """Say that each side is in a call that the other has completed or not reached."""
-    listed = "; ".join(f"{ranks_in_words(side.ranks)} {side.says}" for side in sides[:4])
-    return f"The ranks are out of step, so their calls before did not match: {listed}"
-
-
 def all_arrived(ranks: Sequence[int], call: CallRef) -> str:
     """Say that everyone came and nobody got through."""
     if call.p2p:
@@ -108,16 +100,6 @@ def waits_for_absent(
     return f"{_start(ranks)} {'waits' if len(ranks) == 1 else 'wait'} in {call} for {whom}"
 
 
-def mismatch(call: CallRef, field: str, sides: Sequence[Side], culprits: Sequence[int]) -> str:
-    """Say what each side called under one number."""
-    number = f" #{call.seq}" if call.seq is not None else ""
-    listed = "; ".join(
-        f"{ranks_in_words(side.ranks)} {_called(side, field)}{at(side.site)}" for side in sides[:4]
-    )
-    even = "" if culprits else " (as many on either side)"
-    return f"Under{number} of {call.group} the ranks called {FIELDS[field]}{even}: {listed}"
-
-
 def shifted(culprits: Sequence[int], shift: Shift, missed: CallRef, site: Frame | None) -> str:
     """Say which call was left out, was one too many, or came in another order."""
     what = {
@@ -130,15 +112,6 @@ def shifted(culprits: Sequence[int], shift: Shift, missed: CallRef, site: Frame 
 
 
 AGREE = "the calls after it agree if shifted"
-
-
-def left_loop(culprits: Sequence[int], own: Side, others: Side) -> str:
-    """Say that a rank has gone on to what comes after a loop."""
-    return (
-        f"{_start(culprits)} {_has(culprits)} left the loop that others "
-        f"are still in: {own.call}{at(own.site)}, while {ranks_in_words(others.ranks)} "
-        f"{'is' if len(others.ranks) == 1 else 'are'} in {others.call}{at(others.site)}"
-    )
 
 
 def unpaired(calls: Sequence[PendingP2P]) -> str:
@@ -218,7 +191,3 @@ def _last(culprits: Sequence[int], position: Position | None) -> str:
     if position.inside:
         return f"; {whose} oldest open call is {position.call}{at(position.site)}"
     return f"; {whose} last call was {position.call}{at(position.site)}"
-
-
-def _called(side: Side, field: str) -> str:
-    return f"called {side.says}" if field == "op" else f"{side.call.op} {side.says}"

@@ -52,7 +52,6 @@ def _mismatch(graph: CallGraph, collective: PendingCollective, mismatch: Mismatc
     odd = next((side for side in sides if set(side.ranks) & set(culprits)), sides[-1])
     finding = CallFinding(
         verdict=Verdict.MISMATCH,
-        says=call_words.mismatch(collective.call, mismatch.field, sides, culprits),
         call=collective.call,
         culprits=culprits,
         waiting=tuple(rank for rank in collective.ranks if rank not in culprits),
@@ -139,8 +138,7 @@ def _with_history(
     calls, usual_calls = (collectives_of(progress[side.ranks[0]]) for side in (odd, usual))
     # A barrier of rank 0 alone rather belongs to a checkpoint that only it writes.
     if finding.culprits != (0,) and left_loop(calls, usual_calls, collective.seq):
-        says = call_words.left_loop(finding.culprits, odd, usual)
-        return replace(finding, verdict=Verdict.LEFT_LOOP, says=says)
+        return replace(finding, verdict=Verdict.LEFT_LOOP)
     shift = find_shift(calls, usual_calls)
     if shift is None or shift.seq > collective.seq:
         return finding

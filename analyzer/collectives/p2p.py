@@ -149,14 +149,6 @@ def changed_peer(job: JobCalls, rank: int) -> bool:
     return False
 
 
-def in_unclosed_batch(pending: PendingCall) -> bool:
-    """Return whether a send belongs to an open batch, by all that the rank's recorder holds."""
-    if pending.group is None or not pending.call.p2p:
-        return False
-    calls = p2p_of(pending.group.progress[pending.rank])
-    return any(call.unclosed and call.order == pending.call.order for call in calls)
-
-
 def _tags(calls: Iterable[tuple[int, Call]]) -> _Tags:
     tags: dict[tuple[int, str, int | None], set[int | None]] = defaultdict(set)
     for rank, call in calls:

@@ -13,7 +13,6 @@ from whyhang.analyzer.collectives.divergence import (
 )
 from whyhang.analyzer.collectives.p2p import (
     PendingP2P,
-    in_unclosed_batch,
     receives_from_wrong_peer,
     wrong_peers,
 )
@@ -21,8 +20,6 @@ from whyhang.analyzer.collectives.waits import Cycle, Root
 from whyhang.analyzer.facts import grouped
 
 MAX_SHOWN = 4
-MAX_STUDIED = 4
-"""Ranks at which waits end whose whole recorder is read for an open batch."""
 
 
 def unpaired(
@@ -133,11 +130,9 @@ def stuck_p2p(graph: CallGraph, roots: Sequence[Root]) -> CallFinding | None:
 
 def unclosed(graph: CallGraph) -> Iterable[CallFinding]:
     """Yield a finding for each rank that opened a coalesced block and did not close it."""
-    met = {p.rank for p in graph.p2p if p.matched and p.peer_inside}
-    again = sorted(root.member for root in graph.roots if root.member in met)[:MAX_STUDIED]
     for rank, calls in graph.pending.items():
         pending = calls[0]
-        if pending.call.unclosed or (rank in again and in_unclosed_batch(pending)):
+        if pending.call.unclosed:
             peers = {p.peer for p in graph.p2p if p.pending is pending}
             yield CallFinding(
                 verdict=Verdict.COALESCED_OPEN,

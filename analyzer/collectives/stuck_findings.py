@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from whyhang.analyzer.collectives import call_words
 from whyhang.analyzer.collectives.call_finding import CallFinding, Side, Verdict
 from whyhang.analyzer.collectives.call_graph import CallGraph, merged
-from whyhang.analyzer.collectives.divergence import Divergence, divergences, left_routine
+from whyhang.analyzer.collectives.divergence import divergences, left_routine
 from whyhang.analyzer.collectives.p2p import changed_peer
 from whyhang.analyzer.collectives.pending import PendingCall, Position
 from whyhang.analyzer.collectives.pending_collectives import PendingCollective
@@ -20,10 +20,6 @@ def stuck(graph: CallGraph, collective: PendingCollective, roots: Sequence[Root]
     joined = collective.joined
     if collective.completed and not collective.unknown:
         return _partly_completed(graph, collective, roots)
-    sites = {pending.site for pending in collective.inside}
-    diverged = divergences(graph.job, joined) if len(sites) > 1 else ()
-    if diverged:
-        return _reordered(graph, collective, diverged)
     late = late_arrivals(collective.inside)
     if late:
         return _came_late(graph, collective, late)
@@ -65,32 +61,6 @@ def _came_late(
     )
 
 
-def _reordered(
-    graph: CallGraph, collective: PendingCollective, diverged: Sequence[Divergence]
-) -> CallFinding:
-    """Return the finding on a call that some joined from a line where it is another one.
-
-    Two calls that look alike (a broadcast of as many elements with another root) may meet and
-    never end.
-    """
-    culprits = tuple(each.rank for each in diverged)
-    waiting = tuple(rank for rank in collective.ranks if rank not in culprits)
-    says = call_words.all_arrived(collective.ranks, collective.call)
-    return CallFinding(
-        verdict=Verdict.REORDERED,
-        says=call_words.with_divergences(says, diverged),
-        call=collective.call,
-        culprits=culprits,
-        waiting=waiting,
-        affected=graph.reaching(collective.ranks, culprits),
-        by_history=True,
-        missed=diverged[0].usual.ref,
-        site=diverged[0].own.site,
-        quotes=graph.quotes((*culprits[:2], *waiting[:2])),
-        inferred=collective.group.inferred,
-    )
-
-
 def _partly_completed(
     graph: CallGraph, collective: PendingCollective, roots: Sequence[Root]
 ) -> CallFinding:
@@ -121,7 +91,6 @@ def _partly_completed(
     return replace(
         base,
         verdict=Verdict.DIVERGED,
-        says=call_words.out_of_step(sides),
         waiting=everyone,
         affected=everyone,
         sides=sides,

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import ranks_in_words
-from whyhang.analyzer.findings.signature import CLEAR, CONTRADICTED, GUESSED, INDIRECT, Hit
+from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INDIRECT, Hit
 from whyhang.analyzer.job.records import MissingRank
 from whyhang.analyzer.queries.waits.states import (
     OWN,
@@ -133,8 +133,6 @@ def _lagging_hit(case: Case, states: list[RankState], waiters: tuple[int, ...]) 
         evidence += evidence_of(case, case.states[meeting.members[0]])[:1]
     certain = all(state.place is None or state.place.certain for state in states)
     strength = CLEAR if certain and affected else INDIRECT
-    if _contradicted(case, members):
-        strength *= CONTRADICTED
     if _too_many(case, members, waiters):
         strength *= GUESSED
     return Hit(
@@ -161,13 +159,6 @@ def _all_gone(case: Case, members: tuple[int, ...]) -> bool:
     """Return whether no rank is left: which of them ended first, and why, is not seen here."""
     everyone = len(members) == len(case.states) > 1
     return everyone and all(case.states[n].status is Status.GONE for n in members)
-
-
-def _contradicted(case: Case, members: tuple[int, ...]) -> bool:
-    """Return whether the ledger knows these ranks, and blames others."""
-    blamed = {rank for finding in case.graph.calls.findings for rank in finding.culprits}
-    ranks = set(case.ranks(members))
-    return bool(blamed) and ranks <= case.graph.calls.positions.keys() and not ranks & blamed
 
 
 def _too_many(case: Case, members: tuple[int, ...], waiters: tuple[int, ...]) -> bool:

@@ -1,7 +1,7 @@
 """Ranks join worlds of different sizes, or one of more ranks than were started."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Literal
 
 from whyhang.analyzer.case import Case
@@ -18,72 +18,51 @@ from whyhang.analyzer.wording.title_fields import subject_fields
 
 
 def _environ_differs(case: Case) -> Iterator[Hit]:
-    """Yield one hit for ranks that were started with another WORLD_SIZE, while the job starts.
-
-    The fewest are blamed, a tie names nobody.
-    """
-    if not is_starting(case):
-        return
-    values = {
-        member.id: member.processes[-1].environ["WORLD_SIZE"]
-        for member in case.job.members
-        if member.processes and "WORLD_SIZE" in member.processes[-1].environ
-    }
-    counts = Counter(values.values()).most_common()
-    if len(counts) < 2:
-        return
-    usual, most = counts[0]
-    tie = counts[1][1] == most
-    odd = tuple(number for number, value in values.items() if value != usual)
-    shown = [case.member(number) for number in odd[:3]]
-    shown.append(next(case.member(n) for n, value in values.items() if value == usual))
-    fields = subject_fields(case, [case.states[n] for n in odd], waiters_for(case))
-    fields |= {
-        "theirs": f"WORLD_SIZE={values[odd[0]]}",
-        "usual": f"WORLD_SIZE={usual}",
-    }
-    evidence = [cite_environ(member.processes[-1], ("WORLD_SIZE",)) for member in shown]
-    yield Hit(
-        members=odd,
-        affected=tuple(n for n in waiters_for(case) if n not in odd),
-        evidence=(*evidence, *evidence_of(case, case.states[odd[0]])[:1]),
-        names_culprit=not tie,
-        location=location_of(case, case.states[odd[0]]),
-        fields=fields,
-    )
+    """Yield one hit for ranks that were started with another WORLD_SIZE, while the job starts."""
+    if is_starting(case):
+        processes = {m.id: m.processes[-1] for m in case.job.members if m.processes}
+        sizes = {n: process.environ.get("WORLD_SIZE", "") for n, process in processes.items()}
+        yield from _differ(
+            case,
+            {number: f"WORLD_SIZE={size}" for number, size in sizes.items() if size},
+            lambda number, _: cite_environ(processes[number], ("WORLD_SIZE",)),
+        )
 
 
 def _joins_differ(case: Case) -> Iterator[Hit]:
-    """Yield one hit for members whose call was given another world size than most.
-
-    A tie names nobody.
-    """
-    sizes = {number: size for number, (size, _) in _given(case).items()}
-    if len(set(sizes.values())) < 2:
+    """Yield one hit for members whose call was given another world size than most."""
+    sizes = {number: str(size) for number, (size, _) in _given(case).items()}
+    if len(set(sizes.values())) < 2 or case.graph.progress:
         return
     for member in case.job.members:  # who is through its call was started with this one
         size = member.processes[-1].environ.get("WORLD_SIZE", "") if member.processes else ""
         if size.isdecimal():
-            sizes.setdefault(member.id, int(size))
+            sizes.setdefault(member.id, size)
+    yield from _differ(case, sizes, lambda number, size: _cite_size(case, number, int(size)))
+
+
+def _differ(
+    case: Case, sizes: Mapping[int, str], cite_one: Callable[[int, str], Evidence]
+) -> Iterator[Hit]:
+    """Yield one hit for the members whose size is not that of the most; a tie names nobody."""
     counts = Counter(sizes.values()).most_common()
-    if len(counts) < 2 or case.graph.progress:
+    if len(counts) < 2:
         return
     usual, most = counts[0]
     odd = tuple(number for number, size in sizes.items() if size != usual)
     others = tuple(number for number in waiters_for(case) if number not in odd)
-    fields = subject_fields(case, [case.states[number] for number in odd], others)
-    fields |= {"theirs": str(sizes[odd[0]]), "usual": str(usual)}
     shown = (*odd[:3], *(number for number in sizes if number not in odd))
     yield Hit(
         members=odd,
         affected=others,
         names_culprit=counts[1][1] != most,
         evidence=(
-            *(_cite_size(case, number, sizes[number]) for number in shown[:5]),
+            *(cite_one(number, sizes[number]) for number in shown[:5]),
             *evidence_of(case, case.states[odd[0]])[:1],
         ),
         location=location_of(case, case.states[odd[0]]),
-        fields=fields,
+        fields=subject_fields(case, [case.states[number] for number in odd], others)
+        | {"theirs": sizes[odd[0]], "usual": usual},
     )
 
 

@@ -70,7 +70,8 @@ Queries about ranks:
 Evidence and words for a title (more of them in ``whyhang.analyzer.wording.describe``):
 
 - ``cite``, ``cite_line``, ``cite_environ``, ``cite_gpu``: words with their source
-- ``evidence_of``, ``location_of``: what places a rank, and where
+- ``evidence_of``, ``location_of``: what places a rank, and where; ``places_of``: the first of that,
+  for each member; ``hit_about``: a hit about where members stand, in the usual words
 - ``duration``: seconds in words
 - ``subject_fields``: who, does, where, others, call, waiting
 - ``hit_on``, ``gpu_names``: a hit about GPUs, and their names
@@ -81,7 +82,15 @@ from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import Verdict
 from whyhang.analyzer.facts import ranks_in_words
 from whyhang.analyzer.findings.signature import Hit, Kind, Signature
-from whyhang.analyzer.queries.hits import cite_environ, cite_line, members_of, merge, merged
+from whyhang.analyzer.queries.hits import (
+    cite_environ,
+    cite_line,
+    hit_about,
+    members_of,
+    merge,
+    merged,
+    places_of,
+)
 from whyhang.analyzer.queries.logs.accounts import about, listed, listed_tasks, reported
 from whyhang.analyzer.queries.logs.exceptions import raised
 from whyhang.analyzer.queries.logs.failures import failures, first_failures, left_others

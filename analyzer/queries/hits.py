@@ -1,11 +1,13 @@
 """Hits and what they rest on: evidence with its place, and those about the same members as one."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import LogLine, Process, Who, replace
-from whyhang.analyzer.findings.signature import Hit
-from whyhang.analyzer.report import Evidence, cite
+from whyhang.analyzer.findings.signature import CLEAR, Hit
+from whyhang.analyzer.report import Collective, Evidence, cite
+from whyhang.analyzer.wording.describe import evidence_of, location_of
+from whyhang.analyzer.wording.title_fields import subject_fields
 
 
 def merged(*answers: Iterable[Hit]) -> tuple[Hit, ...]:
@@ -32,6 +34,36 @@ def merge(a: Hit, b: Hit) -> Hit:
         at=min((time for time in (a.at, b.at) if time is not None), default=None),
         gpus=tuple(dict.fromkeys((*a.gpus, *b.gpus))),
     )
+
+
+def hit_about(
+    case: Case,
+    members: Sequence[int],
+    affected: Sequence[int],
+    *,
+    evidence: Iterable[Evidence],
+    fields: Mapping[str, str] | None = None,
+    strength: float = CLEAR,
+    names_culprit: bool = True,
+    collective: Collective | None = None,
+) -> Hit:
+    """Return a hit about where members stand, while others wait for them, in the usual words."""
+    states = [case.states[number] for number in members]
+    return Hit(
+        members=tuple(members),
+        affected=tuple(affected),
+        evidence=tuple(evidence),
+        strength=strength,
+        names_culprit=names_culprit,
+        collective=collective,
+        location=location_of(case, states[0]),
+        fields={**subject_fields(case, states, affected), **(fields or {})},
+    )
+
+
+def places_of(case: Case, *members: int) -> list[Evidence]:
+    """Cite for each member the first thing that places it."""
+    return [piece for n in members for piece in evidence_of(case, case.states[n])[:1]]
 
 
 def about_same(a: Hit, b: Hit) -> bool:

@@ -8,6 +8,7 @@ from whyhang.analyzer.facts import Setting, replace
 from whyhang.analyzer.facts.calls import ROOTED
 from whyhang.analyzer.findings.signature import INCOMPLETE, INDIRECT, Hit
 from whyhang.analyzer.job.device import Device
+from whyhang.analyzer.queries.hits import places_of
 from whyhang.analyzer.queries.machines.gpu_load import (
     is_undecided,
     load_in_words,
@@ -28,7 +29,7 @@ from whyhang.analyzer.queries.machines.gpus import (
 from whyhang.analyzer.queries.waits.states import waiters_for
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.stacks import WaitKind
-from whyhang.analyzer.wording.describe import activity, call_of, evidence_of, location_of
+from whyhang.analyzer.wording.describe import activity, call_of, location_of
 
 _LAUNCHING = {WaitKind.COLLECTIVE, WaitKind.P2P, WaitKind.BACKWARD, WaitKind.CUDA_SYNC}
 
@@ -67,8 +68,7 @@ def _together(case: Case, devices: Sequence[Device], strength: float) -> Hit:
     waiters = waiters_for(case)
     meetings = case.graph.operations
     evidence = [cite_gpu(case, d, d.state_with("busy")) for d in devices[:3]]
-    if waiters:
-        evidence += evidence_of(case, case.states[waiters[0]])[:1]
+    evidence += places_of(case, *waiters[:1])
     return Hit(
         affected=waiters,
         evidence=tuple(evidence),
@@ -148,8 +148,7 @@ def _launch_hit(case: Case, odd: Sequence[Device], rest: Sequence[Device], stren
     shown = [*odd[: SHOWN // 2], *rest[:2]]
     evidence = [cite_gpu(case, d, d.state_with("busy")) for d in shown]
     states = [case.states[number] for d in odd for number in d.members if case.states]
-    for state in states[:2]:
-        evidence += evidence_of(case, state)[:1]
+    evidence += places_of(case, *(state.member for state in states[:2]))
     hit = hit_on(
         case,
         odd,

@@ -8,6 +8,7 @@ from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Address, InitArguments
 from whyhang.analyzer.findings.signature import CLEAR, INDIRECT, Hit
 from whyhang.analyzer.job.sockets import Socket, tcp_sockets
+from whyhang.analyzer.queries.hits import hit_about, places_of
 from whyhang.analyzer.queries.startup.store_place import (
     OPEN,
     SAYS,
@@ -15,12 +16,10 @@ from whyhang.analyzer.queries.startup.store_place import (
     cite_view,
     starting_ranks,
     state_of_rank_0,
-    states_of,
     view_fields,
 )
 from whyhang.analyzer.report import Evidence, cite
 from whyhang.analyzer.stacks import WaitKind
-from whyhang.analyzer.wording.describe import evidence_of, location_of
 from whyhang.analyzer.wording.title_fields import subject_fields
 
 
@@ -38,25 +37,21 @@ def _master_differs(case: Case) -> Iterator[Hit]:
     rest = [at for at in here if at.address == usual]
     if not odd:
         return
-    fields = subject_fields(case, states_of(case, odd), tuple(at.member for at in rest))
-    fields["theirs"], fields["usual"] = str(odd[0].address), str(usual)
     view = odd[0].view
-    fields["there"] = (
-        f", where {SAYS[view.outcome]}" if view is not None and view.outcome in SAYS else ""
-    )
+    there = f", where {SAYS[view.outcome]}" if view is not None and view.outcome in SAYS else ""
     proven = state_of_rank_0(case) is not None or len(odd) < len(rest)
-    yield Hit(
-        members=tuple(at.member for at in odd),
-        affected=tuple(at.member for at in rest),
+    yield hit_about(
+        case,
+        [at.member for at in odd],
+        [at.member for at in rest],
         evidence=(
             *(_cite_given(case, at) for at in (*odd[:3], *rest[:2])),
             *([cite_view(view)] if view is not None else []),
-            *evidence_of(case, case.states[odd[0].member])[:1],
+            *places_of(case, odd[0].member),
         ),
         names_culprit=proven,
         strength=CLEAR if proven else INDIRECT,
-        location=location_of(case, case.states[odd[0].member]),
-        fields=fields,
+        fields={"theirs": str(odd[0].address), "usual": str(usual), "there": there},
     )
 
 
@@ -107,18 +102,14 @@ def _not_connected(case: Case) -> Iterator[Hit]:
         return
     there = tuple(n for n in waiting if n not in away)
     knocks = sorted({str(s.peer) for n in away for s in sockets[n] or () if s.state == "syn-sent"})
-    fields = subject_fields(case, [case.states[n] for n in away], there)
-    fields["store"] = f"port {port}"
-    fields["knocks"] = f"; it knocks at {', '.join(knocks)}" if knocks else ""
-    yield Hit(
-        members=tuple(away),
-        affected=there,
-        evidence=(
-            *(_cite_sockets(case, n) for n in (*away[:3], *there[:2])),
-            *evidence_of(case, case.states[away[0]])[:1],
-        ),
-        location=location_of(case, case.states[away[0]]),
-        fields=fields,
+    quotes = [_cite_sockets(case, n) for n in (*away[:3], *there[:2])]
+    knocking = f"; it knocks at {', '.join(knocks)}" if knocks else ""
+    yield hit_about(
+        case,
+        away,
+        there,
+        evidence=(*quotes, *places_of(case, away[0])),
+        fields={"store": f"port {port}", "knocks": knocking},
     )
 
 

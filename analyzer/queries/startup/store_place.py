@@ -19,11 +19,10 @@ from whyhang.analyzer.facts import (
 from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE, Hit
 from whyhang.analyzer.job.sockets import tcp_sockets
 from whyhang.analyzer.job.store_keys import clients, joined
+from whyhang.analyzer.queries.hits import hit_about, places_of
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.report import Evidence, cite
 from whyhang.analyzer.stacks import WaitKind
-from whyhang.analyzer.wording.describe import evidence_of, location_of
-from whyhang.analyzer.wording.title_fields import subject_fields
 
 OPEN = {"answered", "not asked"}
 """Outcomes of places that a rank can reach."""
@@ -74,11 +73,6 @@ def state_of_rank_0(case: Case) -> RankState | None:
         return None
     inside = any(m.kind is WaitKind.INIT and number in m.members for m in case.graph.operations)
     return case.states[number] if inside else None
-
-
-def states_of(case: Case, here: Sequence[StartingRank]) -> list[RankState]:
-    """Return where these ranks stand."""
-    return [case.states[at.member] for at in here]
 
 
 def distinct_views(views: Iterable[StoreView | None]) -> list[StoreView]:
@@ -145,26 +139,25 @@ def cut_off(case: Case, *outcomes: str) -> Iterator[Hit]:
     elsewhere = {at.view.host for at in there if at.view is not None}
     few = len(away) < len(here) - len(away) or len(views) == 1
     strength = CLEAR if there or state_of_rank_0(case) is not None else INCOMPLETE
-    fields = subject_fields(case, states_of(case, away), tuple(at.member for at in there))
-    fields |= view_fields(views[0])
+    fields = view_fields(views[0])
     fields["elsewhere"] = (
         f"; {case.names(at.member for at in there)} reach{'es' if len(there) == 1 else ''} "
         f"a store at {', '.join(sorted(elsewhere))}"
         if there
         else ""
     )
-    yield Hit(
-        members=tuple(at.member for at in away),
-        affected=tuple(at.member for at in there),
+    yield hit_about(
+        case,
+        [at.member for at in away],
+        [at.member for at in there],
         evidence=(
             *(cite_view(view) for view in views[:3]),
             *_attempts(case, away),
             *(cite_view(view) for view in distinct_views(at.view for at in there)[:1]),
-            *evidence_of(case, case.states[away[0].member])[:1],
+            *places_of(case, away[0].member),
         ),
         strength=strength,
         names_culprit=bool(there) and few,
-        location=location_of(case, case.states[away[0].member]),
         fields=fields,
     )
 
@@ -220,20 +213,15 @@ def resolves_differently(case: Case, *, loopback: bool) -> Iterator[Hit]:
             return
     first = bad[0].view
     other = good[0].view if good else None
-    fields = subject_fields(case, states_of(case, bad), tuple(at.member for at in good))
-    fields |= view_fields(first)
-    fields["usual"] = ", ".join(other.resolved) if other is not None else "?"
-    views = distinct_views(at.view for at in (*bad[:3], *good[:1]))
-    yield Hit(
-        members=tuple(at.member for at in bad),
-        affected=tuple(at.member for at in good),
-        evidence=(
-            *(cite_view(view) for view in views),
-            *evidence_of(case, case.states[bad[0].member])[:1],
-        ),
+    usually = ", ".join(other.resolved) if other is not None else "?"
+    quotes = [cite_view(view) for view in distinct_views(at.view for at in (*bad[:3], *good[:1]))]
+    yield hit_about(
+        case,
+        [at.member for at in bad],
+        [at.member for at in good],
+        evidence=(*quotes, *places_of(case, bad[0].member)),
         names_culprit=not loopback or len(bad) < len(good),
-        location=location_of(case, case.states[bad[0].member]),
-        fields=fields,
+        fields={**view_fields(first), "usual": usually},
     )
 
 

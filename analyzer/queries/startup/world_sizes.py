@@ -8,12 +8,12 @@ from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import InitArguments, Source, counted, ranks_in_words
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.job.store_keys import clients
-from whyhang.analyzer.queries.hits import cite_environ
+from whyhang.analyzer.queries.hits import cite_environ, hit_about, places_of
 from whyhang.analyzer.queries.startup.store_place import is_loopback
 from whyhang.analyzer.queries.waits.states import is_starting, waiters_for
 from whyhang.analyzer.report import Evidence, cite
 from whyhang.analyzer.stacks import WaitKind
-from whyhang.analyzer.wording.describe import evidence_of, location_of
+from whyhang.analyzer.wording.describe import location_of
 from whyhang.analyzer.wording.title_fields import subject_fields
 
 
@@ -52,17 +52,14 @@ def _differ(
     odd = tuple(number for number, size in sizes.items() if size != usual)
     others = tuple(number for number in waiters_for(case) if number not in odd)
     shown = (*odd[:3], *(number for number in sizes if number not in odd))
-    yield Hit(
-        members=odd,
-        affected=others,
+    quotes = [cite_one(number, sizes[number]) for number in shown[:5]]
+    yield hit_about(
+        case,
+        odd,
+        others,
         names_culprit=counts[1][1] != most,
-        evidence=(
-            *(cite_one(number, sizes[number]) for number in shown[:5]),
-            *evidence_of(case, case.states[odd[0]])[:1],
-        ),
-        location=location_of(case, case.states[odd[0]]),
-        fields=subject_fields(case, [case.states[number] for number in odd], others)
-        | {"theirs": sizes[odd[0]], "usual": usual},
+        evidence=(*quotes, *places_of(case, odd[0])),
+        fields={"theirs": sizes[odd[0]], "usual": usual},
     )
 
 

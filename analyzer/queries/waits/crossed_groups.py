@@ -8,14 +8,12 @@ from whyhang.analyzer.facts import Frame, ranks_in_words
 from whyhang.analyzer.findings.signature import (
     Hit,
 )
+from whyhang.analyzer.queries.hits import places_of
 from whyhang.analyzer.queries.waits.states import all_seen
 from whyhang.analyzer.rank_state.state import RankState
-from whyhang.analyzer.report import Collective, Evidence
+from whyhang.analyzer.report import Collective
 from whyhang.analyzer.stacks import WaitKind
 from whyhang.analyzer.stacks.usercode import short
-from whyhang.analyzer.wording.describe import (
-    evidence_of,
-)
 from whyhang.analyzer.wording.title_fields import subject_fields
 
 MAX_CALL_LINES = 8
@@ -93,14 +91,11 @@ def _crossed_hit(case: Case, by_group: dict[str, list[RankState]]) -> Hit:
     sides = sorted(by_group.items(), key=lambda side: side[1][0].member)
     members = tuple(sorted(s.member for states in by_group.values() for s in states))
     words = "; ".join(_side(case, group, states) for group, states in sides)
-    evidence: list[Evidence] = []
-    for _, states in sides:
-        evidence += evidence_of(case, states[0])[:1]
     first = sides[0][1][0].place
     return Hit(
         affected=members,
         names_culprit=False,
-        evidence=tuple(evidence),
+        evidence=tuple(places_of(case, *(states[0].member for _, states in sides))),
         collective=Collective(op=(first.op if first else None) or "a collective"),
         fields={**subject_fields(case, [], members), "sides": words},
     )

@@ -6,6 +6,7 @@ from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import ranks_in_words
 from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INDIRECT, Hit
 from whyhang.analyzer.job.records import MissingRank
+from whyhang.analyzer.queries.hits import hit_about, places_of
 from whyhang.analyzer.queries.waits.states import (
     OWN,
     count,
@@ -20,7 +21,7 @@ from whyhang.analyzer.rank_state.over_time.recent import ended_meanwhile
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.report import Evidence
 from whyhang.analyzer.stacks import Scope, WaitKind
-from whyhang.analyzer.wording.describe import call_of, evidence_of, location_of
+from whyhang.analyzer.wording.describe import call_of, evidence_of
 from whyhang.analyzer.wording.title_fields import subject_fields
 
 HELD = (Status.BLOCKED, Status.RUNNING)
@@ -129,23 +130,21 @@ def _lagging_hit(case: Case, states: list[RankState], waiters: tuple[int, ...]) 
     members = tuple(state.member for state in states)
     affected = tuple(sorted(set(waiters) - set(members)))
     evidence = [piece for state in states for piece in evidence_of(case, state)]
-    for meeting in case.graph.operations:
-        evidence += evidence_of(case, case.states[meeting.members[0]])[:1]
+    evidence += places_of(case, *(meeting.members[0] for meeting in case.graph.operations))
     certain = all(state.place is None or state.place.certain for state in states)
     strength = CLEAR if certain and affected else INDIRECT
     if _too_many(case, members, waiters):
         strength *= GUESSED
-    return Hit(
-        members=members,
-        affected=affected,
-        evidence=tuple(evidence),
+    return hit_about(
+        case,
+        members,
+        affected,
+        evidence=evidence,
         strength=strength,
         names_culprit=not _too_many(case, members, waiters)
         and not _all_for_keys(case, members)
         and not _all_gone(case, members),
         collective=call_of(case, waiters),
-        location=location_of(case, states[0]),
-        fields=subject_fields(case, states, affected),
     )
 
 
@@ -205,8 +204,7 @@ def absent(case: Case, *, starting: bool) -> tuple[Hit, ...]:
             return ()
     ranks = [lost.rank for lost in gone]
     evidence = [Evidence(source=lost.source.file, quote=lost.quote, rank=None) for lost in gone[:4]]
-    for number in waiters[:2]:
-        evidence += evidence_of(case, case.states[number])[:1]
+    evidence += places_of(case, *waiters[:2])
     many = len(ranks) > 1
     fields = subject_fields(case, [], waiters) | {
         "who": ranks_in_words(ranks),

@@ -7,6 +7,7 @@ from typing import Literal
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Frame, replace
 from whyhang.analyzer.findings.signature import INCOMPLETE, Hit
+from whyhang.analyzer.queries.hits import hit_about, places_of
 from whyhang.analyzer.queries.waits.states import await_messages
 from whyhang.analyzer.rank_state.over_time.job_progress import step_counters
 from whyhang.analyzer.rank_state.state import RankState, Status
@@ -15,8 +16,7 @@ from whyhang.analyzer.stacks.kinds import last_name
 from whyhang.analyzer.stacks.source_blocks import fork, heads, indent, rank_branch
 from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.stacks.usercode import COMPREHENSIONS
-from whyhang.analyzer.wording.describe import call_of, evidence_of, location_of, path_of
-from whyhang.analyzer.wording.title_fields import subject_fields
+from whyhang.analyzer.wording.describe import call_of, evidence_of, path_of
 
 _LOOP = re.compile(r"\s*(?:async\s+)?(?:for|while)\b")
 
@@ -51,14 +51,13 @@ def _still_inside(case: Case) -> Iterator[Hit]:
         return
     members = tuple(s.member for s in inside)
     others = tuple(s.member for s in outside)
-    yield Hit(
-        members=members,
-        affected=others,
-        evidence=tuple(p for s in (inside[0], outside[0]) for p in evidence_of(case, s)[:1]),
+    yield hit_about(
+        case,
+        members,
+        others,
+        evidence=places_of(case, members[0], others[0]),
         strength=sure,
         collective=call_of(case, members),
-        location=location_of(case, inside[0]),
-        fields=subject_fields(case, inside, others),
     )
 
 
@@ -87,14 +86,13 @@ def _have_left(case: Case) -> Iterator[Hit]:
     inside, outside, sure = sides
     waiting = tuple(s.member for s in inside)
     members = tuple(s.member for s in outside)
-    yield Hit(
-        members=members,
-        affected=waiting,
-        evidence=tuple(p for s in (*outside, inside[0]) for p in evidence_of(case, s)),
+    yield hit_about(
+        case,
+        members,
+        waiting,
+        evidence=(p for s in (*outside, inside[0]) for p in evidence_of(case, s)),
         strength=sure,
         collective=call_of(case, waiting),
-        location=location_of(case, outside[0]),
-        fields=subject_fields(case, outside, waiting),
     )
 
 

@@ -6,6 +6,7 @@ from typing import Literal
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import replace
 from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INCOMPLETE, Hit
+from whyhang.analyzer.queries.hits import hit_about, places_of
 from whyhang.analyzer.queries.waits.states import (
     WAITERS,
     all_seen,
@@ -32,20 +33,14 @@ def _compilation(case: Case) -> Iterator[Hit]:
         return
     few = count(case, members) < count(case, others)
     place = inside[0].place
-    fields = subject_fields(case, inside, others)
-    fields["own"] = str(place.says.call) if place is not None else "a collective"
-    yield Hit(
-        members=members,
-        affected=others,
+    yield hit_about(
+        case,
+        members,
+        others,
         names_culprit=few,
-        evidence=tuple(
-            piece
-            for state in (inside[0], case.states[others[0]])
-            for piece in evidence_of(case, state)[:1]
-        ),
+        evidence=places_of(case, members[0], others[0]),
         collective=call_of(case, members),
-        location=location_of(case, inside[0]),
-        fields=fields,
+        fields={"own": str(place.says.call) if place is not None else "a collective"},
     )
 
 

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import LoopCounter
+from whyhang.analyzer.facts import LoopCounter, replace
 from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE, Hit
+from whyhang.analyzer.queries.hits import hit_about, places_of
 from whyhang.analyzer.queries.waits.different_operations import ONE_SIDED, side_in_branch
 from whyhang.analyzer.queries.waits.loop_left import loop_left
 from whyhang.analyzer.queries.waits.moving import left_behind
@@ -22,7 +23,7 @@ from whyhang.analyzer.rank_state.over_time.motion import Moved
 from whyhang.analyzer.rank_state.state import Status
 from whyhang.analyzer.report import Collective, Evidence
 from whyhang.analyzer.wait_graph import PendingOperation
-from whyhang.analyzer.wording.describe import beat_of, call_of, evidence_of, location_of
+from whyhang.analyzer.wording.describe import beat_of, call_of, location_of
 from whyhang.analyzer.wording.title_fields import subject_fields
 
 
@@ -31,27 +32,25 @@ def _left_behind(case: Case) -> Iterator[Hit]:
     left = left_behind(case)
     if left is None:
         return
-    behind = [case.states[number] for number in left.behind]
     others = tuple(number for number in left.waiting if number not in left.behind)
-    fields = subject_fields(case, behind, others)
-    fields |= {
-        "ahead": case.names(left.ahead),
-        "have": "have" if len(left.ahead) > 1 else "has",
-        "step": f"{left.counter[0]}={left.step}",
-        "later": f"{left.counter[0]}={left.last}",
-    }
-    yield Hit(
-        members=left.behind,
-        affected=others or left.ahead,
+    hit = hit_about(
+        case,
+        left.behind,
+        others,
         evidence=(
             *(_cite(case, number, left.counter) for number in (left.behind[0], left.ahead[0])),
-            *evidence_of(case, behind[0])[:1],
+            *places_of(case, left.behind[0]),
         ),
-        names_culprit=len(behind) < len(left.ahead) + len(others),
+        names_culprit=len(left.behind) < len(left.ahead) + len(others),
         collective=call_of(case, left.behind),
-        location=location_of(case, behind[0]),
-        fields=fields,
+        fields={
+            "ahead": case.names(left.ahead),
+            "have": "have" if len(left.ahead) > 1 else "has",
+            "step": f"{left.counter[0]}={left.step}",
+            "later": f"{left.counter[0]}={left.last}",
+        },
     )
+    yield hit if others else replace(hit, affected=left.ahead)
 
 
 def _cite(case: Case, number: int, variable: Counter) -> Evidence:
@@ -110,7 +109,7 @@ def _in_another_step(case: Case) -> Iterator[Hit]:
         strength=INCOMPLETE if tie else CLEAR,
         evidence=(
             *(_cite_counters(case, number) for number in (members[0], affected[0])),
-            *evidence_of(case, states[0])[:1],
+            *places_of(case, members[0]),
         ),
         collective=Collective(op=meeting.op) if meeting is not None else None,
         location=location_of(case, states[0]),

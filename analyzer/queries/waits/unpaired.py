@@ -7,6 +7,7 @@ from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import Verdict
 from whyhang.analyzer.facts import Setting
 from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE, INDIRECT, Hit
+from whyhang.analyzer.queries.hits import places_of
 from whyhang.analyzer.queries.waits.states import all_recorded, all_seen
 from whyhang.analyzer.rank_state.over_time.motion import Moved, python_frames
 from whyhang.analyzer.report import Collective, cite
@@ -51,7 +52,7 @@ def unpaired_by_stacks(case: Case, *, beside: bool) -> Iterator[Hit]:
     )
     yield Hit(
         affected=tuple(sorted((*members, *(n for m in rest for n in m.members)))),
-        evidence=tuple(piece for s in shown for piece in evidence_of(case, s)[:1]),
+        evidence=tuple(places_of(case, *(s.member for s in shown))),
         names_culprit=False,
         strength=INCOMPLETE if rest else CLEAR,
         collective=Collective(op=paired[0].op if unknown else "recv" if receive else "send"),
@@ -90,7 +91,7 @@ def face_to_face(case: Case) -> Iterator[Hit]:
             affected=tuple(sorted((member, facing, *(n for m in rest for n in m.members)))),
             evidence=(
                 cite(position.source, position.quote, rank),
-                *evidence_of(case, case.states[facing])[:1],
+                *places_of(case, facing),
             ),
             names_culprit=False,
             strength=CLEAR if backends else INCOMPLETE,
@@ -189,7 +190,7 @@ def _crossing(
     first = [case.states[members[way][0]] for way in ("send", "recv")]
     yield Hit(
         affected=everyone,
-        evidence=tuple(piece for state in first for piece in evidence_of(case, state)[:1]),
+        evidence=tuple(places_of(case, *(state.member for state in first))),
         names_culprit=False,
         strength=INCOMPLETE,
         collective=Collective(op="send"),

@@ -27,9 +27,6 @@ def when(case: Case) -> Iterator[Hit]:
             continue
         hit = queries.recorded_hit(case, finding)
         (alone,), _ = queries.members_of(case, finding.waiting)
-        evidence = [*hit.evidence]
-        for number in elsewhere[:2]:
-            evidence += queries.evidence_of(case, case.states[number])[:1]
         place = case.states[elsewhere[0]].place
         yield replace(
             hit,
@@ -38,7 +35,7 @@ def when(case: Case) -> Iterator[Hit]:
             affected=elsewhere,
             names_culprit=True,
             strength=INDIRECT,
-            evidence=tuple(evidence),
+            evidence=(*hit.evidence, *queries.places_of(case, *elsewhere[:2])),
             fields={
                 **hit.fields,
                 "who": case.names([alone]),

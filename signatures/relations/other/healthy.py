@@ -19,7 +19,7 @@ def when(case: Case) -> Iterator[Hit]:
     moved = [s for s in case.states if s.motion.moved in {Moved.ON, Moved.STIRRED}]
     yield Hit(
         names_culprit=False,
-        evidence=tuple(piece for s in moved[:3] for piece in queries.evidence_of(case, s)[:1]),
+        evidence=tuple(queries.places_of(case, *(s.member for s in moved[:3]))),
         fields=queries.subject_fields(case, moved, ()),
     )
 

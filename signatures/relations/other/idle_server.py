@@ -30,9 +30,7 @@ def when(case: Case) -> Iterator[Hit]:
     yield Hit(
         affected=waiting,
         names_culprit=False,
-        evidence=tuple(
-            piece for s in (servers[0], others[0]) for piece in queries.evidence_of(case, s)[:1]
-        ),
+        evidence=tuple(queries.places_of(case, servers[0].member, others[0].member)),
         fields=queries.subject_fields(case, servers, waiting),
     )
 

@@ -35,22 +35,21 @@ def when(case: Case) -> Iterator[Hit]:
     old = tuple(n for n in older if n in waits or queries.has_initialized(case.member(n)))
     if not new or not old:
         return
-    states = [case.states[number] for number in old]
-    fields = queries.subject_fields(case, states, new)
-    fields["new"] = str(newest)
-    fields["old"] = ", ".join(sorted({str(counts[number]) for number in old}))
     shown = [case.member(number) for number in (*old[:3], *new[:2])]
-    yield Hit(
-        members=old,
-        affected=new,
+    yield queries.hit_about(
+        case,
+        old,
+        new,
         strength=INCOMPLETE if stuck else CLEAR,
         names_culprit=not stuck,
         evidence=(
             *(queries.cite_environ(member.processes[-1], ("RANK", RESTARTS)) for member in shown),
-            *queries.evidence_of(case, states[0]),
+            *queries.evidence_of(case, case.states[old[0]]),
         ),
-        location=queries.location_of(case, states[0]),
-        fields=fields,
+        fields={
+            "new": str(newest),
+            "old": ", ".join(sorted({str(counts[number]) for number in old})),
+        },
     )
 
 

@@ -8,12 +8,7 @@ from whyhang.analyzer.collectives.call_finding import CallFinding, Quote, Verdic
 from whyhang.analyzer.collectives.call_graph import CallGraph, merged
 from whyhang.analyzer.collectives.groups import JobCalls
 from whyhang.analyzer.collectives.mismatch_findings import mismatches, with_skipped
-from whyhang.analyzer.collectives.p2p_findings import (
-    not_answered,
-    stuck_p2p,
-    unclosed,
-    unpaired,
-)
+from whyhang.analyzer.collectives.p2p_findings import not_answered, stuck_p2p, unclosed, unpaired
 from whyhang.analyzer.collectives.pending import quote_of
 from whyhang.analyzer.collectives.pending_collectives import Key, PendingCollective
 from whyhang.analyzer.collectives.stuck_findings import deadlock, stuck

@@ -83,10 +83,7 @@ def all_arrived(ranks: Sequence[int], call: CallRef) -> str:
 
 
 def waits_for_absent(
-    ranks: Sequence[int],
-    call: CallRef,
-    absent: Sequence[int],
-    older: Collection[int] = (),
+    ranks: Sequence[int], call: CallRef, absent: Sequence[int], older: Collection[int] = ()
 ) -> str:
     """Say whom the known members wait for, without blame; ``older`` have an old record only."""
     none, old = [r for r in absent if r not in older], [r for r in absent if r in older]

@@ -55,11 +55,7 @@ def consistent_calls(
         job = job_calls(_without_calls(tracks, older), pgs, world_size)
     failed = [call for call in failed if any(_recorded(group, call) for group in job.groups)]
     groups = (_completed_before_mismatch(_reopened(group, failed)) for group in job.groups)
-    disagreements = (
-        *job.disagreements,
-        *older.values(),
-        *(call.disagreement for call in failed),
-    )
+    disagreements = (*job.disagreements, *older.values(), *(call.disagreement for call in failed))
     return replace(job, groups=tuple(groups), disagreements=disagreements)
 
 

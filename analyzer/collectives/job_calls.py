@@ -143,10 +143,7 @@ def _newest(tracks: Sequence[Track]) -> tuple[float, int]:
 
 
 def _by_group(
-    tracks: Sequence[Track],
-    pgs: Iterable[Group],
-    world_size: int | None,
-    present: frozenset[int],
+    tracks: Sequence[Track], pgs: Iterable[Group], world_size: int | None, present: frozenset[int]
 ) -> dict[Key, tuple[Group, list[Track]]]:
     """Sort tracks by group; infer the members of groups whose source does not list them."""
     listed: dict[str, dict[tuple[int, ...], Group]] = defaultdict(dict)

@@ -5,17 +5,8 @@ from collections.abc import Collection, Iterable, Sequence
 from whyhang.analyzer.collectives import call_words
 from whyhang.analyzer.collectives.call_finding import CallFinding, Side, Verdict
 from whyhang.analyzer.collectives.call_graph import CallGraph, merged
-from whyhang.analyzer.collectives.divergence import (
-    MAX_RANKS,
-    Divergence,
-    divergences,
-    left_routine,
-)
-from whyhang.analyzer.collectives.p2p import (
-    PendingP2P,
-    receives_from_wrong_peer,
-    wrong_peers,
-)
+from whyhang.analyzer.collectives.divergence import MAX_RANKS, Divergence, divergences, left_routine
+from whyhang.analyzer.collectives.p2p import PendingP2P, receives_from_wrong_peer, wrong_peers
 from whyhang.analyzer.collectives.waits import Cycle, Root
 from whyhang.analyzer.facts import grouped
 
@@ -47,13 +38,7 @@ def unpaired(
         affected=graph.reaching(ranks, culprits),
         site=next((p.site for p in shown if p.rank in culprits), None),
         sides=tuple(
-            Side(
-                says=f"in {p.ref}",
-                ranks=(p.rank,),
-                call=p.ref,
-                site=p.site,
-                source=p.source,
-            )
+            Side(says=f"in {p.ref}", ranks=(p.rank,), call=p.ref, site=p.site, source=p.source)
             for p in shown[:MAX_SHOWN]
         ),
         cycle=next((cycle for cycle in cycles if cycle.members & ranks), None),

@@ -73,10 +73,7 @@ def _shift_at(seq: int, own: Calls, usual: Calls, step: Step) -> Shift | None:
         return Shift(verdict=Verdict.REORDERED, seq=seq, calls=1, missed=usual[seq])
     best, most = None, 0
     for calls in range(1, MAX_SHIFT + 1):
-        for verdict, short, long in (
-            (Verdict.SKIPPED, own, usual),
-            (Verdict.EXTRA, usual, own),
-        ):
+        for verdict, short, long in ((Verdict.SKIPPED, own, usual), (Verdict.EXTRA, usual, own)):
             agreeing = _agreeing(seq, short, long, calls, step)
             if agreeing > most:
                 best = Shift(verdict=verdict, seq=seq, calls=calls, missed=long[seq])

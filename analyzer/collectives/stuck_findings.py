@@ -88,13 +88,7 @@ def _partly_completed(
         return base
     sides = _own_calls(collective, ahead)
     everyone = merged((joined, completed))
-    return replace(
-        base,
-        verdict=Verdict.DIVERGED,
-        waiting=everyone,
-        affected=everyone,
-        sides=sides,
-    )
+    return replace(base, verdict=Verdict.DIVERGED, waiting=everyone, affected=everyone, sides=sides)
 
 
 def _own_calls(collective: PendingCollective, ahead: Sequence[Position]) -> tuple[Side, ...]:

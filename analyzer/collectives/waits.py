@@ -179,11 +179,7 @@ def cycles(waits: Sequence[Wait]) -> tuple[Cycle, ...]:
     """Return the members that wait only for each other, each with one shortest chain."""
     graph = _Graph(waits)
     return tuple(
-        Cycle(
-            members=end,
-            chain=_shortest_chain(end, graph.waits_of),
-            blocks=graph.before(end),
-        )
+        Cycle(members=end, chain=_shortest_chain(end, graph.waits_of), blocks=graph.before(end))
         for end in graph.ends()
         if len(end) > 1 or any(end <= wait.on for wait in graph.waits_of.get(min(end), ()))
     )

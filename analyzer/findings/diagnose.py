@@ -138,8 +138,7 @@ def _unless_refuted(case: Case, candidate: Candidate, notes: list[str]) -> Candi
     if why := doubted(case, candidate):
         notes.append(f"In doubt: “{words}”: {why}.")
         return replace(
-            candidate,
-            hit=replace(candidate.hit, strength=candidate.hit.strength * CONTRADICTED),
+            candidate, hit=replace(candidate.hit, strength=candidate.hit.strength * CONTRADICTED)
         )
     return candidate
 

@@ -74,11 +74,7 @@ def _over_virtual_interface(case: Case) -> Iterator[Hit]:
             cite(s.source, f"Bootstrap: Using {s.interface}:{s.address}", rank)
             for rank, s in list(odd.items())[:MAX_SETUPS]
         ),
-        fields={
-            "who": ranks_in_words(odd),
-            "interface": first.interface,
-            "address": first.address,
-        },
+        fields={"who": ranks_in_words(odd), "interface": first.interface, "address": first.address},
     )
 
 

@@ -169,10 +169,7 @@ def _launch_hit(case: Case, odd: Sequence[Device], rest: Sequence[Device], stren
         hit,
         collective=call_of(case, hit.affected),
         location=location_of(case, states[0]) if len(states) == 1 else None,
-        fields={
-            **hit.fields,
-            "who": case.names(hit.members) or f"the program on {gpu_names(odd)}",
-        },
+        fields={**hit.fields, "who": case.names(hit.members) or f"the program on {gpu_names(odd)}"},
     )
 
 

@@ -63,10 +63,7 @@ def _not_begun(case: Case) -> Iterator[Hit]:
         waiting = [row for row in jobs if row.state in NOT_BEGUN] if not case.job.members else []
     if waiting and not _enough(case, {pod.name for pod in pods if pod not in waiting}):
         hit = scheduled_hit(case, waiting, ranks_of_pods(case, waiting), row=waiting[0])
-        yield replace(
-            hit,
-            fields={**hit.fields, "name": shlex.quote(waiting[0].name)},
-        )
+        yield replace(hit, fields={**hit.fields, "name": shlex.quote(waiting[0].name)})
 
 
 def _enough(case: Case, running: set[str]) -> bool:

@@ -36,10 +36,7 @@ def store_barrier(case: Case, lines: Sequence[LogLine], *, over: bool = False) -
         ranks=unseen,
         names_culprit=bool(ranks),
         evidence=tuple(cite_line(line) for line in _one_each(lines)),
-        fields={
-            **last.fields,
-            "not": words if ranks else "",
-        },
+        fields={**last.fields, "not": words if ranks else ""},
         at=last.time,
     )
 

@@ -5,9 +5,7 @@ from collections.abc import Iterator
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Frame, ranks_in_words
-from whyhang.analyzer.findings.signature import (
-    Hit,
-)
+from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.queries.hits import places_of
 from whyhang.analyzer.queries.waits.states import all_seen
 from whyhang.analyzer.rank_state.state import RankState

@@ -5,22 +5,12 @@ from collections.abc import Iterator
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import ranks_in_words
 from whyhang.analyzer.facts.exceptions import EXCEPTION_STACK
-from whyhang.analyzer.findings.signature import (
-    CLEAR,
-    CONTRADICTED,
-    GUESSED,
-    INCOMPLETE,
-    Hit,
-)
+from whyhang.analyzer.findings.signature import CLEAR, CONTRADICTED, GUESSED, INCOMPLETE, Hit
 from whyhang.analyzer.queries.waits.states import all_recorded, all_seen
 from whyhang.analyzer.rank_state.state import Status
 from whyhang.analyzer.stacks import WaitKind
 from whyhang.analyzer.wait_graph import PendingOperation
-from whyhang.analyzer.wording.describe import (
-    call_of,
-    evidence_of,
-    location_of,
-)
+from whyhang.analyzer.wording.describe import call_of, evidence_of, location_of
 from whyhang.analyzer.wording.title_fields import subject_fields
 
 

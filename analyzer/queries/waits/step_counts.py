@@ -229,11 +229,7 @@ def _steps_behind(case: Case) -> Iterator[Hit]:
             for state in (*behind, *(case.states[number] for number in ahead[:1]))
         ),
         strength=CLEAR if silent and usual is not None else INCOMPLETE,
-        fields={
-            **subject_fields(case, behind, ahead),
-            "step": steps,
-            "furthest": str(furthest),
-        },
+        fields={**subject_fields(case, behind, ahead), "step": steps, "furthest": str(furthest)},
     )
 
 

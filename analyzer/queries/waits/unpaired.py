@@ -89,10 +89,7 @@ def face_to_face(case: Case) -> Iterator[Hit]:
         names = case.names((member,)), case.names((facing,))
         yield Hit(
             affected=tuple(sorted((member, facing, *(n for m in rest for n in m.members)))),
-            evidence=(
-                cite(position.source, position.quote, rank),
-                *places_of(case, facing),
-            ),
+            evidence=(cite(position.source, position.quote, rank), *places_of(case, facing)),
             names_culprit=False,
             strength=CLEAR if backends else INCOMPLETE,
             collective=Collective(op=way or "recv"),

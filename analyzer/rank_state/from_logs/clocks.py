@@ -56,10 +56,7 @@ def on_one_clock(job: Job) -> Job:
     job = replace(
         job,
         tracks=tuple(_track(track, shift(track.who, track.source)) for track in job.tracks),
-        statements=(
-            *(_statement(s, shift(s.who, s.source)) for s in job.statements),
-            *known,
-        ),
+        statements=(*(_statement(s, shift(s.who, s.source)) for s in job.statements), *known),
     )
     if not offsets:
         return job

@@ -67,9 +67,7 @@ def _polls(member: Member, rules: tuple[WaitRule, ...], line_text: LineText) -> 
 def _tied(member: Member, holder: Member, paths: list[str]) -> Member:
     last = holder.processes[-1]
     lock = LockWait(
-        holder_pid=holder.pid or 0,
-        holder=last.command,
-        path=paths[0] if len(paths) == 1 else None,
+        holder_pid=holder.pid or 0, holder=last.command, path=paths[0] if len(paths) == 1 else None
     )
     return _waiting(member, lock)
 

@@ -8,14 +8,7 @@ ranks and whose counters stand still did not run at all in between.
 import enum
 from itertools import pairwise
 
-from whyhang.analyzer.facts import (
-    SWITCHES_PER_PAUSE,
-    Counters,
-    Frame,
-    Process,
-    Record,
-    StackDump,
-)
+from whyhang.analyzer.facts import SWITCHES_PER_PAUSE, Counters, Frame, Process, Record, StackDump
 from whyhang.analyzer.job.roles import main_thread
 from whyhang.analyzer.stacks.usercode import is_library, normal
 

@@ -42,11 +42,7 @@ def when(case: Case) -> Iterator[Hit]:
     limits = {limit[1] for line in lines if (limit := _LIMIT.search(line.text))}
     after = f" within {duration(int(limits.pop()) / 1000)}" if len(limits) == 1 else " in time"
     sides = _sides(tracks)
-    fields = {
-        "what": sides or _what(tracks),
-        "on": "" if sides else _on(tracks),
-        "after": after,
-    }
+    fields = {"what": sides or _what(tracks), "on": "" if sides else _on(tracks), "after": after}
     for hit in queries.logged(case, *PATTERNS):
         yield replace(hit, fields={**hit.fields, **fields})
 

@@ -29,9 +29,7 @@ def when(case: Case) -> Iterator[Hit]:
         evidence=tuple(
             queries.cite(rows[rank].source, rows[rank].quote, rank) for rank in ranks[:MAX_QUOTES]
         ),
-        fields={
-            "code": ", ".join(str(code) for code in codes),
-        },
+        fields={"code": ", ".join(str(code) for code in codes)},
     )
 
 

@@ -28,10 +28,7 @@ def when(case: Case) -> Iterator[Hit]:
     row = rows[0]
     yield Hit(
         ranks=tuple(left_out),
-        evidence=(
-            queries.cite_line(lines[0]),
-            queries.cite(row.source, row.quote),
-        ),
+        evidence=(queries.cite_line(lines[0]), queries.cite(row.source, row.quote)),
         fields={"count": str(len(ended))},
         at=lines[0].time,
     )

@@ -98,12 +98,7 @@ def _separate_networks(
 
 
 def _hit(
-    case: Case,
-    address: str,
-    port: NetworkPort,
-    others: list[NetworkPort],
-    why: str,
-    used: Evidence,
+    case: Case, address: str, port: NetworkPort, others: list[NetworkPort], why: str, used: Evidence
 ) -> Hit:
     offered = [f"{p.name} {p.addresses[0].partition('/')[0]}" for p in others if p.addresses]
     return Hit(  # the ranks that did not come are named by what follows from it

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from whyhang.analyzer.facts import Record
 from whyhang.analyzer.reading import Document
+from whyhang.collectors.logs.text.clock import time_of
 from whyhang.collectors.logs.text.line import Voice, take_apart
 from whyhang.collectors.prose.phrases import phrases
 
@@ -163,7 +164,7 @@ def _is_persons(line: str) -> bool:
 
     Nor is it code.
     """
-    if _CODE.match(line) or _LEVEL.match(line):
+    if _CODE.match(line) or _LEVEL.match(line) or time_of(line, None) is not None:
         return False
     first, *others = take_apart(line, Voice())
     return not others and first.time is None and first.who.rank is None and first.who.pid is None

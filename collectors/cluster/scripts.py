@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from whyhang.analyzer.facts import NOBODY, LaunchPlan, Statement, replace
 from whyhang.analyzer.job.launch import plan_of
+from whyhang.analyzer.job.launchers import PROGRAMS
 from whyhang.collectors import limits
 from whyhang.collectors.prints import Lines, PrintedLine
 
@@ -21,7 +22,6 @@ _ELSEWHERE = limits.compile(
 )
 """What starts processes in ways that are not counted here."""
 _COUNTS = {"-n", "-np", "-c", "--n", "--np", "--ntasks"}
-_LAUNCHERS = {"srun", "mpirun", "mpiexec", "prterun", "orterun"}
 
 
 def script(lines: Lines) -> list[Statement]:
@@ -109,7 +109,7 @@ def _ranks(words: list[str], slots: int) -> int | None:
     if not words:
         return 0
     program = words[0].rpartition("/")[2]
-    by_launcher = program in _LAUNCHERS
+    by_launcher = PROGRAMS.get(program) in {"slurm", "mpirun"}
     copies = _copies(words, slots) if by_launcher else 1
     plan = plan_of(" ".join(words[by_launcher:]), {})
     if plan is not None:

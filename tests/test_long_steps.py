@@ -6,6 +6,7 @@ import pytest
 from small_jobs import ALL_REDUCE, LOADER, WORKER, case_of, dump, process, report_of
 
 from whyhang.analyzer.commands.questions import (
+    awaiting_a_worker_at_work,
     in_an_endless_step,
     with_a_long_step,
     with_uncounted_steps,
@@ -215,15 +216,28 @@ def _at_one_line() -> list[Fact]:
     return [*others, *dumps]
 
 
-@pytest.mark.parametrize(("slept", "verdict"), [(17, "slow"), (120, "hung")])
-def test_the_step_of_a_rank_is_as_long_as_its_worker_needs(slept: float, verdict: str) -> None:
-    """A rank waits for its DataLoader, whose worker computes: for 18 s of 20, or for minutes."""
+@pytest.mark.parametrize(
+    ("slept", "batches", "verdict"), [(17, 1, "slow"), (120, 1, "hung"), (120, 2, "slow")]
+)
+def test_the_step_of_a_rank_is_as_long_as_its_worker_needs(
+    slept: float, batches: int, verdict: str
+) -> None:
+    """A rank waits for its DataLoader, whose worker computes: for 18 s of 20, or for minutes.
+
+    Its variables change where batches come meanwhile.
+    """
     facts = [f for f in _job(*TWO, slept=slept, steps=50) if f.who.rank != 2]
     for look in (0, 1):
         facts += [replace(process(2, look=look), started_at=STARTED), dump(2, LOADER, look=look)]
         seen = process(2, pid=4000, look=look, state="R", ticks=95 * look)
         worker = replace(seen, role=Role.DATALOADER_WORKER, ppid=1002, who=Who(pid=4000))
         facts += [worker, dump(None, WORKER, pid=4000, look=look)]
+        seen_batch = Variables(
+            checksum=look % batches, who=Who(pid=1002), source=Source(file="claims.json")
+        )
+        facts.append(seen_batch)
+    open_still = awaiting_a_worker_at_work(case_of(facts))
+    assert open_still == ([2] if verdict == "hung" else [])
 
     report = report_of(facts)
 

@@ -64,11 +64,12 @@ def questions(*, several_snapshots: bool, native: bool) -> list[Question]:
     pace = Question(open_for=with_uncounted_steps, take=_take("counters"))
     long = Question(open_for=with_a_long_step, take=_watch)
     turn = Question(open_for=in_an_endless_step, take=_take("counters"))
+    load = Question(open_for=awaiting_a_worker_at_work, take=_watch)
     slow = Question(open_for=with_a_slow_rank, take=lambda job, _: job.look_more(SURE_SNAPSHOTS))
     return [
         *([nap] * WATCHES if several_snapshots else ()),
         *((rest, paced, late, beside, naps, pace) if several_snapshots else ()),
-        *((*[long] * WATCHES, turn, turn) if several_snapshots else ()),
+        *((*[long] * WATCHES, turn, turn, load) if several_snapshots else ()),
         *(peer, step),
         *((wait,) if native else ()),
         *((slow,) if several_snapshots else ()),
@@ -205,6 +206,14 @@ def with_uncounted_steps(case: Case) -> Sequence[int]:
 def in_an_endless_step(case: Case) -> list[int]:
     """List the ranks whose step seems to have no end, to see whether their variables change."""
     return [s.member for s in case.states if s.step is not None and s.step.endless]
+
+
+def awaiting_a_worker_at_work(case: Case) -> list[int]:
+    """List the ranks whose step seems to have no end, if a worker of theirs is at work.
+
+    It may make a batch every few seconds, at which their variables change.
+    """
+    return [n for n in in_an_endless_step(case) if busy_worker(case.states[n]) is not None]
 
 
 def with_a_long_step(case: Case) -> Sequence[int]:

@@ -1,6 +1,6 @@
 """All ranks wait for others, and not in the same operation: the fewest are where to look first."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import Verdict
@@ -13,6 +13,7 @@ from whyhang.analyzer.findings.signature import (
     Hit,
 )
 from whyhang.analyzer.queries.waits.states import all_recorded, all_seen, count
+from whyhang.analyzer.rank_state.over_time.job_progress import Counter, step_counters
 from whyhang.analyzer.stacks import WaitKind
 from whyhang.analyzer.stacks.source_blocks import comes_first, may_be_in_branch, rank_branch
 from whyhang.analyzer.stacks.threads import source_lines
@@ -25,7 +26,8 @@ from whyhang.analyzer.wording.describe import (
 )
 from whyhang.analyzer.wording.title_fields import subject_fields
 
-ONE_SIDED = ROOTED | {"broadcast_object_list", "scatter_object_list", "gather_object"}
+_OF_MPI = {"bcast", "gatherv", "scatterv"}
+ONE_SIDED = ROOTED | _OF_MPI | {"broadcast_object_list", "scatter_object_list", "gather_object"}
 """Collectives that a rank may be through with while others still wait in them."""
 PEER_TO_PEER = ("send", "isend", "recv", "irecv", "probe", "mprobe")
 LAST_CALL = "finalize"  # of MPI
@@ -44,7 +46,39 @@ def different_operations(case: Case, *kinds: WaitKind) -> Iterator[Hit]:
         return
     if any(_is_nameless(case, meeting) for meeting in meetings):
         return
-    yield _different_hit(case, meetings)
+    stays, gone = _gone_on(case, meetings)
+    yield _different_hit(case, [m for m in meetings if m is not gone], stays, gone)
+
+
+def _gone_on(
+    case: Case, meetings: list[PendingOperation]
+) -> tuple[PendingOperation | None, PendingOperation | None]:
+    """Return the collective with a root of three calls, and those who have come past it.
+
+    Who counts a step more than all others has come past their calls. Of these, only one with a root
+    can be left before everybody has come.
+    """
+    rooted = [meeting for meeting in meetings if meeting.op in ONE_SIDED]
+    counted = step_counters(case.job)
+    ahead = [
+        meeting
+        for meeting in meetings
+        if all(
+            _counts_more(counted.get(n, {}), counted.get(other, {}))
+            for n in meeting.members
+            for its in meetings
+            if its is not meeting
+            for other in its.members
+        )
+    ]
+    if len(meetings) != 3 or len(rooted) != 1 or len(ahead) != 1 or ahead == rooted:
+        return None, None
+    return rooted[0], ahead[0]
+
+
+def _counts_more(mine: Mapping[Counter, list[int]], its: Mapping[Counter, list[int]]) -> bool:
+    common = [(values[-1], its[counter][-1]) for counter, values in mine.items() if counter in its]
+    return any(a > b for a, b in common) and all(a >= b for a, b in common)
 
 
 def _is_nameless(case: Case, meeting: PendingOperation) -> bool:
@@ -69,8 +103,15 @@ def side_in_branch(case: Case, sides: Sequence[tuple[int, ...]]) -> tuple[int, .
     return inside[0] if alone else None
 
 
-def _different_hit(case: Case, meetings: list[PendingOperation]) -> Hit:
-    counts = [count(case, meeting.members) for meeting in meetings]
+def _different_hit(
+    case: Case,
+    meetings: list[PendingOperation],
+    stays: PendingOperation | None,
+    gone: PendingOperation | None,
+) -> Hit:
+    """Return the hit; those who have ``gone`` on count with those of whom one ``stays``."""
+    past = gone.members if gone is not None else ()
+    counts = [count(case, (*m.members, *(past if m is stays else ()))) for m in meetings]
     fewest = meetings[counts.index(min(counts))]
     # A send or receive is one side of a pair: which side is wrong no numbers tell.
     paired = any(m.op.startswith(PEER_TO_PEER) for m in meetings)
@@ -87,7 +128,7 @@ def _different_hit(case: Case, meetings: list[PendingOperation]) -> Hit:
     others = [meeting for meeting in meetings if meeting is not fewest]
     tie = tie or _others_may_have_left(case, fewest, others)
     shown = [case.states[m.members[0]] for m in (fewest, *others)]
-    waiting = tuple(sorted(n for meeting in others for n in meeting.members))
+    waiting = tuple(sorted((*past, *(n for meeting in others for n in meeting.members))))
     same = len({m.op for m in meetings}) < len(meetings)
     sides = " and ".join(
         f"{case.names(m.members)} in {m.says.call if same else m.op}" + m.at

@@ -10,7 +10,8 @@ has lasted longer than steps do as a rule.
 
 Long evaluations last long as well, and print nothing. A rank that was seen to go round in loops
 over a range or a container, and in no other, comes to their end: it counts as endless no sooner
-than collectives give up. So does one that waits for a program of its own which computes.
+than collectives give up. So does one that waits for a program of its own which computes, or
+for a DataLoader's worker from which batches come: its own variables change.
 """
 
 from collections.abc import Iterable, Sequence
@@ -78,7 +79,8 @@ def with_long_steps(job: Job, states: tuple[RankState, ...]) -> tuple[RankState,
         loops = _loops(working[state.member], text, changing=state.member in changing) - shared
         ending = [ends(head, text) for head in loops]
         through_program = not working[state.member]
-        bounded = through_program or (True in ending and False not in ending)
+        fed = busy_worker(state) is not None and state.member in changing
+        bounded = through_program or fed or (True in ending and False not in ending)
         member = job.members[state.member]
         judged[state.member] = _judged(member, state, replace(step, bounded=bounded))
     return tuple(judged.get(state.member, state) for state in states)

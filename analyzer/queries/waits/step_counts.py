@@ -95,7 +95,8 @@ def _in_another_step(case: Case) -> Iterator[Hit]:
         return  # who has gone past their partner's call: they have not skipped anything
     meeting = next((m for m in graph.operations if members[0] in m.members), None)
     usual = next((m for m in graph.operations if affected[0] in m.members), None)
-    if few > many and usual is not None and usual.op in ONE_SIDED:
+    behind = {*sides[min(few, many)]}
+    if any(m.op in ONE_SIDED for m in graph.operations if behind.intersection(m.members)):
         return  # a rank that is not its root may leave it early, and be a step ahead by right
     fields = subject_fields(case, states, affected)
     fields |= {

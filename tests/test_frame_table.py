@@ -98,7 +98,8 @@ def test_strong_waits_have_a_file_or_a_long_symbol() -> None:
     for rule in TABLE:
         if rule.kind in ranks and rule.layer is Layer.PURPOSE and not rule.file:
             assert rule.native
-            assert all(len(function.removesuffix("*")) >= 5 for function in rule.functions)
+            names = {function.removesuffix("*") for function in rule.functions}
+            assert all(len(name) >= 5 for name in names - {"MPI_"})  # the standard's own prefix
 
 
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs torch")

@@ -91,6 +91,27 @@ def test_mpi_call_without_python_frame() -> None:
     assert (spot.kind, spot.op, spot.scope) == (WaitKind.MPI, "comm_dup", Scope.RANKS)
 
 
+@pytest.mark.parametrize(
+    ("function", "op"),
+    [
+        ("PMPI_File_write_at_all", "file_write_at_all"),
+        ("MPI_Neighbor_alltoall_c", "neighbor_alltoall"),
+        ("PMPI_Init_thread", "init"),
+    ],
+)
+def test_a_call_of_mpi_is_named_by_its_function_whatever_it_is_made_of(
+    function: str, op: str
+) -> None:
+    """A write of all ranks is made of an allreduce, which is none of the program's."""
+    spot = place(
+        "ompi_coll_base_allreduce_intra_ring (libmpi.so.40)",
+        f"{function} (libmpi.so.40)",
+        "main (solve.py:3)",
+    )
+    assert (spot.kind, spot.op, spot.scope) == (WaitKind.MPI, op, Scope.RANKS)
+    assert str(spot.says) == f"in {function.removeprefix('P').removesuffix('_c')}"
+
+
 def test_program_without_python() -> None:
     """In a program of C or Fortran the place to point at is the caller of the MPI function."""
     spot = place(

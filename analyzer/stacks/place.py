@@ -1,5 +1,7 @@
 """From what was read off a stack to the place where its thread stands."""
 
+import re
+
 from whyhang.analyzer.facts import Frame, replace
 from whyhang.analyzer.stacks.guesses import Guess
 from whyhang.analyzer.stacks.kinds import (
@@ -22,16 +24,22 @@ _SELF_CONTAINED = frozenset({WaitKind.DATASET, WaitKind.IMPORT, WaitKind.COMPILE
 _VAGUE = frozenset({WaitKind.POLL, WaitKind.WORK})
 
 
+_MPI = re.compile(r"P?(?P<name>MPI_(?P<op>\w+?))(?:_c)?")
+"""A function of MPI's own, by whichever of its names."""
+
+
 def _op(match: Match) -> str | None:
     if match.rule.op == "=":
-        return last_name(match.frame)
+        of_mpi = _MPI.fullmatch(last_name(match.frame))
+        return of_mpi["op"].lower() if of_mpi else last_name(match.frame)
     return match.rule.op
 
 
 def _phrase(match: Match) -> Phrase:
     if match.rule.says is not None:
         return phrase(match.rule.says)
-    op = _op(match)
+    of_mpi = _MPI.fullmatch(last_name(match.frame))
+    op = of_mpi["name"] if of_mpi else _op(match)
     return phrase(match.rule.kind.value) if op is None else Phrase(manner=Manner.IN, text=op)
 
 

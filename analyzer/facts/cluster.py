@@ -56,6 +56,7 @@ class ProcessState(Statement):
     command: str
     quote: str
     wchan: str = ""
+    ppid: int | None = None
 
 
 class LaunchPlan(Statement):

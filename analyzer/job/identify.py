@@ -263,7 +263,8 @@ def _renumbered(threads: Iterable[Thread], ids: Mapping[int, int]) -> tuple[Thre
 def _seen(entity: Entity) -> list[StackDump]:
     """Return the stacks of a process; of one that was looked at, without what its log printed."""
     seen = [dump for dump in entity.dumps if dump.tool not in PRINTED]
-    return seen if seen and entity.processes else entity.dumps
+    looked_at = entity.processes or any(dump.who.pid is not None for dump in seen)
+    return seen if seen and looked_at else entity.dumps
 
 
 def _begun(entity: Entity) -> float | None:

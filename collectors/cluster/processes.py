@@ -49,5 +49,6 @@ def _row(line: PrintedLine, names: list[str]) -> ProcessState | None:
         state=state,
         wchan=cell.get("WCHAN", "").strip("-"),
         command=command,
+        ppid=int(cell["PPID"]) if cell.get("PPID", "").isdecimal() else None,
         quote=line.words,
     )

@@ -15,6 +15,7 @@ NATIVE_SOURCES = (
     *(".c", ".cc", ".cpp", ".cxx", ".h", ".hpp", ".hh"),
     *(".cu", ".cuh", ".rs", ".S", ".s"),
 )
+_CYTHON = re.compile(r"__pyx_pw_(?:\d+[A-Za-z]\w*?_)+\d+(?P<name>[A-Za-z]\w*)$")
 _INTERPRETER = re.compile(r"(?:python|pypy)[\d.]*$")
 
 
@@ -56,7 +57,12 @@ def is_native_file(file: str) -> bool:
 
 
 def symbol(name: str) -> str:
-    """Cut a C++ symbol to its qualified name: no arguments, no return type, no clone mark."""
+    """Cut a symbol of C++ to its qualified name: no arguments, no return type, no clone mark.
+
+    Of a function of Cython the name in Python is left.
+    """
+    if cython := _CYTHON.match(name):
+        return cython["name"]
     depth = 0
     start = 0
     at = 0

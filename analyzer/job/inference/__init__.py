@@ -15,6 +15,7 @@ from whyhang.analyzer.job.inference.file_hosts import with_hosts_of_files
 from whyhang.analyzer.job.inference.group_ranks import with_group_ranks
 from whyhang.analyzer.job.inference.joined_tails import with_joined_tails
 from whyhang.analyzer.job.inference.local_ranks import numbered
+from whyhang.analyzer.job.inference.order_of_pids import with_ranks_in_order
 from whyhang.analyzer.job.inference.peers import with_peers_of_two
 from whyhang.analyzer.job.inference.pid_ranks import with_ranks_of_pids
 from whyhang.analyzer.job.inference.plausible import plausible
@@ -28,6 +29,7 @@ STEPS: tuple[Callable[[Sequence[Fact]], Sequence[Fact]], ...] = (
     *(
         with_hosts_of_files,
         with_ranks_of_pids,
+        with_ranks_in_order,
         with_sole_ranks,
         with_ranks_of_siblings,
         numbered,

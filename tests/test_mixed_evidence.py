@@ -258,3 +258,10 @@ def test_trouble_to_start_in_a_log_is_over_once_the_job_is_seen_at_work(
     ids = [finding.signature for finding in report.findings]
     assert ("store-name-unresolved" in ids) is not over
     assert not over or report.findings[0].culprit_ranks == (1,)
+
+
+def test_a_job_at_work_has_met_all_the_same() -> None:
+    """One rank prints its steps; the warning in the log of another node is none of its own."""
+    files = {"h0.log": LOOPBACK + "step 1 loss 2.0\nstep 2 loss 1.9\n", "h1.log": LOOPBACK[9:]}
+    found = {finding.signature for finding in diagnosed_files(files).findings}
+    assert "gloo-on-loopback" not in found

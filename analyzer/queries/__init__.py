@@ -28,7 +28,8 @@ Queries that answer with hits:
 - ``ras_reported``: what NCCL's health network says of ranks
 - ``reported``, ``about``, ``listed``: what a person wrote of ranks, or of what the trouble is
   about; what ps shows of ranks
-- ``quiet_logs``, ``ends_at_work``: logs that tell of nothing wrong, or of work that begins
+- ``quiet_logs``, ``ends_at_work``: logs that tell of nothing wrong, or of work that begins;
+  ``seen_at_work``: those that show steps
 - ``ranks_not_waiting``, ``store_barrier``, ``horovod_stalls``, ``listed_tasks``: what lines of one
   kind tell together; they take the lines that the signature's patterns found
 - ``file_locks``: ranks that wait for a lock on a file, by its holder
@@ -104,7 +105,7 @@ from whyhang.analyzer.queries.logs.nccl import (
 )
 from whyhang.analyzer.queries.logs.nccl_start import connections_not_made, nccl_start
 from whyhang.analyzer.queries.logs.own_lines import own_lines_show
-from whyhang.analyzer.queries.logs.quiet import ends_at_work, quiet_logs
+from whyhang.analyzer.queries.logs.quiet import ends_at_work, quiet_logs, seen_at_work
 from whyhang.analyzer.queries.logs.step_times import step_times_differ
 from whyhang.analyzer.queries.logs.stopped_at_work import stopped_at_work
 from whyhang.analyzer.queries.logs.what_failed import failed

@@ -30,7 +30,7 @@ NAMES = (
     "listed_tasks log_ends loop_left meeting_file meeting_place nccl_failed_in nccl_set_up "
     "nccl_start networks_show nvlinks only_waiters own_lines_show port_held ports_down "
     "printed_values_differ quiet_logs raised ranks_not_waiting ras_reported recorded reported "
-    "resolves_differently scheduled scheduler_shows settings_differ stacks_diverge "
+    "resolves_differently scheduled scheduler_shows seen_at_work settings_differ stacks_diverge "
     "step_times_differ store_barrier stragglers stuck_in_setup unpaired_by_stacks "
     "waits_for_absent world_sizes"
 )

@@ -147,6 +147,12 @@ def quiet_logs(case: Case, at: Literal["end", "rest", "start"]) -> Iterable[Hit]
     return _quiet(case) if (have_ended if at == "end" else are_idle)(case.job) else ()
 
 
+def seen_at_work(case: Case) -> Iterator[Hit]:
+    """Yield one hit if a log shows steps or results: the job is past its start."""
+    for sign in case.job.of(SignOfLife)[:1]:
+        yield Hit(evidence=(cite(sign.source, sign.text),), names_culprit=False)
+
+
 def _has_begun(case: Case) -> bool:
     """Return whether the job is seen to work, or these are logs, with known lines, of no rank."""
     job = case.job

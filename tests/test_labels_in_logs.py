@@ -109,3 +109,20 @@ def test_a_log_whose_process_says_which_rank_it_is() -> None:
     for ranks, culprits in (((3,), (3,)), ((0,), None), ((2, 3), None)):
         log = "".join(own.format(rank, rank) for rank in ranks) + raised("")
         assert diagnosed_files({"job.log": log}).findings[0].culprit_ranks == culprits
+
+
+@pytest.mark.parametrize("name", ["wx{}", "s{}", "gpu-b{}.local"])
+def test_lines_that_begin_with_hosts(name: str) -> None:
+    """Pdsh and its like write the host in front of every line, whatever it is called."""
+    line = name + ": RANK={} LOCAL_RANK={} WORLD_SIZE=4\n"
+    text = "".join(line.format(host, local, local) for local in (0, 1) for host in (1, 2))
+    findings = diagnosed_files({"run.out": text}).findings
+    (twice,) = [f for f in findings if f.signature == "init-duplicate-rank"]
+    assert twice.culprit_ranks == (0, 1)
+    assert name.format(1) in twice.explanation + twice.title
+
+    alike = text.replace(name.format(1), "step1").replace(name.format(2), "step2")
+    other = text.replace(name.format(2), "setup7")
+    for text in (alike, other):
+        found = {f.signature for f in diagnosed_files({"run.out": text}).findings}
+        assert "init-duplicate-rank" not in found

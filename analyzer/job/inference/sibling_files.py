@@ -80,13 +80,18 @@ def counts_ranks(front: str) -> bool:
 
 
 def printed_ranks(tails: Iterable[LogTail]) -> Mapping[str, Mapping[str, set[int]]]:
-    """Return the ranks that statements of programs tell, by template and file."""
+    """Return the ranks that statements of programs tell, by template and place."""
     printed: dict[str, dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
     for tail in tails:
         for line in tail.lines:
             if rank := _SAYS_RANK.search(line.text):
-                printed[line.template][tail.source.file].add(int(rank["rank"]))
+                printed[line.template][place_of(tail)].add(int(rank["rank"]))
     return printed
+
+
+def place_of(tail: LogTail) -> str:
+    """Return where a log was printed: its file, of one of several hosts that host, too."""
+    return f"{tail.source.file} ({tail.who.host})" if tail.who.host else tail.source.file
 
 
 def claimed_twice(files: Mapping[str, set[int]]) -> set[int]:

@@ -20,7 +20,7 @@ from whyhang.collectors.logs.text.own_rank import (
     rank_in_content,
     rank_in_statement,
 )
-from whyhang.collectors.logs.text.prefix import in_one_piece, split_prefix
+from whyhang.collectors.logs.text.prefix import OF_HOST, in_one_piece, split_prefix
 
 MOST_PARTS = 64
 """Lines that are looked for in one: more ranks do not write into one line at one time."""
@@ -97,16 +97,17 @@ class Voice(Record):
     """What holds for all lines of one file.
 
     ``who`` is what the file's name says, ``numbered``: each line begins with a task number
-    ("3: "), and ``ranks_by_number``: that number is a rank. ``own_words``: lines of the program
-    itself begin with a rank, ``index``: with its number in this form. ``year`` is for
-    times without one. ``margin`` stands in front of every line, ``logger`` is the name that stands
-    bare behind the headers of a logger. ``speakers`` are those whose labels
-    its first lines have, where the file is not one rank's.
+    ("3: "), and ``ranks_by_number``: that number is a rank. ``by_host``: it begins with a host.
+    ``own_words``: lines of the program itself begin with a rank, ``index``: with its number in
+    this form. ``year`` is for times without one. ``margin`` stands in front of every line,
+    ``logger`` is the name that stands bare behind the headers of a logger. ``speakers`` are those
+    whose labels its first lines have, where the file is not one rank's.
     """
 
     who: Who = NOBODY
     numbered: bool = False
     ranks_by_number: bool = True
+    by_host: bool = False
     own_words: bool = False
     index: re.Pattern[str] | None = None
     statements: frozenset[str] = frozenset()
@@ -200,6 +201,9 @@ def speaker_and_rest(text: str, voice: Voice) -> tuple[Who, str]:
     if text[:1] in _BLANKS and (blanks := _INDENTED.match(text)):
         text = text[blanks.end() :]
     who, rest = split_prefix(text, numbered=voice.numbered)
+    if who is NOBODY and voice.by_host and (label := OF_HOST.match(text)):
+        inner, rest = split_prefix(text[label.end() :])
+        return join(inner, Who(host=label["host"], label=label["host"])), rest
     if who is NOBODY and (clock := _CLOCK.match(text)):
         who, rest = split_prefix(text[clock.end() :], numbered=voice.numbered)
         if who is NOBODY:

@@ -54,6 +54,11 @@ _NUMBERED = re.compile(
     r"|\[(?:r|rk|p|w|proc|worker|trainer|task)[-_ ]?(?P<rank4>\d{1,4})\]:? "
     r"|(?:(?:rank|Rank|RANK)[= ]|(?:[Pp]rocess|[Ww]orker) )(?P<rank3>\d{1,6})(?:: ?| +(?![\w]+=))"
 )
+OF_HOST = re.compile(
+    r"(?!(?:rank|gpu|cuda|device|local|step|epoch|iter\w*|batch|stage|layer|part|shard|test|phase|task"
+    r"|proc\w*|line|loss|[eprt])[-_ ]?\d+:)(?P<host>[A-Za-z][\w.-]{0,60}?\d[\w.-]{0,30}):(?: |$)",
+    re.IGNORECASE,
+)
 _SLURM = ("srun: ", "slurmstepd: ")  # speak for themselves between the lines of the tasks
 _STARTS = frozenset("[(rRwnhm\x1bcigtpslabDTPECSFMW")
 _PIECES = re.compile(r"(?m)^(?P<tag>\[\d+,\d+\]<std\w+>:)(?P<rest>.*(?P=tag).*)$")
@@ -98,6 +103,18 @@ def is_numbered(lines: Sequence[str]) -> bool:
     if len(printed) < 2:
         return False
     return sum(_NUMBERED.match(line) is not None for line in printed) >= 0.9 * len(printed)
+
+
+def is_by_host(lines: Sequence[str]) -> bool:
+    """Tell a log whose lines all begin with names of hosts, as pdsh and its like write it.
+
+    The names differ in their number alone.
+    """
+    printed = [line for line in lines[:200] if line.strip()]
+    names = [match["host"] for line in printed if (match := OF_HOST.match(line))]
+    stems = {re.sub(r"\d+", "", name) for name in names}
+    several = 2 <= len(set(names)) <= len(names) / 2
+    return several and len(stems) == 1 and len(names) >= 0.9 * len(printed)
 
 
 def skip_clock(line: str) -> str:

@@ -26,7 +26,7 @@ from whyhang.collectors.logs.text.own_rank import (
     rank_in_content,
     rank_in_statement,
 )
-from whyhang.collectors.logs.text.prefix import is_numbered, split_prefix
+from whyhang.collectors.logs.text.prefix import is_by_host, is_numbered, split_prefix
 from whyhang.collectors.logs.text.templates import reduce
 
 # What each process of Hugging Face's example scripts prints of itself; rank 0's are in all logs.
@@ -51,6 +51,7 @@ def voice_of(head: bytes, who: Who, taken_at: float | None = None) -> Voice:
     voice = Voice(
         who=who,
         numbered=numbered,
+        by_host=not numbered and is_by_host(lines),
         ranks_by_number=numbered and not _numbers_count_nodes(lines),
         own_words=own_words,
         index=next((label for label in _INDICES if _count_ranks(messages, label)), None),

@@ -6,12 +6,12 @@ the missing one.
 """
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from whyhang.analyzer import queries
 from whyhang.analyzer.facts import MAX_RANKS, InitArguments, LogTail, Source
-from whyhang.analyzer.job.inference.sibling_files import claimed_twice, printed_ranks
+from whyhang.analyzer.job.inference.sibling_files import place_of, printed_ranks
 from whyhang.analyzer.job.records import Member
 from whyhang.analyzer.queries import Case, Hit, Signature
 from whyhang.analyzer.report import Evidence
@@ -92,28 +92,28 @@ SIGNATURE = Signature(
 
 
 def _said_twice(case: Case) -> Iterator[Hit]:
-    """Yield one hit if logs of as many processes as there are ranks say one rank twice."""
+    """Yield one hit if as many processes as there are ranks, in logs or on hosts, say one twice."""
     tails = case.job.of(LogTail)
-    for template, files in printed_ranks(tails).items():
-        claims = {rank for ranks in files.values() for rank in ranks}
-        ranks = sorted(claimed_twice(files))
+    for template, places in printed_ranks(tails).items():
+        claims = Counter(rank for ranks in places.values() for rank in ranks)
+        ranks = sorted(rank for rank, count in claims.items() if count > 1 and len(claims) > 1)
         lines = [
-            (tail.source.file, line)
+            (place_of(tail), tail.source.file, line)
             for tail in tails
             for line in tail.lines
-            if line.template == template and files[tail.source.file] & {*ranks}
+            if line.template == template and places[place_of(tail)] & {*ranks}
         ]
-        sizes = {int(of["size"]) for _, line in lines if (of := _OF.search(line.text))}
+        sizes = {int(of["size"]) for *_, line in lines if (of := _OF.search(line.text))}
         size = case.job.world_size or (sizes.pop() if len(sizes) == 1 else 0)
-        missing = sorted({*range(min(size, MAX_RANKS))} - claims)
-        if not ranks or not missing or len(files) != size:
+        missing = sorted({*range(min(size, MAX_RANKS))} - claims.keys())
+        if not ranks or not missing or claims.total() != size:
             continue
-        where = " and ".join(sorted({file for file, _ in lines}))
+        where = " and ".join(sorted({place for place, *_ in lines}))
         yield Hit(
             ranks=tuple(ranks),
             evidence=tuple(
                 queries.cite(Source(file=file, line=line.number), line.text, None)
-                for file, line in lines[:MAX_QUOTES]
+                for _, file, line in lines[:MAX_QUOTES]
             ),
             fields={
                 "who": queries.ranks_in_words(ranks),

@@ -239,3 +239,23 @@ def test_logs_that_nothing_numbers(name: str, *, said: bool) -> None:
 
     assert [name.format(2) in f.title for f in first] == ([True] if said else [])
     assert not any(f.culprit_ranks for f in findings)
+
+
+@pytest.mark.parametrize(
+    ("ends", "named"),
+    [
+        ({0: 400, 1: 400, 2: 58, 3: 400}, (2,)),
+        ({0: 400, 1: 58, 2: 58, 3: 400}, None),
+        ({0: 399, 1: 398, 2: 58, 3: 399}, None),
+    ],
+)
+def test_bars_in_one_line(ends: dict[int, int], named: tuple[int, ...] | None) -> None:
+    """Bars of all ranks, drawn over each other: one is not full, and those of the others are."""
+    bar = "\rreading on rank {}: {:3.0f}%|{:10}| {}/400 [00:{:02}<00:09, 9.10it/s]"
+    text = "".join(
+        bar.format(rank, at / 4, "\u2588" * (at // 40), min(at, end), at // 10)
+        for at in (0, 40, 120, 400)
+        for rank, end in sorted(ends.items(), key=lambda item: (item[0] * 3 + at) % 5)
+    )
+    findings = diagnosed({None: text + "\n"}).findings
+    assert [f.culprit_ranks for f in findings if f.culprit_ranks] == ([named] if named else [])

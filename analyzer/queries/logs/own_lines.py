@@ -8,8 +8,9 @@ from whyhang.analyzer.facts import LogTail, grouped, ranks_in_words
 from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INCOMPLETE, Hit
 from whyhang.analyzer.job.inference.sibling_files import NUMBER, counts_ranks
 from whyhang.analyzer.queries.hits import members_of
-from whyhang.analyzer.rank_state.from_logs.last_phase import LastPhase, last_phases
+from whyhang.analyzer.rank_state.from_logs.last_phase import last_phases
 from whyhang.analyzer.rank_state.from_logs.log_ends import tails_of_ranks
+from whyhang.analyzer.rank_state.from_logs.unfinished_bars import LastPhase
 from whyhang.analyzer.rank_state.from_logs.unspoken import LEAST, unspoken
 from whyhang.analyzer.rank_state.state import Status
 from whyhang.analyzer.report import Evidence, cite

@@ -16,9 +16,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from whyhang.analyzer.facts import LogTail, OwnLine, Record, Source
+from whyhang.analyzer.facts import LogTail, OwnLine, Source
+from whyhang.analyzer.rank_state.from_logs.unfinished_bars import MOST, LastPhase, unfinished_bars
 
-MOST = 0.75  # of the others, which agree
 ALIKE = 0.6  # of the templates of ranks with one role
 COMPLETE = 0.8  # of the events of the others that a rank of their role has
 FEW = 4  # one rank in so many may be behind; of fewer ranks, one
@@ -28,23 +28,6 @@ LONG = 10.0  # seconds without a line
 COMPARED = 16  # ranks that one is compared with, of thousands
 
 Key = tuple[str, tuple[str, ...], int]
-
-
-class LastPhase(Record):
-    """Where the own lines of one rank part from those of the others.
-
-    ``line`` is its last line, ``lacks`` the first of the others' that it does not have (None where
-    it only stands in a phase of its own), ``others`` are those ranks. ``at_work``: its last lines
-    are of a phase that the others are not in, rather than merely the end of its log.
-    """
-
-    rank: int
-    line: OwnLine
-    source: Source
-    others: tuple[int, ...]
-    lacks: OwnLine | None = None
-    lacks_source: Source | None = None
-    at_work: bool = False
 
 
 class _Event(NamedTuple):
@@ -65,6 +48,7 @@ def last_phases(tails: Mapping[int, LogTail]) -> dict[int, LastPhase]:
     """Return the ranks that are behind, or in a phase of their own; none where they are many."""
     logs = _logs({rank: tail for rank, tail in tails.items() if tail.lines})
     phases = {rank: phase for rank in logs if (phase := _phase(rank, logs)) is not None}
+    phases = phases or dict(unfinished_bars(tails))
     return phases if len(phases) <= max(1, len(logs) // FEW) else {}
 
 

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 LONGEST = 200  # characters of a line that are compared
 
 TIME = re.compile(
-    r"\b\d{4}[-/]\d\d[-/]\d\d(?:[T ]|\b)|\b\d\d/\d\d/\d{2,4}\b|\b\d{1,2}:\d\d:\d\d(?:[.,]\d+)?Z?"
+    r"(?<=%)\|[\u2588-\u258f#\d ]{1,200}\|(?= *\d)"  # the bar of tqdm, as long as time has gone
+    r"|\b\d{4}[-/]\d\d[-/]\d\d(?:[T ]|\b)|\b\d\d/\d\d/\d{2,4}\b|\b\d{1,2}:\d\d:\d\d(?:[.,]\d+)?Z?"
 )
 _VALUE = re.compile(
     r"0[xX][0-9a-fA-F]+"

@@ -159,3 +159,20 @@ def test_the_end_of_a_pipe_is_of_the_process_behind_it(raised: str, *, is_cause:
     findings = diagnosed_files({"job.log": GAVE_UP + helper}).findings
 
     assert (findings[0].category == "rank-died") is is_cause
+
+
+TABLE = (
+    "E1123 15:05:23.065000 14187 torch/distributed/elastic/multiprocessing/api.py:1002] failed "
+    "(exitcode: 17) local_rank: 0 (pid: 14192) of binary: /env/bin/python\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("words", "named"), [("watchdog: no step for 20 s, giving up", None), ("no disk left", (0,))]
+)
+def test_who_ends_itself_as_nothing_goes_on(words: str, named: tuple[int, ...] | None) -> None:
+    """The exit code of a program's own watchdog is an effect of whoever is late."""
+    text = "".join(f"12:00:0{n} [rank {n}] step 75 loss 0.3\n" for n in range(4))
+    log = f"{text}12:00:20 [rank 0] {words}\n{TABLE}"
+    first = diagnosed_files({"job.log": log}).findings[0]
+    assert first.culprit_ranks == named

@@ -31,6 +31,9 @@ WAITED = re.compile(
     r"|after \d+ seconds waiting for (?:clients|workers))"
     r"|wait timeout after \d+ms|Operation timed out after \d+ ?ms"
     r"|Application timeout caused pair closure"  # gloo, of its own limit
+    # a watchdog of the program's own
+    r"|\b(?:[Nn]o (?:step|progress|update|iteration|batch|activity)|[Nn]othing happened)"
+    r"(?: (?:made|seen|done|finished))? (?:for|in|within) (?:the last )?[\d.]+ ?[smh]"
 )
 """A line of a rank that waited for another one until the limit."""
 

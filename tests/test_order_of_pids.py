@@ -50,12 +50,25 @@ def test_processes_that_ps_lists(rows: str, named: tuple[int, ...] | None) -> No
     assert (first.category, first.culprit_ranks) == ("missing-rank-in-collective", named)
 
 
-@pytest.mark.parametrize(("pids", "named"), [((22051, 22052, 22053), (1,)), ((22051, 22053), None)])
-def test_processes_that_torchrun_ends(pids: tuple[int, ...], named: tuple[int, ...] | None) -> None:
-    """It ends them in the order of their ranks; who is gone already is not among them."""
-    log = "".join(f"[rank{n}]: loading the data\n" for n in range(3)) + "".join(
-        "W1123 15:07:04.017000 50 torch/distributed/elastic/multiprocessing/api.py:1028] "
-        f"Sending process {pid} closing signal SIGTERM\n"
+ELASTIC = "W1123 15:07:04.017000 50 torch/distributed/elastic/{}:1028] {}\n"
+STOPPED = "Received 15 death signal, shutting down workers"
+
+
+@pytest.mark.parametrize(
+    ("pids", "why", "named"),
+    [
+        ((22051, 22052, 22053), STOPPED, (1,)),
+        ((22051, 22053), STOPPED, None),
+        ((22051, 22052, 22053), "Terminating", None),
+    ],
+)
+def test_processes_that_torchrun_ends(
+    pids: tuple[int, ...], why: str, named: tuple[int, ...] | None
+) -> None:
+    """Told to stop, it ends them in the order of their ranks; else one may have failed before."""
+    log = "".join(f"[rank{n}]: loading the data\n" for n in range(3))
+    log += ELASTIC.format("agent/server/api.py", why) + "".join(
+        ELASTIC.format("multiprocessing/api.py", f"Sending process {pid} closing signal SIGTERM")
         for pid in pids
     )
     first = diagnosed_files({**STACKS, "job.log": log}).findings[0]

@@ -27,6 +27,7 @@ _MPIRUN = re.compile(
     r"(?:\S*/)?(?:mpirun|mpiexec|orterun)(?!.* --?(?:H|host|hostfile|machinefile) )"
     r".* --?(?:np?|c) (?P<count>\d+) "
 )
+_STOPPED = "death signal, shutting down workers"
 _ENDS = re.compile(r"Sending process \d+ closing signal")
 
 
@@ -81,7 +82,11 @@ def _runs(row: ProcessState, launcher: ProcessState) -> bool:
 
 
 def _ended(facts: Sequence[Fact]) -> Iterator[list[int]]:
-    """Yield the pids that a torchrun ends, in its order, if they are those of all ranks."""
+    """Yield the pids that a torchrun ends, in its order, if they are those of all ranks.
+
+    It was told to stop: none had failed before.
+    """
+    stopped = {f.source.file for f in facts if isinstance(f, LogLine) and _STOPPED in f.text}
     pids: dict[str, dict[int, None]] = defaultdict(dict)
     spoken: dict[str, set[int]] = defaultdict(set)
     for fact in facts:
@@ -89,6 +94,7 @@ def _ended(facts: Sequence[Fact]) -> Iterator[list[int]]:
             pids[fact.source.file][fact.who.pid] = None
         elif isinstance(fact, LogLine | LogTail) and fact.who.rank is not None:
             spoken[fact.source.file].add(fact.who.rank)
-    for file, own in pids.items():
+    for file in pids.keys() & stopped:
+        own = pids[file]
         if spoken[file] == set(range(len(own))) and (size_in(facts) or len(own)) == len(own):
             yield list(own)

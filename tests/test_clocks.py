@@ -2,9 +2,13 @@
 
 import datetime as dt
 
+import pytest
 from log_docs import diagnosed_files
 
+from whyhang.analyzer.facts import NOBODY, LogLine, Source
+from whyhang.analyzer.job.inference.years import in_one_year
 from whyhang.analyzer.report import Report
+from whyhang.collectors.logs.text.clock import time_of
 
 ZERO = dt.datetime(2026, 11, 21, 10, 0, 0, tzinfo=dt.timezone.utc)
 LIMIT = 600
@@ -55,3 +59,30 @@ def test_the_report_says_which_clock_is_off() -> None:
 def test_steps_that_drift_measure_no_clock() -> None:
     """Ranks that do not go in step have no moment in common."""
     assert not [note for note in job((0, 93, 0), None, drift=5).notes if "Clocks" in note]
+
+
+DAY = 20_780 * 86_400  # 2026-11-23
+DATED = "W1123 11:50:04.546000 16 torch/distributed/elastic/agent/server/api.py:753] Received 15 "
+ZONED = "2026-11-23 11:50:05 "
+
+
+@pytest.mark.parametrize(
+    ("texts", "times"),
+    [
+        (("11:50:01 ", "[11:50:03] ", DATED, ZONED), [42601, 42603]),
+        (("11:50:01 ", "11:50:03 "), [None, None]),  # of a day that nobody tells
+        (("00:00:01 ", "00:00:03 ", ZONED), [None, None]),  # since the start, maybe
+        (("23:59:59 ", "00:10:03 ", ZONED), [None, None]),  # midnight between them
+        (("took 11:50:01 ", "11:50:03it ", ZONED), [None, None]),
+    ],
+)
+def test_times_of_a_day_that_another_line_tells(
+    texts: tuple[str, ...], times: list[float | None]
+) -> None:
+    """A time without a date counts where the same file has one."""
+    source = Source(file="job.log", line=1)
+    lines = [
+        LogLine(who=NOBODY, source=source, text=text, time=time_of(text, None)) for text in texts
+    ]
+    told = [line.time for line in in_one_year(lines) if isinstance(line, LogLine)]
+    assert [time and time - DAY for time in told[:2]] == times

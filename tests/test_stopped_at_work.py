@@ -17,6 +17,7 @@ STOPS = {
 HEADERS = {
     "mmengine": "11/23 11:50:{:02} - mmengine - INFO - Epoch(train) [1][{:3}/100] loss: 2.1",
     "absl": "I1123 11:50:{:02}.046314 1405 train.py:8] step {} loss 2.1",
+    "a time alone": "11:50:{:02} I rank 0 iter {}/1000 lm_loss 2.1",
     "JSON": '{{"ts": 17954346{:02}.5, "lvl": "info", "event": "step", "step": {}, "loss": 2.1}}',
     "plain": "2026-11-23 11:50:{:02},120 INFO [train] rank 0 step {} of 100 loss 2.1",
 }

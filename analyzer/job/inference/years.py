@@ -1,11 +1,16 @@
-"""Logs that tell no year beside logs that do: the times of one job are put into one year."""
+"""Logs that tell no year, or no day, beside logs that do: the times of one job are put there.
 
-from collections.abc import Iterable, Sequence
+A time of the day alone (under 86,400 seconds) counts where its file tells one day in other lines
+and its own times show no midnight, nor begin near it, as those do that count from the start.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timezone
+from functools import partial
 
 from whyhang.analyzer.facts import (
     NO_YEAR,
-    Call,
     Exit,
     Fact,
     LastLine,
@@ -15,14 +20,51 @@ from whyhang.analyzer.facts import (
     replace,
 )
 
+DAY = 86_400.0  # seconds
+LEAST = 600.0  # of a clock that is none since the start
+MOST = 43_200.0  # between two times of one day
+
 
 def in_one_year(facts: Sequence[Fact]) -> Sequence[Fact]:
-    """Give times without a year the one that other times of the job have, if that is one."""
+    """Give times without a year, or a day, that of other times of the job, if that is one."""
     years = {year for fact in facts for time in _times(fact) for year in _years(time)}
-    if NO_YEAR not in years or len(years) != 2:
+    if NO_YEAR in years and len(years) == 2:
+        moved = partial(_in, next(iter(years - {NO_YEAR})))
+        facts = [_each_time(f, moved) if any(map(_has_none, _times(f))) else f for f in facts]
+    return _on_days(facts)
+
+
+def _on_days(facts: Sequence[Fact]) -> Sequence[Fact]:
+    """Give times of the day the day that their file tells; leave out those that have none."""
+    alone: dict[str, list[float]] = defaultdict(list)
+    days: dict[str, set[float]] = defaultdict(set)
+    for fact in facts:
+        for time in _times(fact):
+            if time is not None and time < DAY:
+                alone[_file(fact)].append(time)
+            elif time is not None:
+                days[_file(fact)].add(time // DAY * DAY)
+    if not alone:
         return facts
-    year = next(iter(years - {NO_YEAR}))
-    return [_moved(fact, year) if any(map(_has_none, _times(fact))) else fact for fact in facts]
+    known = {
+        file: days[file].pop()
+        for file, times in alone.items()
+        if len(days[file]) == 1 and min(times) > LEAST and max(times) - min(times) < MOST
+    }
+
+    def on_day(time: float | None, file: str) -> float | None:
+        if time is None or time >= DAY:
+            return time
+        return known[file] + time if file in known else None
+
+    return [
+        _each_time(fact, partial(on_day, file=_file(fact))) if _file(fact) in alone else fact
+        for fact in facts
+    ]
+
+
+def _file(fact: Fact) -> str:
+    return fact.source.file if isinstance(fact, LogLine | LastLine | Exit | LogTail | Track) else ""
 
 
 def _times(fact: Fact) -> Iterable[float | None]:
@@ -36,26 +78,32 @@ def _times(fact: Fact) -> Iterable[float | None]:
 
 
 def _years(time: float | None) -> Iterable[int]:
-    return () if time is None else (datetime.fromtimestamp(time, timezone.utc).year,)
+    return () if time is None or time < DAY else (datetime.fromtimestamp(time, timezone.utc).year,)
 
 
 def _has_none(time: float | None) -> bool:
     return NO_YEAR in _years(time)
 
 
-def _moved(fact: Fact, year: int) -> Fact:
+def _each_time(fact: Fact, change: Callable[[float | None], float | None]) -> Fact:
+    """Return a fact with its times changed."""
     if isinstance(fact, LogLine | LastLine | Exit):
-        return replace(fact, time=_in(year, fact.time))
+        return replace(fact, time=change(fact.time))
     if isinstance(fact, LogTail):
-        return replace(fact, lines=tuple(replace(x, time=_in(year, x.time)) for x in fact.lines))
+        return replace(fact, lines=tuple(replace(x, time=change(x.time)) for x in fact.lines))
     if isinstance(fact, Track):
-        return replace(fact, calls=tuple(_moved_call(call, year) for call in fact.calls))
+        return replace(
+            fact,
+            calls=tuple(
+                replace(
+                    call,
+                    created_at=change(call.created_at),
+                    given_up_at=change(call.given_up_at),
+                )
+                for call in fact.calls
+            ),
+        )
     return fact
-
-
-def _moved_call(call: Call, year: int) -> Call:
-    made, given_up = _in(year, call.created_at), _in(year, call.given_up_at)
-    return replace(call, created_at=made, given_up_at=given_up)
 
 
 def _in(year: int, time: float | None) -> float | None:

@@ -23,7 +23,10 @@ _DATE = re.compile(
     r"\.(?P<fraction3>\d{6,9})"
     r"|(?P<name>[A-Z][a-z]{2}) +(?P<day4>\d{1,2}) (?P<clock4>\d\d:\d\d:\d\d)(?: (?P<year4>\d{4}))?"
     r"|(?<![\d/-])(?P<month5>\d\d)[-/](?P<day5>\d\d) (?P<clock5>\d\d:\d\d:\d\d)"
+    r"|^\[?(?P<alone>[01]\d|2[0-3]):(?P<minute>[0-5]\d):(?P<second>[0-5]\d)(?:[.,]\d+)?"
+    r"(?=\]|[ |]|: )"
 )
+_SECONDS = {"alone": 3600, "minute": 60, "second": 1}
 _CLOCK = re.compile(r"\d:\d\d:\d")  # in each of these
 _YEAR = re.compile(r"\d\d(?:[-/ ]\d\d){1,2}[T _]\d\d:|/\d\d,? \d\d:|:\d\d 20\d\d")
 _EPOCH = re.compile(
@@ -63,6 +66,8 @@ def year_of(text: str) -> int | None:
 
 
 def _time(match: re.Match[str], year: int | None) -> float | None:
+    if match["alone"]:  # of a day that another line may tell
+        return float(sum(n * int(match[k]) for k, n in _SECONDS.items()))
     suffix = next((s for s in ("", "2", "3", "5") if match["month" + s]), "4")
     if suffix == "4":
         month, odd = divmod(_MONTHS.find(match["name"]), 3)

@@ -40,7 +40,7 @@ def _on_days(facts: Sequence[Fact]) -> Sequence[Fact]:
     days: dict[str, set[float]] = defaultdict(set)
     for fact in facts:
         for time in _times(fact):
-            if time is not None and time < DAY:
+            if time is not None and time < DAY and _file(fact):
                 alone[_file(fact)].append(time)
             elif time is not None:
                 days[_file(fact)].add(time // DAY * DAY)
@@ -64,7 +64,7 @@ def _on_days(facts: Sequence[Fact]) -> Sequence[Fact]:
 
 
 def _file(fact: Fact) -> str:
-    return fact.source.file if isinstance(fact, LogLine | LastLine | Exit | LogTail | Track) else ""
+    return fact.source.file if isinstance(fact, LogLine | LastLine | Exit | LogTail) else ""
 
 
 def _times(fact: Fact) -> Iterable[float | None]:

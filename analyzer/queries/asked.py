@@ -28,7 +28,7 @@ NAMES = (
     "different_operations ends_at_work face_to_face failed faulty_gpus file_locks gpus_show "
     "groups_crossed horovod_stalls instead_of_waiting lagging lagging_for launch_plans listed "
     "listed_tasks log_ends loop_left meeting_file meeting_place nccl_failed_in nccl_set_up "
-    "nccl_start networks_show nvlinks only_waiters own_lines_show port_held ports_down "
+    "nccl_start nccl_warned networks_show nvlinks only_waiters own_lines_show port_held ports_down "
     "printed_values_differ quiet_logs raised ranks_not_waiting ras_reported recorded reported "
     "resolves_differently scheduled scheduler_shows seen_at_work settings_differ stacks_diverge "
     "step_times_differ store_barrier stragglers stuck_in_setup unpaired_by_stacks "

@@ -129,7 +129,7 @@ LOST_PEERS = (
     r"ncclRemoteError|remote process exited or there was a network error",
     r"Socket (?:recv|send) failed while polling|Connection closed by|reset by peer",
 )
-"""With ``WARNING``, patterns that signature nccl-warning has searched for."""
+"""With ``WARNING``, patterns of signatures: so the reader of logs has looked for them."""
 
 MAX_WARNINGS = 4
 CRASHES = {signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS}
@@ -160,9 +160,9 @@ def nccl_set_up(case: Case, *, complete: bool) -> tuple[Hit, ...]:
     return (Hit(names_culprit=False),) if done is complete else ()
 
 
-def nccl_warned(case: Case) -> Iterable[Hit]:
+def nccl_warned(case: Case, lines: Sequence[LogLine]) -> Iterable[Hit]:
     """Yield one hit for warnings in unknown words, unless the job went on or ended behind them."""
-    return _first(_unknown(case))
+    return _first(_unknown(case, lines))
 
 
 def nccl_failed_in(case: Case, layer: Layer) -> Iterable[Hit]:
@@ -185,7 +185,8 @@ def _reasons(case: Case) -> list[LogLine]:
         line.source.file: line.source.line or 0
         for line in reversed(case.job.lines_with(LOST_PEERS))
     }
-    lines = last or [line for line in _unknown(case) if _SAYS_SO.search(line.fields["what"])]
+    warnings = _unknown(case, case.job.lines_with((WARNING,)))
+    lines = last or [line for line in warnings if _SAYS_SO.search(line.fields["what"])]
     known = {line.source for line in case.job.lines if set(line.matched) - {WARNING, LAST_ERROR}}
     return [
         line
@@ -215,12 +216,11 @@ def _first(lines: list[LogLine]) -> Iterator[Hit]:
     )
 
 
-def _unknown(case: Case) -> list[LogLine]:
+def _unknown(case: Case, lines: Iterable[LogLine]) -> list[LogLine]:
     """List warnings that no signature looks for, and that the job did not go on or end after."""
     if have_ended(case.job):
         return []
-    lines = (x for x in case.job.lines_with((WARNING,)) if set(x.matched) == {WARNING})
-    return unanswered(case.job, lines)
+    return unanswered(case.job, (line for line in lines if set(line.matched) == {WARNING}))
 
 
 def _different(lines: list[LogLine]) -> list[LogLine]:

@@ -9,7 +9,7 @@ from whyhang.analyzer.facts import replace
 from whyhang.analyzer.job.launch import agents_of, each_once
 from whyhang.analyzer.job.records import Job
 from whyhang.analyzer.job.world import at_least
-from whyhang.analyzer.rank_state.beside_stacks import completed, ranked_tracks, records_of
+from whyhang.analyzer.rank_state.beside_stacks import completed
 from whyhang.analyzer.rank_state.from_logs.clocks import on_one_clock
 from whyhang.analyzer.rank_state.from_logs.ends import ends_of
 from whyhang.analyzer.rank_state.from_logs.log_ends import without_overcome
@@ -34,6 +34,7 @@ from whyhang.analyzer.rank_state.over_time.recent import (
     since_all_at_rest,
     since_the_last_death,
 )
+from whyhang.analyzer.rank_state.records_beside import ranked_tracks, records_of
 from whyhang.analyzer.rank_state.state import RankState
 from whyhang.analyzer.stacks import LineText, WaitKind, WaitRule, source_lines
 from whyhang.analyzer.wait_graph import wait_graph, waits_of_stacks

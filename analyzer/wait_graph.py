@@ -3,7 +3,7 @@
 Ranks whose calls are recorded meet by process group and sequence number (``calls``, see
 ``whyhang.analyzer.collectives``); a stack or a traceback alone tells the operation and not its
 number, so there ranks meet by operation (``operations``). Both kinds of evidence speak in both:
-``rank_state.beside_stacks`` carries them over.
+``rank_state.beside_stacks`` and ``records_beside`` carry them over.
 """
 
 from collections.abc import Iterable, Sequence

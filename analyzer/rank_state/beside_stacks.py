@@ -3,29 +3,18 @@
 A stack shows a rank at one moment. Where there is none, a recorder entry, a watchdog line or a
 traceback in the rank's log shows the same thing less directly: the operation that it stands in,
 or how it ended. ``completed`` fills these in, so that the wait graph sees every rank the same
-way, whichever evidence it is known from. ``records_of`` goes the other way: it adds to the
-records of collectives what stacks and ends prove of ranks that left no record there.
+way, whichever evidence it is known from. ``records_beside.py`` goes the other way.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from whyhang.analyzer.collectives.groups import COUNTERS, SPACES, STATE
-from whyhang.analyzer.collectives.mismatch import family
 from whyhang.analyzer.collectives.pending import Position
 from whyhang.analyzer.facts import (
-    Call,
-    CallState,
-    Group,
     LastLine,
     LogTail,
     Outlook,
     ProcessState,
-    RasReport,
-    Source,
-    Track,
-    Trust,
-    Who,
     replace,
 )
 from whyhang.analyzer.facts.base import Item
@@ -39,13 +28,11 @@ from whyhang.analyzer.rank_state.from_logs.unfinished_bars import LastPhase
 from whyhang.analyzer.rank_state.listed import STATUSES, odd_processes
 from whyhang.analyzer.rank_state.over_time.beats import Pulse, pulses
 from whyhang.analyzer.rank_state.ras import ras_states
-from whyhang.analyzer.rank_state.state import NOT_WAITING, RankState, Status
+from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.stacks import UNNAMED, Place, Scope, WaitKind, phrase
 
 COMM_INIT = "comm_init"
 MAX_LINE = 60  # characters of a line that stand for where a rank is
-
-DEFAULT_NAMES = frozenset({"0", "default_pg"})
 
 
 def completed(
@@ -147,7 +134,7 @@ def _completed(job: Job, state: RankState, known: _Accounts) -> RankState:
     if end is not None:
         state = replace(state, end=end)
     if state.status is not Status.UNSEEN:
-        return _printed(member, state)
+        return state_with_end(member, state)
     if end is not None and end.own:
         return replace(state, status=Status.GONE)
     if position is not None and position.inside:
@@ -179,7 +166,7 @@ def _completed(job: Job, state: RankState, known: _Accounts) -> RankState:
     return state
 
 
-def _printed(member: Member, state: RankState) -> RankState:
+def state_with_end(member: Member, state: RankState) -> RankState:
     """Return the state of a rank with stacks, where the log that holds them tells its end, too.
 
     Of one that raised for others' sake the traceback shows where it ended: unless that is a call
@@ -210,116 +197,3 @@ def _place_of(position: Position) -> Place:
         op=call.op,
         user=position.site,
     )
-
-
-def records_of(
-    job: Job, states: Sequence[RankState], tracks: Sequence[Track], ends: Mapping[int, End]
-) -> Iterator[Track]:
-    """Yield what stacks and ends prove about ranks without a record, for groups with records.
-
-    A rank that stands in an operation which records show open once, and only once, stands in
-    that call. One that stands elsewhere, or ended by itself, has no call open at all.
-    """
-    recorded = {t.who.rank for t in tracks if t.who.rank is not None and t.kind != "stack"}
-    torch_tracks = [t for t in tracks if SPACES.get(t.kind) == "torch" and t.who.rank in recorded]
-    groups = {id(track.group): track.group for track in torch_tracks}
-    open_calls = _open_calls(torch_tracks)
-    at_work = at_work_until_ended(job, ends)
-    for state in states:
-        rank = job.members[state.member].rank
-        if rank is None or rank in recorded:
-            continue
-        end = ends.get(rank)
-        stopped = end is not None and (end.own or rank in at_work)
-        status = _printed(job.members[state.member], replace(state, end=end)).status
-        if status in NOT_WAITING or (status is Status.UNSEEN and stopped):
-            source = end.source if end is not None else _source(job, state)
-            for group in groups.values():
-                if source is not None and _may_belong(group, rank):
-                    yield _record(rank, group, source)
-        elif (source := _source(job, state)) is not None and state.place is not None:
-            call = _call_of(state.place, open_calls)
-            if call is not None and _may_belong(call[0], rank):
-                yield _record(rank, call[0], source, call[1])
-
-
-def _open_calls(tracks: Iterable[Track]) -> dict[tuple[str, int, str], tuple[Group, Call]]:
-    """List the calls that records show open, each with its group."""
-    calls: dict[tuple[str, int, str], tuple[Group, Call]] = {}
-    for track in tracks:
-        for call in track.calls:
-            if call.state is not CallState.COMPLETED and not call.p2p and call.seq is not None:
-                key = (track.group.name, call.seq, family(call.op))
-                calls.setdefault(key, (track.group, call))
-    return calls
-
-
-def _call_of(
-    place: Place, open_calls: Mapping[tuple[str, int, str], tuple[Group, Call]]
-) -> tuple[Group, Call] | None:
-    """Find the one open call that a place without a record can be in.
-
-    Where only one number of one group is open, a rank in another operation stands in that
-    number as well, and calls something else there.
-    """
-    if place.kind is not WaitKind.COLLECTIVE or not place.op:
-        return None
-    op = family(place.op)
-    alike = [call for (_, _, name), call in open_calls.items() if name == op]
-    if alike:
-        return alike[0] if len(alike) == 1 else None
-    if len({(name, seq) for name, seq, _ in open_calls}) != 1:
-        return None
-    group, call = next(iter(open_calls.values()))
-    return group, replace(call, op=place.op, input_sizes=None, output_sizes=None, dtypes=())
-
-
-def _source(job: Job, state: RankState) -> Source | None:
-    member = job.members[state.member]
-    if member.dumps:
-        return member.dumps[-1].source
-    return member.processes[-1].source if member.processes else None
-
-
-def _may_belong(group: Group, rank: int) -> bool:
-    """Return whether a rank is a member of a group, as far as is known."""
-    if group.ranks is not None:
-        return rank in group.ranks
-    return group.description == "default_pg" or group.name in DEFAULT_NAMES
-
-
-def _record(rank: int, group: Group, source: Source, call: Call | None = None) -> Track:
-    who = Who(rank=rank, trust=Trust.CONTENT)
-    if call is None or call.seq is None:
-        return Track(who=who, group=group, kind=STATE, source=source, idle=True)
-    inside = Call(op=call.op, seq=call.seq, state=CallState.SCHEDULED)
-    return Track(
-        who=who,
-        group=group,
-        kind=STATE,
-        source=source,
-        enqueued=call.seq,
-        completed=call.seq - 1,
-        calls=(inside,),
-    )
-
-
-def ranked_tracks(job: Job) -> tuple[Track, ...]:
-    """Fill in the rank of tracks whose source has a pid only.
-
-    A report that tells only of groups in which ranks differ tells, by its silence, that those
-    of an earlier report no longer do.
-    """
-    last = max((report.number for report in job.of(RasReport)), default=0)
-    still = {(t.kind, t.group.name) for t in job.tracks if t.look == last}
-    ranked = []
-    for track in job.tracks:
-        if track.kind in COUNTERS and (track.kind, track.group.name) not in still:
-            continue
-        member = job.member_of(track.who) if track.who.rank is None else None
-        if member is not None and member.rank is not None:
-            who = replace(track.who, rank=member.rank, trust=member.trust)
-            ranked.append(replace(track, who=who))
-        else:
-            ranked.append(track)
-    return tuple(ranked)

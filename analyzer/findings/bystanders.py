@@ -15,7 +15,7 @@ import re
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import ProcessRank, same_host
 from whyhang.analyzer.findings.signature import CLEAR, CONTRADICTED, Hit
-from whyhang.analyzer.rank_state.from_logs.ends import WAITED
+from whyhang.analyzer.rank_state.from_logs.ends import waits_in_vain
 from whyhang.analyzer.rank_state.from_logs.log_ends import OF_KERNEL, ended_well
 from whyhang.analyzer.rank_state.state import Status
 from whyhang.analyzer.stacks import WaitKind
@@ -80,12 +80,12 @@ def _had_given_up(case: Case, hit: Hit) -> bool:
         return False
     since: dict[tuple[str, int], int] = {}
     for line in case.job.lines:
-        if line.who.rank in ranks and line.source.line is not None and WAITED.search(line.text):
+        if line.who.rank in ranks and line.source.line is not None and waits_in_vain(line):
             since.setdefault((line.source.file, line.who.rank), line.source.line)
     return all(
         (piece.line or 0) > since.get((piece.source, rank), piece.line or 0)
         for piece in hit.evidence
-        for rank in ranks
+        for rank in (ranks & {piece.rank} or ranks)
     )
 
 
@@ -98,7 +98,7 @@ def _of_what_was_given_up(case: Case, hit: Hit) -> bool:
     ranks = {*case.ranks(hit.members), *hit.ranks}
     since: dict[str, int] = {}
     for line in case.job.lines:
-        if line.source.line is not None and WAITED.search(line.text):
+        if line.source.line is not None and waits_in_vain(line):
             since.setdefault(line.source.file, line.source.line)
     raised = {
         line.who.rank

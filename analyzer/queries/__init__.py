@@ -16,6 +16,7 @@ Queries that answer with hits:
 - ``resolves_differently``: the master's name leads elsewhere for some ranks
 - ``ports_down``: network ports that are down; ``scheduled``: what the scheduler shows of the job
 - ``raised``: the exception that ended a rank, the program or a thread
+- ``awaited``: for whom ranks waited until a limit of their own, or that they did
 - ``failed``: what failed in words that no signature knows, by its object
 - ``settings_differ``: versions and settings that must be the same on all ranks
 - ``printed_values_differ``: a line that all ranks print, with another value on one of them
@@ -108,7 +109,7 @@ from whyhang.analyzer.queries.logs.own_lines import own_lines_show
 from whyhang.analyzer.queries.logs.quiet import ends_at_work, quiet_logs, seen_at_work
 from whyhang.analyzer.queries.logs.step_times import step_times_differ
 from whyhang.analyzer.queries.logs.stopped_at_work import stopped_at_work
-from whyhang.analyzer.queries.logs.what_failed import failed
+from whyhang.analyzer.queries.logs.what_failed import awaited, failed
 from whyhang.analyzer.queries.machines.cluster import (
     VIRTUAL,
     hosts_of_job,

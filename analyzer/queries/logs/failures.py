@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Exit, LogLine, RootCause, Speaker, Who
 from whyhang.analyzer.job.records import GROUP_RANK
-from whyhang.analyzer.rank_state.from_logs.ends import LOST_PEER, WAITED, who_says
+from whyhang.analyzer.rank_state.from_logs.ends import loses_peer, waits_in_vain, who_says
 
 _OF_COLLECTIVES = re.compile(r"nccl\w+Error\b|NCCL [Ee]rror|\bDist(?:Backend|Network|Store)Error\b")
 _OF_A_GROUP = re.compile(
@@ -72,7 +72,7 @@ def printed_by_every_process(case: Case, lines: Sequence[LogLine]) -> bool:
 
 def _crashed(case: Case) -> tuple[int, ...]:
     """Return the one rank that a signal of its own ended; an abort may be a watchdog's."""
-    gave_up = any(WAITED.search(line.text) for line in case.job.lines)
+    gave_up = any(waits_in_vain(line) for line in case.job.lines)
     own = CRASHES if gave_up else CRASHES | {signal.SIGABRT}
     rows = {row.who.rank for row in case.job.exits if row.signal in own}
     return tuple(rank for rank in rows if rank is not None) if len(rows) == 1 else ()
@@ -107,7 +107,7 @@ def first_failures(case: Case) -> tuple[int, ...]:
 
 def left_others(case: Case) -> tuple[int, ...]:
     """Return the one rank that failed, where others lost a peer and it says nothing of one."""
-    lost, waited = who_says(case.job, LOST_PEER), who_says(case.job, WAITED)
+    lost, waited = who_says(case.job, loses_peer), who_says(case.job, waits_in_vain)
     own = tuple(rank for rank in failures(case) if rank not in lost | waited)
     return own if lost and len(own) == 1 and None not in lost | waited else ()
 
@@ -133,8 +133,10 @@ def _ended_behind(case: Case, spoken: set[int], ended: dict[int, Exit]) -> bool:
 
 
 def _brought_down(lines: Iterable[LogLine]) -> bool:
-    patterns = (LOST_PEER, WAITED, _OF_COLLECTIVES)
-    return any(pattern.search(line.text) for line in lines for pattern in patterns)
+    return any(
+        loses_peer(line) or waits_in_vain(line) or _OF_COLLECTIVES.search(line.text)
+        for line in lines
+    )
 
 
 def _same_moment(time: float | None, others: Iterable[float | None]) -> bool:
@@ -167,7 +169,7 @@ def _everyone(case: Case) -> set[int | None]:
 def has_ranks(case: Case) -> bool:
     """Return whether the job is known to have more than one rank."""
     job = case.job
-    if any(LOST_PEER.search(line.text) for line in job.lines):
+    if any(loses_peer(line) for line in job.lines):
         return True
     if job.world_size is None and any(_OF_A_GROUP.search(line.text) for line in job.lines):
         return True

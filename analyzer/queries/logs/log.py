@@ -34,7 +34,7 @@ from whyhang.analyzer.queries.logs.log_ranks import (
     whose_end,
 )
 from whyhang.analyzer.queries.machines.cluster import ranks_of_pod, ranks_on
-from whyhang.analyzer.rank_state.from_logs.ends import LOST_PEER
+from whyhang.analyzer.rank_state.from_logs.ends import loses_peer
 from whyhang.analyzer.rank_state.from_logs.gave_up import last_lines
 from whyhang.analyzer.rank_state.from_logs.log_ends import (
     got_over,
@@ -272,11 +272,7 @@ def log_ends(case: Case, *, finished: bool) -> Iterator[Hit]:
     """
     if have_ended(case.job) or any(end.own for end in case.ends.values()):
         return
-    lines = [
-        line
-        for line in case.job.lines
-        if LOST_PEER.search(line.text) and not got_over(case.job, line)
-    ]
+    lines = [line for line in case.job.lines if loses_peer(line) and not got_over(case.job, line)]
     survivors = {line.who.rank for line in lines if line.who.rank is not None}
     ends = {rank: (line.source, line.text) for rank, line in last_lines(case.job).items()}
     silent = sorted(ends.keys() - speakers(case) - case.ends.keys())

@@ -150,16 +150,18 @@ def ranks_of_others(case: Case, lines: Iterable[LogLine]) -> Iterable[int]:
     if len(counts) > 1 or not is_number(world) or int(world) > MAX_RANKS:
         return ()
     if joined is not None:
-        known = who_says(case.job, _CAME) | {line.who.rank for line in lines}
+        known = who_says(case.job, lambda line: bool(_CAME.search(line.text))) | {
+            line.who.rank for line in lines
+        }
         known = {0} if joined == "1" else known
         all_known = None not in known and joined == str(len(known))
         return sorted(set(range(int(world))) - known) if all_known else ()
-    came = {line.fields.get("member", "") for line in lines}
+    members = {line.fields.get("member", "") for line in lines}
     own = any(line.who.trust is Trust.FILE_NAME for line in lines)
-    twice = sum(line.count for line in lines) > len(came)
+    twice = sum(line.count for line in lines) > len(members)
     if own or twice or len({line.source.file for line in lines}) > 1:
         return ()
-    return sorted(set(range(int(world))) - {int(rank) for rank in came if is_number(rank)})
+    return sorted(set(range(int(world))) - {int(rank) for rank in members if is_number(rank)})
 
 
 def all_came(lines: Iterable[LogLine]) -> bool:

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import LogLine, LogTail, Outlook, OwnLine, Record, Source
-from whyhang.analyzer.rank_state.from_logs.ends import WAITED
+from whyhang.analyzer.rank_state.from_logs.ends import waits_in_vain
 from whyhang.analyzer.rank_state.from_logs.log_ends import all_tails
 
 _STOPPED = re.compile(
@@ -58,7 +58,7 @@ def stopped_at_work(case: Case) -> Stop | None:
 def _failed(case: Case) -> bool:
     """Return whether a rank ended of itself, or gave up waiting for another one."""
     return any(state.end is not None and state.end.own for state in case.states) or any(
-        WAITED.search(line.text) or (line.raised is not None and line.raised.is_own)
+        waits_in_vain(line) or (line.raised is not None and line.raised.is_own)
         for line in case.job.lines
     )
 

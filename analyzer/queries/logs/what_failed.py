@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from typing import Literal, get_args
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import LogLine
+from whyhang.analyzer.facts import LogLine, ranks_in_words, unfold
 from whyhang.analyzer.facts.logs import FAILED
 from whyhang.analyzer.facts.times import latest
 from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INDIRECT, Hit
 from whyhang.analyzer.queries.hits import cite_line
 from whyhang.analyzer.queries.logs.failures import has_no_ranks_to_blame, raised_by
+from whyhang.analyzer.rank_state.from_logs.ends import IN_VAIN
 from whyhang.analyzer.rank_state.from_logs.log_ends import have_ended, unanswered
 
 Failing = Literal[
@@ -40,7 +41,7 @@ Failing = Literal[
     "process",
 ]
 
-NAMES = tuple(FAILED + what for what in get_args(Failing))
+NAMES = (*(FAILED + what for what in get_args(Failing)), IN_VAIN)
 """All names of such lines."""
 MOST_COMPARED = 200
 MAX_QUOTES = 6
@@ -79,6 +80,50 @@ def _strength_of(text: str) -> float:
     if _GOT_OVER.search(text):
         return GUESSED
     return CLEAR if _ENDS.search(text) else INDIRECT
+
+
+_AWAITED = re.compile(
+    r"(?i)(?:(?:message|response|reply|answer|data|results?|heartbeat|tensors?|gradients?|tokens?"
+    r"|recv|receiv\w+|wait\w*)(?: \w+){0,2}? (?:from|for|on)|missing|absent|without) (?:global )?"
+    r"(?:peer )?ranks?\W{0,4}(?P<from>\d{1,6}(?:(?:, ?| and |, and |-)\d{1,6})*)"
+    r"|\branks?\W{0,3}(?P<who>\d{1,6}(?:(?:, ?| and |, and |-)\d{1,6})*)\W{0,2} "
+    r"(?:(?:did|has|have|does|do|is|are) ?n[o']t|never|is late|is missing|are missing)\b"
+)
+"""Ranks that did not come, in the words of who waited for them."""
+_COMMA = re.compile(r",? and |, ")
+
+
+def awaited(case: Case, *, named: bool) -> Iterator[Hit]:
+    """Yield one hit for the lines in which ranks gave up waiting for others, in their own words.
+
+    ``named``: for those lines that say for whom, which is not who says so.
+    """
+    lines = failed_lines(case, IN_VAIN)
+    speakers = {line.who.rank for line in lines if line.who.rank is not None}
+    ranks = {
+        rank
+        for line in lines
+        for match in _AWAITED.finditer(line.text)
+        for rank in unfold(_COMMA.sub(",", match["from"] or match["who"]))
+    } - speakers
+    if not lines or bool(ranks) is not named:
+        return
+    members, unseen = members_of(case, ranks)
+    waiters, _ = members_of(case, speakers)
+    first = min(lines, key=_first)
+    yield Hit(
+        members=members,
+        ranks=unseen,
+        affected=waiters if named else (),
+        evidence=tuple(map(cite_line, lines[:MAX_QUOTES])),
+        strength=max(_strength_of(line.text) for line in lines),
+        fields={
+            "who": ranks_in_words(ranks or speakers) if ranks or speakers else "the ranks",
+            "what": first.fields["what"],
+        },
+        names_culprit=named,
+        at=first.time,
+    )
 
 
 def failed(case: Case, what: Failing, *, of_speaker: bool = False) -> Iterator[Hit]:

@@ -10,6 +10,8 @@ from whyhang.analyzer.facts import LogLine, LogTail, OwnLine, ranks_in_words
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.queries.hits import cite_line, members_of, merged
 from whyhang.analyzer.queries.logs.log import ORDERLY_END
+from whyhang.analyzer.queries.logs.what_failed import failed_lines
+from whyhang.analyzer.rank_state.from_logs.ends import IN_VAIN
 from whyhang.analyzer.rank_state.from_logs.gave_up import (
     few_beside,
     gave_up,
@@ -111,11 +113,12 @@ def ranks_not_waiting(
 ) -> Iterable[Hit]:
     """Return one hit for ranks that speak in the logs and not of waiting, as these lines do.
 
-    ``own_logs``: only ranks with a log of their own count, whose silence is no cut in an excerpt;
-    and what watchdogs and NPUs say of waiting counts, too.
+    What programs say in words of their own counts as these lines do. ``own_logs``: only ranks with
+    a log of their own count, whose silence is no cut in an excerpt; and what watchdogs and NPUs say
+    of waiting counts, too.
     """
     if not own_logs:
-        return _not_among(case, lines, own_logs=False)
+        return _not_among(case, [*lines, *failed_lines(case, IN_VAIN)], own_logs=False)
     kinds = (_timed_out(case), lines, case.job.lines_with(_NOTIFY))
     return merged(*(_not_among(case, each, own_logs=True) for each in kinds))
 

@@ -15,7 +15,7 @@ from whyhang.analyzer.queries.waits.states import (
     kinds_of,
     waiters_for,
 )
-from whyhang.analyzer.rank_state.from_logs.ends import LOST_PEER
+from whyhang.analyzer.rank_state.from_logs.ends import loses_peer
 from whyhang.analyzer.rank_state.over_time.motion import Moved
 from whyhang.analyzer.rank_state.over_time.recent import ended_meanwhile
 from whyhang.analyzer.rank_state.state import RankState, Status
@@ -109,7 +109,7 @@ def _left_by_signal(case: Case, state: RankState) -> bool:
     """Return whether a rank crashed or was killed, and somebody noticed the loss of a peer."""
     end = state.end
     crashed = end is not None and end.own and end.signal is not None
-    return crashed and any(LOST_PEER.search(line.text) for line in case.job.lines)
+    return crashed and any(loses_peer(line) for line in case.job.lines)
 
 
 def _is_in(state: RankState, op: str) -> bool:

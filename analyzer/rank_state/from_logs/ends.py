@@ -7,10 +7,11 @@ because of somebody else: it shows where it stood until then, and is no cause.
 
 import re
 import signal
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from whyhang.analyzer.facts import Exit, LogLine, Record, Source
+from whyhang.analyzer.facts.logs import FAILED
 
 LOST_PEER = re.compile(
     r"ncclRemoteError|remote process exited|Connection closed by"
@@ -35,7 +36,10 @@ WAITED = re.compile(
     r"|\b(?:[Nn]o (?:step|progress|update|iteration|batch|activity)|[Nn]othing happened)"
     r"(?: (?:made|seen|done|finished))? (?:for|in|within) (?:the last )?[\d.]+ ?[smh]"
 )
-"""A line of a rank that waited for another one until the limit."""
+"""A line of a rank that waited for another one until the limit, as libraries say it."""
+
+IN_VAIN = FAILED + "others"
+"""The name of lines that say so in words of a program's own (``what_failed.toml``)."""
 
 _WATCHDOG = re.compile(r"[Ww]atchdog")
 
@@ -130,14 +134,14 @@ def _exited(job: EndSources) -> dict[int, End]:
     known. A watchdog that gives up aborts its process: an abort is one's own only where it is the
     only one, too.
     """
-    waited, lost = who_says(job, WAITED), who_says(job, LOST_PEER)
+    waiters, lost = who_says(job, waits_in_vain), who_says(job, loses_peer)
     with_code = {row.who.rank for row in job.exits if row.exitcode and row.signal is None}
-    aborts_only = all(_WATCHDOG.search(line.text) for line in job.lines if WAITED.search(line.text))
-    one_code = not (waited or lost) or (aborts_only and len(with_code) == 1)
-    if lost and None not in waited | lost:
-        one_code = one_code or len(with_code - waited - lost) == 1
+    aborts_only = all(_WATCHDOG.search(line.text) for line in job.lines if waits_in_vain(line))
+    one_code = not (waiters or lost) or (aborts_only and len(with_code) == 1)
+    if lost and None not in waiters | lost:
+        one_code = one_code or len(with_code - waiters - lost) == 1
     aborts = {row.who.rank for row in job.exits if row.signal == signal.SIGABRT}
-    one_abort = len(aborts) == 1 and not (waited or lost)
+    one_abort = len(aborts) == 1 and not (waiters or lost)
     ends: dict[int, End] = {}
     for row in job.exits:
         rank = row.who.rank
@@ -146,10 +150,10 @@ def _exited(job: EndSources) -> dict[int, End]:
         if row.signal is not None:
             of_others = BROUGHT_DOWN - {signal.SIGABRT} if one_abort else BROUGHT_DOWN
             # What a rank crashes of as it leaves, after it gave up waiting, is no cause.
-            own = not row.killed_with_others and row.signal not in of_others and rank not in waited
+            own = not row.killed_with_others and row.signal not in of_others and rank not in waiters
             how = _name_of(row.signal)
         else:
-            own, how = one_code and rank not in waited | lost, f"exit code {row.exitcode}"
+            own, how = one_code and rank not in waiters | lost, f"exit code {row.exitcode}"
         ends.setdefault(
             rank,
             End(
@@ -164,14 +168,24 @@ def _exited(job: EndSources) -> dict[int, End]:
     return ends
 
 
-def who_says(job: EndSources, words: re.Pattern[str]) -> set[int | None]:
+def waits_in_vain(line: LogLine) -> bool:
+    """Return whether a line is of a rank that waited for another one until the limit."""
+    return IN_VAIN in line.matched or WAITED.search(line.text) is not None
+
+
+def loses_peer(line: LogLine) -> bool:
+    """Return whether a line is of a rank that noticed the end of another one."""
+    return LOST_PEER.search(line.text) is not None
+
+
+def who_says(job: EndSources, says: Callable[[LogLine], bool]) -> set[int | None]:
     """Return the ranks that say something; None among them where it is not known who does.
 
     One line may stand there twice, of which one knows its rank.
     """
     speakers: dict[tuple[str, int | None], int | None] = {}
     for line in job.lines:
-        if words.search(line.text):
+        if says(line):
             place = (line.source.file, line.source.line)
             if speakers.get(place) is None:
                 speakers[place] = line.who.rank

@@ -12,10 +12,10 @@ from whyhang.analyzer.facts import LastLine, LogTail
 from whyhang.analyzer.job.records import Job
 from whyhang.analyzer.rank_state.from_logs.ends import (
     BROUGHT_DOWN,
-    LOST_PEER,
-    WAITED,
     End,
     EndSources,
+    loses_peer,
+    waits_in_vain,
 )
 
 BEHIND = 3
@@ -43,7 +43,7 @@ def gave_up(job: EndSources) -> frozenset[int]:
     An abort alone is a watchdog's where some rank says that it waited, or nothing says otherwise:
     no rank failed in another way or lost a peer.
     """
-    waited = {line.who.rank for line in job.lines if WAITED.search(line.text)}
+    waited = {line.who.rank for line in job.lines if waits_in_vain(line)}
     aborted = {row.who.rank for row in job.exits if row.signal == signal.SIGABRT}
     failed = any(row.exitcode or row.signal not in BROUGHT_DOWN | {None} for row in job.exits)
     if waited or not (failed or lost_peer(job)):
@@ -53,7 +53,7 @@ def gave_up(job: EndSources) -> frozenset[int]:
 
 def lost_peer(job: EndSources) -> frozenset[int]:
     """Return the ranks that noticed the end of another one."""
-    ranks = {line.who.rank for line in job.lines if LOST_PEER.search(line.text)}
+    ranks = {line.who.rank for line in job.lines if loses_peer(line)}
     return frozenset(rank for rank in ranks if rank is not None)
 
 
@@ -80,7 +80,7 @@ def is_cut_while_giving_up(job: Job) -> bool:
     """
     first: dict[tuple[str, int | None], int] = {}
     for line in job.lines:
-        if WAITED.search(line.text) and line.source.line is not None:
+        if waits_in_vain(line) and line.source.line is not None:
             first.setdefault((line.source.file, line.who.rank), line.source.line)
     ends = {line.source.file: line for line in job.of(LastLine) if line.cut}
     return any(
@@ -162,7 +162,7 @@ def at_work_until_ended(job: EndSources, ends: Mapping[int, End]) -> frozenset[i
 
 def _ended_late(job: EndSources, ends: Iterable[End]) -> bool:
     """Return whether these ends lie well behind the time at which all others had given up."""
-    gave = [line.time for line in job.lines if WAITED.search(line.text)]
+    gave = [line.time for line in job.lines if waits_in_vain(line)]
     given_up = [time for time in gave if time is not None]
     ended = [end.time for end in ends if end.time is not None]
     return bool(given_up and ended) and min(ended) - max(given_up) >= LATE

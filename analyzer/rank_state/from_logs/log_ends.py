@@ -12,7 +12,7 @@ from whyhang.analyzer.facts.progress import ENDED_WELL
 from whyhang.analyzer.facts.times import before
 from whyhang.analyzer.job.inference.attempts import STEPS
 from whyhang.analyzer.job.records import Job, with_lines
-from whyhang.analyzer.rank_state.from_logs.ends import WAITED
+from whyhang.analyzer.rank_state.from_logs.ends import waits_in_vain
 
 NO_LOGS = (".py", ".sh", ".toml", ".json", ".yaml", ".yml", ".md", ".cfg", ".ini")
 """Text files beside logs: how they end says nothing."""
@@ -209,7 +209,7 @@ def _went_on(job: Job, line: LogLine) -> bool:
             other.who.rank == line.who.rank
             and other.source.file == file
             and (other.source.line or 0) > step.number
-            and WAITED.search(other.text)
+            and waits_in_vain(other)
             for other in job.lines
         )
     return False

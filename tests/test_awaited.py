@@ -34,6 +34,8 @@ def raised(error: str) -> tuple[str, ...]:
         (("ERROR barrier 41 did not complete within 120 s",), WAITING),
         (("WARNING: receive from rank 2 timed out", *raised("ValueError: no tensor")), WAITING),
         (("giving up: rank 2 has not arrived",), (0,)),
+        (("ERROR link to rank 2 went down",), WAITING),
+        (("exchange with rank 2 failed: no answer",), (1,)),
     ],
 )
 def test_who_did_not_come_where_others_gave_up(
@@ -54,6 +56,7 @@ def test_who_did_not_come_where_others_gave_up(
         log("WARNING: receive from rank 2 timed out, retrying", ranks=(1,))
         + "".join(f"[rank{r}]: step {s} loss 2.0\n" for s in range(42, 46) for r in range(4)),
         log("ERROR time-out on rank 1 in the barrier", ranks=(1,)),
+        log("sent 12 messages to rank 2, closed the epoch", ranks=(1,)),
     ],
 )
 def test_nobody_is_blamed_where_nothing_tells_who(text: str) -> None:

@@ -84,7 +84,8 @@ def _strength_of(text: str) -> float:
 
 _AWAITED = re.compile(
     r"(?i)(?:(?:message|response|reply|answer|data|results?|heartbeat|tensors?|gradients?|tokens?"
-    r"|recv|receiv\w+|wait\w*)(?: \w+){0,2}? (?:from|for|on)|missing|absent|without) (?:global )?"
+    r"|sen[dt]|sending|recv|receiv\w+|link|connection|channel|socket|stream|session|exchange"
+    r"|transfer|wait\w*)(?: \w+){0,2}? (?:from|for|on|to|with)|missing|absent|without) (?:global )?"
     r"(?:peer )?ranks?\W{0,4}(?P<from>\d{1,6}(?:(?:, ?| and |, and |-)\d{1,6})*)"
     r"|\branks?\W{0,3}(?P<who>\d{1,6}(?:(?:, ?| and |, and |-)\d{1,6})*)\W{0,2} "
     r"(?:(?:did|has|have|does|do|is|are) ?n[o']t|never|is late|is missing|are missing)\b"
@@ -119,6 +120,7 @@ def awaited(case: Case, *, named: bool) -> Iterator[Hit]:
         strength=max(_strength_of(line.text) for line in lines),
         fields={
             "who": ranks_in_words(ranks or speakers) if ranks or speakers else "the ranks",
+            "others": ranks_in_words(speakers) if speakers else "others",
             "what": first.fields["what"],
         },
         names_culprit=named,

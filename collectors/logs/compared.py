@@ -28,8 +28,10 @@ TOPICS: tuple[tuple[Topic, tuple[bytes, ...]], ...] = (
     ("communicator", (b"channels", b"commid")),
     (
         "sizes",
-        (b"parameters", b"params", b"numel", b"elements", b"shape", b"vocab", b"bucket", b"size([")
-        + (b"config", b"batch_size", b"batch size", b"seq_len", b"hidden_size"),
+        (
+            *(b"parameters", b"params", b"numel", b"elements", b"shape", b"vocab", b"bucket"),
+            *(b"size([", b"config", b"batch_size", b"batch size", b"seq_len", b"hidden_size"),
+        ),
     ),
     (
         "inputs",

@@ -55,8 +55,8 @@ class LogTail(Statement):
 
     ``decisive`` is the number of the line that shows the ``outlook``. ``whole``: they are all that
     it printed. ``cut``: the file ends within a line, and so near behind these that
-    more of this rank may have followed. ``trouble``: words of trouble stand behind; ``troubled``:
-    those of somebody without a label.
+    more of this rank may have followed. ``trouble``: the first words of trouble behind these;
+    ``troubled``: there are some of somebody without a label.
     """
 
     lines: tuple[OwnLine, ...]
@@ -64,7 +64,7 @@ class LogTail(Statement):
     decisive: int = -1
     whole: bool = False
     cut: bool = False
-    trouble: bool = False
+    trouble: OwnLine | None = None
     troubled: bool = False
 
     def steps_below(self, number: int) -> list[OwnLine]:

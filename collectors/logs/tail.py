@@ -51,14 +51,15 @@ def tails(data: bytes, file: LogFile, last: int, size: int) -> Iterator[LogTail]
     whole = whole and len(raw) <= most
     raw = raw[-most:]
     lines: dict[Who, list[OwnLine]] = {}
-    over: dict[Who, int] = {}  # how many lines there were at the first word of trouble
+    over: dict[Who, tuple[int, OwnLine]] = {}  # the first word of trouble, behind how many lines
     bars: dict[Who, tuple[str, ...] | None] = {}  # how far the last one had come
     nameless = -1  # line of the last word of trouble that nobody's label claims
     for number, line in _lines_of_program(raw, last - len(raw) + 1, file):
         who = _speaker(line)
         own = lines.setdefault(who, [])
         if _TROUBLE.search(line.text):
-            over.setdefault(who, len(own))
+            said = OwnLine(number=number, text=line.text.strip(), template="", time=line.time)
+            over.setdefault(who, (len(own), said))
             nameless = number if who == NOBODY else nameless
             continue
         count = count_of_bar(line.text)
@@ -81,7 +82,8 @@ def tails(data: bytes, file: LogFile, last: int, size: int) -> Iterator[LogTail]
     # Lines in which each who speaks prints one or two; what is left of the last one names nobody.
     near = max(1, 2 * (len(lines) - 1))
     for who, printed in lines.items():
-        own = printed[: over.get(who)]
+        at_work, trouble = over.get(who, (None, None))
+        own = printed[:at_work]
         kept = tuple(replace(line, text=behind(line.text, words)) for line in own[-MOST_LINES:])
         if not kept:
             continue
@@ -93,8 +95,8 @@ def tails(data: bytes, file: LogFile, last: int, size: int) -> Iterator[LogTail]
             outlook=shown,
             decisive=decisive,
             whole=whole and len(kept) == len(own),
-            cut=cut and last - kept[-1].number <= near and who not in over,
-            trouble=who in over,
+            cut=cut and last - kept[-1].number <= near and trouble is None,
+            trouble=trouble,
             troubled=nameless > kept[-1].number,
         )
 

@@ -40,5 +40,5 @@ def _joined(parts: Sequence[LogTail]) -> LogTail:
         outlook=shows.outlook,
         decisive=decisive,
         whole=all(part.whole for part in parts),
-        trouble=any(part.trouble for part in parts),
+        trouble=next((part.trouble for part in parts if part.trouble), None),
     )

@@ -1,10 +1,10 @@
 """Lines of a program's own that ranks do not all print: some are absent, or in another phase."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Literal
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import LogTail, grouped, ranks_in_words
+from whyhang.analyzer.facts import LogTail, Outlook, Source, grouped, ranks_in_words
 from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INCOMPLETE, Hit
 from whyhang.analyzer.job.inference.sibling_files import NUMBER, counts_ranks
 from whyhang.analyzer.queries.hits import members_of
@@ -37,6 +37,37 @@ def _absent_from_lines(case: Case) -> Iterator[Hit]:
             "line": absent.line.text[:LONGEST],
         },
         at=absent.line.time,
+    )
+
+
+def _alone_in_trouble(case: Case) -> Iterator[Hit]:
+    """Yield one hit for the one rank whose last words are of trouble, of several that speak.
+
+    Rank 0 often prints for all. Nothing where somebody without a label is in trouble, which may be
+    any of the others, or where a process was looked at, or ended as is known.
+    """
+    tails = tails_of_ranks(case.job)
+    troubled = {rank: tail.trouble for rank, tail in tails.items() if tail.trouble is not None}
+    others = sorted(tails.keys() - troubled.keys())
+    known = case.ends or any(member.dumps for member in case.job.members)
+    if len(troubled) != 1 or len(others) < LEAST - 1 or known or case.graph.progress:
+        return
+    if any(tail.troubled or tail.outlook is Outlook.ENDED for tail in tails.values()):
+        return
+    ((rank, line),) = troubled.items()
+    members, unseen = members_of(case, (rank,))
+    yield Hit(
+        members=members,
+        ranks=unseen,
+        affected=members_of(case, others)[0],
+        evidence=(cite(Source(file=tails[rank].source.file, line=line.number), line.text, rank),),
+        strength=CLEAR if rank else INCOMPLETE,
+        fields={
+            "who": ranks_in_words((rank,)),
+            "others": ranks_in_words(others),
+            "line": line.text[:LONGEST],
+        },
+        at=line.time,
     )
 
 
@@ -105,6 +136,15 @@ def _strength(phase: LastPhase) -> float:
     return CLEAR if phase.lacks is not None else INCOMPLETE
 
 
-def own_lines_show(case: Case, what: Literal["absent", "other-phase"]) -> Iterable[Hit]:
+What = Literal["absent", "other-phase", "alone-in-trouble"]
+
+_SIDES: dict[What, Callable[[Case], Iterable[Hit]]] = {
+    "absent": _absent_from_lines,
+    "other-phase": _last_phase_differs,
+    "alone-in-trouble": _alone_in_trouble,
+}
+
+
+def own_lines_show(case: Case, what: What) -> Iterable[Hit]:
     """Yield hits for ranks that lack lines which the others print, or end in others."""
-    return _absent_from_lines(case) if what == "absent" else _last_phase_differs(case)
+    return _SIDES[what](case)

@@ -122,25 +122,27 @@ class TracebackReader(LineReader):
     @wants(r"terminate called after throwing an instance of '(?P<type>[^']{1,200})'")
     def on_native(self, line: FoundLine, match: Match) -> None:
         """Read an exception of C++ that nobody caught, unless others brought it about."""
-        for number, after in line.following(1, bare=True):
-            _, what, message = after.text.partition("what():")
-            raised = Raised(
-                type=match["type"].replace("::", "."), message=message.strip()[:MAX_MESSAGE]
-            )
-            of_others = (
-                raised.is_about_others or not raised.is_own or _OF_GROUPS.search(str(raised))
-            )
-            if what and not of_others and len(self._bare) < MAX_TRACEBACKS:
-                self._bare.append(
-                    LogLine(
-                        who=line.who,
-                        text=after.text[:MAX_MESSAGE],
-                        source=self._file.document.source(number),
-                        raised=raised,
-                        time=line.time,
-                        offset=line.offset,
-                    )
+        number, text = next(
+            ((n, after.text) for n, after in line.following(1, bare=True)), (line.number, "")
+        )
+        _, what, message = text.partition("what():")
+        if not what:
+            number, text = line.number, line.text
+        raised = Raised(
+            type=match["type"].replace("::", "."), message=message.strip()[:MAX_MESSAGE]
+        )
+        of_others = raised.is_about_others or not raised.is_own or _OF_GROUPS.search(str(raised))
+        if not of_others and len(self._bare) < MAX_TRACEBACKS:
+            self._bare.append(
+                LogLine(
+                    who=line.who,
+                    text=text[:MAX_MESSAGE],
+                    source=self._file.document.source(number),
+                    raised=raised,
+                    time=line.time,
+                    offset=line.offset,
                 )
+            )
 
     def _exception(self, who: Who, chain: list[Traceback], thread: str | None = None) -> LogLine:
         """Return the line of the last exception; the first one's, where others brought it about.

@@ -53,7 +53,8 @@ OBJECTS = _objects()
 """The objects, and the patterns of lines that tell that something failed about them."""
 
 _NOT_THESE = re.compile(
-    r"\bNCCL (?:INFO|WARN|TRACE)\b|\[c10d\] |^\s*File \"|\bHTTP/1\.[01]\" \d|(?i:nothing to do)"
+    r"\bNCCL (?:INFO|WARN|TRACE)\b|\[c10d\] |ProcessGroup\w*\.cpp|WorkNCCL\("
+    r"|^\s*File \"|\bHTTP/1\.[01]\" \d|(?i:nothing to do)"
     r"|(?:^|[\s,(])I(?:'m|'ve|'d)? [a-z]"
     r"|^\s*[\"']?[a-z][\w-]*[\"']?\s*[:=]\s*[\"']?[a-z0-9_./-]*[\"']?,?\s*$"
     r"|^\w+(?:\{[^}]*\})? [\d.e+-]+$"

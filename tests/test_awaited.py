@@ -83,3 +83,18 @@ def test_other_errors_are_no_waits_for_ranks(error: str) -> None:
     assert not any(
         x.signature.startswith(("failed-wait", "failed-awaited")) for x in report.findings
     )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2031-01-01 10:00:00 rank 3 did not join the round yet\n",
+        "[rank1] rank 3 has not arrived, waiting\n",
+    ],
+)
+def test_who_may_still_come_is_a_possibility(text: str) -> None:
+    """Nobody has given up waiting for it; a person who writes that is read elsewhere."""
+    (finding,) = diagnosed({None: text}).findings
+
+    assert finding.culprit_ranks == (3,)
+    assert finding.confidence < 0.5

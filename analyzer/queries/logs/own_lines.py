@@ -8,6 +8,7 @@ from whyhang.analyzer.facts import LogTail, Outlook, Source, grouped, ranks_in_w
 from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INCOMPLETE, Hit
 from whyhang.analyzer.job.inference.sibling_files import NUMBER, counts_ranks
 from whyhang.analyzer.queries.hits import members_of
+from whyhang.analyzer.rank_state.from_logs.gave_up import gave_up, lost_peer
 from whyhang.analyzer.rank_state.from_logs.last_phase import last_phases
 from whyhang.analyzer.rank_state.from_logs.log_ends import tails_of_ranks
 from whyhang.analyzer.rank_state.from_logs.unfinished_bars import LastPhase
@@ -43,8 +44,9 @@ def _absent_from_lines(case: Case) -> Iterator[Hit]:
 def _alone_in_trouble(case: Case) -> Iterator[Hit]:
     """Yield one hit for the one rank whose last words are of trouble, of several that speak.
 
-    Rank 0 often prints for all. Nothing where somebody without a label is in trouble, which may be
-    any of the others, or where a process was looked at, or ended as is known.
+    Rank 0 often prints for all. Nothing where it waited in vain, where somebody without a label,
+    who may be any of the others, is in trouble, or where a process was looked at or is known to
+    have ended.
     """
     tails = tails_of_ranks(case.job)
     troubled = {rank: tail.trouble for rank, tail in tails.items() if tail.trouble is not None}
@@ -55,10 +57,10 @@ def _alone_in_trouble(case: Case) -> Iterator[Hit]:
     if any(tail.troubled or tail.outlook is Outlook.ENDED for tail in tails.values()):
         return
     ((rank, line),) = troubled.items()
-    members, unseen = members_of(case, (rank,))
+    if rank in gave_up(case.job) | lost_peer(case.job):
+        return
     yield Hit(
-        members=members,
-        ranks=unseen,
+        ranks=(rank,),
         affected=members_of(case, others)[0],
         evidence=(cite(Source(file=tails[rank].source.file, line=line.number), line.text, rank),),
         strength=CLEAR if rank else INCOMPLETE,

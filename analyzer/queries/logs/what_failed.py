@@ -12,7 +12,7 @@ from whyhang.analyzer.facts import LogLine, ranks_in_words, unfold
 from whyhang.analyzer.facts.logs import FAILED
 from whyhang.analyzer.facts.times import latest
 from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INDIRECT, Hit
-from whyhang.analyzer.queries.hits import cite_line
+from whyhang.analyzer.queries.hits import cite_line, members_of
 from whyhang.analyzer.queries.logs.failures import has_no_ranks_to_blame, raised_by
 from whyhang.analyzer.rank_state.from_logs.ends import IN_VAIN
 from whyhang.analyzer.rank_state.from_logs.log_ends import have_ended, unanswered
@@ -92,6 +92,8 @@ _AWAITED = re.compile(
 )
 """Ranks that did not come, in the words of who waited for them."""
 _COMMA = re.compile(r",? and |, ")
+_WAITS_ON = re.compile(r"(?i)\b(?:yet|still)\b|\bwaiting\W*$")
+"""Words of who has not given up: whom it waits for may still come."""
 
 
 def awaited(case: Case, *, named: bool) -> Iterator[Hit]:
@@ -109,15 +111,15 @@ def awaited(case: Case, *, named: bool) -> Iterator[Hit]:
     } - speakers
     if not lines or bool(ranks) is not named:
         return
-    members, unseen = members_of(case, ranks)
     waiters, _ = members_of(case, speakers)
     first = min(lines, key=_first)
     yield Hit(
-        members=members,
-        ranks=unseen,
+        ranks=tuple(sorted(ranks)),
         affected=waiters if named else (),
         evidence=tuple(map(cite_line, lines[:MAX_QUOTES])),
-        strength=max(_strength_of(line.text) for line in lines),
+        strength=max(
+            GUESSED if _WAITS_ON.search(line.text) else _strength_of(line.text) for line in lines
+        ),
         fields={
             "who": ranks_in_words(ranks or speakers) if ranks or speakers else "the ranks",
             "others": ranks_in_words(speakers) if speakers else "others",

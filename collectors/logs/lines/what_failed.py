@@ -13,7 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from whyhang.analyzer.facts import Fact, LogLine, Record, replace
+from whyhang.analyzer.facts import NOBODY, Fact, LogLine, Record, replace
 from whyhang.analyzer.facts.logs import FAILED
 from whyhang.collectors import tables
 from whyhang.collectors.logs.engine.matching import Match
@@ -65,6 +65,9 @@ _NOT_THESE = re.compile(
 )
 """Lines with a reader of their own, source, requests that a server notes, the first person,
 settings of one word or of the environment, counters, code, and the help of options."""
+OTHERS = "others"
+"""The object of who waited for other ranks, which people write of in the same words."""
+_RAISED = re.compile(r"[\w.]*(?:Error|Exception|Timeout)\b: ")
 _HEADER = re.compile(r"^[^a-zA-Z]*(?:[\w./-]+\.(?:cc?|cpp|cu|h|py|rs|go):\d+[\]:]?\s*)?")
 
 
@@ -87,6 +90,11 @@ def object_of(text: str) -> tuple[str, dict[str, str]] | None:
     return None
 
 
+def _is_of_program(line: FoundLine) -> bool:
+    """Return whether a program printed a line: who speaks, the time or an exception shows it."""
+    return line.who != NOBODY or line.time is not None or bool(_RAISED.match(line.text))
+
+
 class WhatFailedReader(LineReader):
     """Collects lines that say what failed."""
 
@@ -99,6 +107,8 @@ class WhatFailedReader(LineReader):
     def on_failure(self, line: FoundLine, match: Match) -> None:
         """Note the line by its object, once."""
         failed = object_of(line.text)
+        if failed is not None and failed[0] == OTHERS and not _is_of_program(line):
+            return
         if failed is None or self._seen[failed[0]] >= MAX_LINES or line.number in self._lines:
             return
         name, named = failed

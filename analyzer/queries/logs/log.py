@@ -50,7 +50,7 @@ MAX_QUOTES = 6
 class Blames(enum.Enum):
     """Whom a line of a log points at."""
 
-    NAMED = "named"  # whom the line names (groups rank, ranks, pid), else who says it; not if most
+    NAMED = "named"  # whom the line names (groups rank, ranks, pid), else who says it, unless most
     SPEAKER = "speaker"  # each rank whose log says so, however many (out of memory)
     HOST = "host"  # all ranks on the host that the line names (group node)
     POD = "pod"  # all ranks in the pod that the line names (group pod)
@@ -123,7 +123,8 @@ class Log(Record):
             blamed = _who_ended(case, lines, blamed)
         members = {who: case.job.member_of(who) for who in blamed}
         first = min(lines, key=_when)
-        many = self.blames is Blames.NAMED and _are_many(case, _ranks(blamed))
+        named = any(NAMES & line.fields.keys() for line in lines)
+        many = self.blames is Blames.NAMED and _are_many(case, _ranks(blamed), named=named)
         fields = _place(members)
         for line in [first, *lines]:
             for key, value in line.fields.items():
@@ -193,10 +194,10 @@ def _counts_all(case: Case, line: LogLine) -> bool:
     return not among or (is_number(among) and int(among) == case.job.world_size)
 
 
-def _are_many(case: Case, ranks: set[int]) -> bool:
-    """Return whether these are most ranks, or all others than rank 0: none of them is the odd."""
+def _are_many(case: Case, ranks: set[int], *, named: bool) -> bool:
+    """Return whether most ranks say so, or lines name all others than rank 0: none is the odd."""
     others = set(range(1, case.job.world_size or 0))
-    return are_most(case, [*ranks]) or (len(others) > 1 and ranks == others)
+    return (are_most(case, [*ranks]) and not named) or (len(others) > 1 and ranks == others)
 
 
 def _ranks(who: Iterable[Who]) -> set[int]:

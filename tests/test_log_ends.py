@@ -120,3 +120,31 @@ def test_the_state_of_a_rank_is_what_its_log_tells() -> None:
     report = diagnosed({0: STEPS, 1: STEPS + "training done\n", 2: gave_up, 3: "step 1\n" + died})
     states = ["running", "exited", "waiting", "unreachable"]
     assert [row.state for row in report.ranks] == states
+
+
+AGENTS = """\
+[GPU0] Epoch 48 | Steps: 8
+[GPU1] Epoch 48 | Steps: 8
+[GPU0] Epoch 49 | Steps: 8[GPU1] Epoch 49 | Steps: 8
+INFO:torch.distributed.elastic.agent.server.api:[default] worker group successfully finished. \
+Waiting 300 seconds for other agents to finish.
+"""
+
+
+def test_torchruns_agents_say_that_all_have_ended() -> None:
+    """An agent that still waits for others knows of its own ranks only."""
+    done = "INFO:torch.distributed.elastic.agent.server.api:Done waiting for other agents."
+
+    assert diagnosed({None: f"{AGENTS}{done} Elapsed: 0.001 seconds\n"}).verdict == "healthy"
+    assert diagnosed({None: AGENTS}).verdict != "healthy"
+
+
+def test_a_crash_behind_the_loss_of_a_peer_is_no_cause() -> None:
+    """The rank leaves for a peer that is gone, and its libraries do not like that."""
+    lost = "[rank1]: ncclRemoteError: A call failed possibly due to a network error or a remote "
+    crash = "[rank1]: Caught signal 11 (Segmentation fault: address not mapped to object)\n"
+    behind = diagnosed({None: f"{lost}process exiting prematurely.\n{crash}"})
+    alone = diagnosed({None: f"[rank0]: step 1\n{crash}"})
+
+    assert not behind.findings[0].culprit_ranks, behind.headline
+    assert alone.findings[0].culprit_ranks == (1,)

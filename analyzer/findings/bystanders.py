@@ -15,7 +15,7 @@ import re
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import ProcessRank, same_host
 from whyhang.analyzer.findings.signature import CLEAR, CONTRADICTED, Hit
-from whyhang.analyzer.rank_state.from_logs.ends import waits_in_vain
+from whyhang.analyzer.rank_state.from_logs.ends import loses_peer, waits_in_vain
 from whyhang.analyzer.rank_state.from_logs.log_ends import OF_KERNEL, ended_well
 from whyhang.analyzer.rank_state.state import Status
 from whyhang.analyzer.stacks import WaitKind
@@ -28,6 +28,9 @@ _GOT_OVER = re.compile(
     r"|\b(?:is|will be) (?:disabled|skipped|ignored)\b"
 )
 """Words by which a program says itself that it goes on in another way."""
+_CRASH = re.compile(
+    r"(?i)segmentation fault|\bsignal:? \d+|core dumped|Fatal Python error|terminate called"
+)
 _OF_PROCESSES = frozenset({"rank-oom-killed", "rank-died"})
 _FOR_HELPERS = frozenset(
     {WaitKind.QUEUE, WaitKind.FUTURE, WaitKind.SUBPROCESS, WaitKind.DATALOADER, WaitKind.LOCK}
@@ -73,14 +76,16 @@ def _brought_down(case: Case, hit: Hit) -> bool:
 def _had_given_up(case: Case, hit: Hit) -> bool:
     """Return whether all that a hit rests on stands below where its ranks gave up waiting.
 
-    What a process crashes of as it leaves is no cause.
+    What a process crashes of as it leaves is no cause, nor where it leaves for a peer that is gone.
     """
+    crashes = all(_CRASH.search(piece.quote) for piece in hit.evidence)
     ranks = {*case.ranks(hit.members), *hit.ranks}
     if not ranks or not hit.evidence:
         return False
     since: dict[tuple[str, int], int] = {}
     for line in case.job.lines:
-        if line.who.rank in ranks and line.source.line is not None and waits_in_vain(line):
+        leaves = waits_in_vain(line) or (crashes and loses_peer(line))
+        if line.who.rank in ranks and line.source.line is not None and leaves:
             since.setdefault((line.source.file, line.who.rank), line.source.line)
     return all(
         (piece.line or 0) > since.get((piece.source, rank), piece.line or 0)

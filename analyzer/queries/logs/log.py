@@ -123,8 +123,11 @@ class Log(Record):
             blamed = _who_ended(case, lines, blamed)
         members = {who: case.job.member_of(who) for who in blamed}
         first = min(lines, key=_when)
-        named = any(NAMES & line.fields.keys() for line in lines)
-        many = self.blames is Blames.NAMED and _are_many(case, _ranks(blamed), named=named)
+        of_others = any(
+            NAMES & line.fields.keys() and line.fields.get("rank") != str(line.who.rank)
+            for line in lines
+        )
+        many = self.blames is Blames.NAMED and _are_many(case, _ranks(blamed), of_others=of_others)
         fields = _place(members)
         for line in [first, *lines]:
             for key, value in line.fields.items():
@@ -194,10 +197,14 @@ def _counts_all(case: Case, line: LogLine) -> bool:
     return not among or (is_number(among) and int(among) == case.job.world_size)
 
 
-def _are_many(case: Case, ranks: set[int], *, named: bool) -> bool:
-    """Return whether most ranks say so, or lines name all others than rank 0: none is the odd."""
-    others = set(range(1, case.job.world_size or 0))
-    return (are_most(case, [*ranks]) and not named) or (len(others) > 1 and ranks == others)
+def _are_many(case: Case, ranks: set[int], *, of_others: bool) -> bool:
+    """Return whether most say so of themselves, or all others than rank 0 are named: none is odd.
+
+    What is said ``of_others`` counts however many they are.
+    """
+    others = set(range(1, case.job.world_size or len(ranks) + 1))
+    most = not of_others and are_most(case, [*ranks])
+    return most or (len(others) > 1 and ranks == others)
 
 
 def _ranks(who: Iterable[Who]) -> set[int]:

@@ -33,6 +33,7 @@ def raised(error: str) -> tuple[str, ...]:
         (raised("RuntimeError: timed out waiting for activations of peers"), WAITING),
         (("ERROR barrier 41 did not complete within 120 s",), WAITING),
         (("WARNING: receive from rank 2 timed out", *raised("ValueError: no tensor")), WAITING),
+        (("ERROR time-out in the barrier of all ranks at step 41",), WAITING),
         (("giving up: rank 2 has not arrived",), (0,)),
         (("ERROR link to rank 2 went down",), WAITING),
         (("exchange with rank 2 failed: no answer",), (1,)),

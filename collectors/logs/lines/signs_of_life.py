@@ -35,7 +35,10 @@ _COUNT_OF_BAR = re.compile(r"(?<!\d)(\d+)(?:/(\d+)|\w{0,12}) \[\d\d:\d\d")
 """The same of any bar, also of one that does not know its end: "31it [00:13,"."""
 
 _EPOCH = re.compile(r"(?i)\bepoch\b")
-_NO_WORK = re.compile(r"\b(?:slurmstepd|srun|salloc|sbatch|scancel|mpirun|orterun): |rendezvous")
+_NO_WORK = re.compile(
+    r"\b(?:slurmstepd|srun|salloc|sbatch|scancel|mpirun|orterun): |rendezvous|\b(?:ERROR|FATAL)\b"
+)
+"""Words of schedulers, launchers and errors, beside which a step is none that was made."""
 _PROGRAM = re.compile(
     r"(?:site|dist)-packages/(?:torch|deepspeed|accelerate|lightning)\b|\btorchrun\b"
 )

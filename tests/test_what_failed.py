@@ -114,6 +114,7 @@ def test_the_object_that_failed_tells_the_category(line: str, category: str) -> 
         "It has insufficient GPU memory for that batch",
         "rdma_error_policy: abort",
         'errors_total{type="rdma"} 0',
+        "  rdzv_configs             : {'rank': 1, 'timeout': 900}",
         "NCCL_IB_DISABLE=1  # ibv_reg_mr failed here",
         "export NCCL_CUMEM_ENABLE=0 # cannot load nvidia-peermem",
         "    logger.error('failed to connect to master %s', address)",

@@ -90,10 +90,13 @@ def verdict_of(case: Case, findings: tuple[Finding, ...], candidates: list[Candi
 
 
 def _seen_alive(case: Case) -> bool:
-    """Return whether a process was inspected. What Python prints as it dies does not count.
+    """Return whether a process was inspected, of a rank or, where none has one, of a launcher.
 
-    Nor does the traceback of an exception, though it shows where a rank stood.
+    What Python prints as it dies does not count, nor does the traceback of an exception, though it
+    shows where a rank stood.
     """
+    if not case.job.members and any(launcher.dumps for launcher in case.job.launchers):
+        return True
     dying = {line.source.file for line in case.job.lines if "Fatal Python error" in line.text}
     return any(
         member.processes

@@ -58,8 +58,8 @@ def tails(data: bytes, file: LogFile, last: int, size: int) -> Iterator[LogTail]
         who = _speaker(line)
         own = lines.setdefault(who, [])
         if _TROUBLE.search(line.text):
-            said = OwnLine(number=number, text=line.text.strip(), template="", time=line.time)
-            over.setdefault(who, (len(own), said))
+            trouble = OwnLine(number=number, text=line.text.strip(), template="", time=line.time)
+            over.setdefault(who, (len(own), trouble))
             nameless = number if who == NOBODY else nameless
             continue
         count = count_of_bar(line.text)
@@ -82,7 +82,7 @@ def tails(data: bytes, file: LogFile, last: int, size: int) -> Iterator[LogTail]
     # Lines in which each who speaks prints one or two; what is left of the last one names nobody.
     near = max(1, 2 * (len(lines) - 1))
     for who, printed in lines.items():
-        at_work, trouble = over.get(who, (None, None))
+        at_work, first_trouble = over.get(who, (None, None))
         own = printed[:at_work]
         kept = tuple(replace(line, text=behind(line.text, words)) for line in own[-MOST_LINES:])
         if not kept:
@@ -95,8 +95,8 @@ def tails(data: bytes, file: LogFile, last: int, size: int) -> Iterator[LogTail]
             outlook=shown,
             decisive=decisive,
             whole=whole and len(kept) == len(own),
-            cut=cut and last - kept[-1].number <= near and trouble is None,
-            trouble=trouble,
+            cut=cut and last - kept[-1].number <= near and first_trouble is None,
+            trouble=first_trouble,
             troubled=nameless > kept[-1].number,
         )
 

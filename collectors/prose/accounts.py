@@ -20,8 +20,8 @@ MOST = 64  # accounts of one text
 
 def accounts(document: Document) -> Iterator[Account]:
     """Yield what is said of ranks, in the order of the text."""
-    said = (each for text in paragraphs(document) for each in _of_ranks(document, text))
-    return itertools.islice(said, MOST)
+    of_ranks = (each for text in paragraphs(document) for each in _of_ranks(document, text))
+    return itertools.islice(of_ranks, MOST)
 
 
 def _of_ranks(document: Document, paragraph: Paragraph) -> Iterator[Account]:

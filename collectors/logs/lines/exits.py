@@ -223,16 +223,16 @@ class ExitReader(LineReader):
     @wants(*_BELOW)
     def on_end_below(self, line: FoundLine, match: Match) -> None:
         """Note a process of which the same line, or one of those below, says how it ended."""
-        told = _BELOW[match.re.pattern]
-        most, code = told.most, told.code
+        report = _BELOW[match.re.pattern]
+        most, code = report.most, report.code
         if number := match.groupdict().get("signal"):
             most, code = 0, -int(number)
         for _, after in line.following(most):
-            if end := re.search(told.ends, after.text):
+            if end := re.search(report.ends, after.text):
                 code = exit_code(end)
         if code is not None:
             self._add(line, named_by(match), code)
-        if told.kills_others and code == -signal.SIGKILL:
+        if report.kills_others and code == -signal.SIGKILL:
             self._killed.add(line.source)
 
     @wants(r"Unable to shutdown process (?P<pid>\d+) via .{1,30}, forcefully exit")

@@ -176,3 +176,32 @@ def test_who_ends_itself_as_nothing_goes_on(words: str, named: tuple[int, ...] |
     log = f"{text}12:00:20 [rank 0] {words}\n{TABLE}"
     first = diagnosed_files({"job.log": log}).findings[0]
     assert first.culprit_ranks == named
+
+
+STEPS = "".join(f"[rank{rank}]: step 1\n" for rank in range(4))
+
+
+def test_one_rank_alone_in_trouble_is_named() -> None:
+    """In words that nobody knows; rank 0, which prints for all, only as a possibility."""
+    words = "[rank{}]: ERROR corrupt record, leaving the loop\n"
+
+    assert culprits(STEPS + words.format(2)) == (2,)
+    for text in (words.format(0), words.format(1) + words.format(2), "ERROR corrupt record\n"):
+        report = diagnosed_files({"job.log": STEPS + text})
+        assert not any(f.culprit_ranks and f.confidence >= 0.5 for f in report.findings)
+
+
+def test_an_exception_of_cpp_without_words_ended_its_rank() -> None:
+    """The line below may be cut, or another rank's; of torch's own nothing is told by that."""
+    thrown = "[rank2]: terminate called after throwing an instance of '{}'\n"
+
+    assert culprits(STEPS + thrown.format("std::runtime_error")) == (2,)
+    assert culprits(STEPS + thrown.format("c10::DistBackendError")) == ()
+
+
+def test_who_alone_cannot_open_a_port_is_named() -> None:
+    """Where most say so, as if each were started as the first, none of them is the odd one."""
+    taken = "[rank{}]: RuntimeError: Address already in use\n"
+
+    assert culprits(STEPS + taken.format(0)) == (0,)
+    assert culprits(STEPS + "".join(map(taken.format, range(4)))) == ()

@@ -3,7 +3,6 @@
 This is the one place to add a launcher to; Slurm's lists of hosts are read in ``slurm_hosts``.
 """
 
-import os
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -90,7 +89,7 @@ def program_names(arguments: Sequence[str]) -> Iterator[str]:
     """Yield what a command line runs: program, module or script, by name and by path tail."""
     if not arguments:
         return
-    yield os.path.basename(arguments[0])  # noqa: PTH119 - plain text, not a path here
+    yield arguments[0].rpartition("/")[2]
     rest = iter(arguments[1:])
     for argument in rest:
         if argument == "-m":
@@ -101,6 +100,6 @@ def program_names(arguments: Sequence[str]) -> Iterator[str]:
         if argument in {"-X", "-W"}:
             next(rest, "")
         elif not argument.startswith("-"):
-            yield os.path.basename(argument)  # noqa: PTH119
+            yield argument.rpartition("/")[2]
             yield "/".join(argument.split("/")[-3:])
             return

@@ -24,7 +24,7 @@ from whyhang.analyzer.rank_state.from_logs.ends import End
 from whyhang.analyzer.rank_state.from_logs.gave_up import at_work_until_ended, gave_up
 from whyhang.analyzer.rank_state.from_logs.last_phase import last_phases
 from whyhang.analyzer.rank_state.from_logs.log_ends import tails_of_ranks
-from whyhang.analyzer.rank_state.from_logs.unfinished_bars import LastPhase
+from whyhang.analyzer.rank_state.from_logs.phase import LastPhase
 from whyhang.analyzer.rank_state.listed import STATUSES, odd_processes
 from whyhang.analyzer.rank_state.over_time.beats import Pulse, pulses
 from whyhang.analyzer.rank_state.ras import ras_states

@@ -11,7 +11,7 @@ from whyhang.analyzer.queries.hits import members_of
 from whyhang.analyzer.rank_state.from_logs.gave_up import gave_up, lost_peer
 from whyhang.analyzer.rank_state.from_logs.last_phase import last_phases
 from whyhang.analyzer.rank_state.from_logs.log_ends import tails_of_ranks
-from whyhang.analyzer.rank_state.from_logs.unfinished_bars import LastPhase
+from whyhang.analyzer.rank_state.from_logs.phase import LastPhase
 from whyhang.analyzer.rank_state.from_logs.unspoken import LEAST, unspoken
 from whyhang.analyzer.rank_state.state import Status
 from whyhang.analyzer.report import Evidence, cite

@@ -17,7 +17,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from whyhang.analyzer.facts import LogTail, OwnLine, Source
-from whyhang.analyzer.rank_state.from_logs.unfinished_bars import MOST, LastPhase, unfinished_bars
+from whyhang.analyzer.rank_state.from_logs.phase import LastPhase
+from whyhang.analyzer.rank_state.from_logs.unfinished_bars import MOST, unfinished_bars
 
 ALIKE = 0.6  # of the templates of ranks with one role
 COMPLETE = 0.8  # of the events of the others that a rank of their role has

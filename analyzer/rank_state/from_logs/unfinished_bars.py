@@ -3,27 +3,11 @@
 import re
 from collections.abc import Iterator, Mapping
 
-from whyhang.analyzer.facts import LogTail, OwnLine, Record, Source, replace
+from whyhang.analyzer.facts import LogTail, replace
+from whyhang.analyzer.rank_state.from_logs.phase import LastPhase
 
 MOST = 0.75  # of the others, which agree
 _BAR = re.compile(r"(?<!\d)(?P<at>\d+)/(?P<all>\d+) \[\d\d:\d\d")
-
-
-class LastPhase(Record):
-    """Where the own lines of one rank part from those of the others.
-
-    ``line`` is its last line, ``lacks`` the first of the others' that it does not have (None where
-    it only stands in a phase of its own), ``others`` are those ranks. ``at_work``: its last lines
-    are of a phase that the others are not in, rather than merely the end of its log.
-    """
-
-    rank: int
-    line: OwnLine
-    source: Source
-    others: tuple[int, ...]
-    lacks: OwnLine | None = None
-    lacks_source: Source | None = None
-    at_work: bool = False
 
 
 def unfinished_bars(tails: Mapping[int, LogTail]) -> Iterator[tuple[int, LastPhase]]:

@@ -132,7 +132,7 @@ class Host:
         if path is None:
             arguments = self.arguments(pid)
             path = arguments[0] if arguments else self.stats[pid].comm
-        return os.path.basename(path).startswith(("python", "pypy", "pt_"))  # noqa: PTH119
+        return path.rpartition("/")[2].startswith(("python", "pypy", "pt_"))
 
     def uses_torch(self, pid: int) -> bool:
         """Return whether torch, MPI or NCCL is loaded into the process."""

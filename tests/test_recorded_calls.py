@@ -23,7 +23,7 @@ def test_the_rank_that_did_not_come_is_named() -> None:
     assert str(finding.call) == "all_reduce #7 of default_pg"
     assert finding.says.startswith("Rank 2 has not joined all_reduce #7 of default_pg")
     assert str(finding.missed) == "all_reduce #6 of default_pg"
-    assert finding.quotes[0].text == "record 6: all_reduce #6 of default_pg [8] Float completed"
+    assert finding.quotes[0].quote == "record 6: all_reduce #6 of default_pg [8] Float completed"
 
 
 def test_counts_alone_tell_who_is_behind() -> None:

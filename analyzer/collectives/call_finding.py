@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 
+from whyhang.analyzer.collectives.pending import IssuedCall
 from whyhang.analyzer.collectives.waits import CallRef, Cycle
 from whyhang.analyzer.facts import Frame, Record, Source
 
@@ -33,14 +34,6 @@ class Verdict(enum.Enum):
     LATE_OR_UNRECORDED = "late, or in a call that is not recorded"
 
 
-class Quote(Record):
-    """What the record of one rank says, in one line, and where it was read."""
-
-    rank: int
-    source: Source
-    text: str
-
-
 class Side(Record):
     """What some ranks did under one number: one side of a mismatch.
 
@@ -50,9 +43,7 @@ class Side(Record):
 
     says: str
     ranks: tuple[int, ...]
-    call: CallRef
     site: Frame | None = None
-    source: Source | None = None
 
 
 class CallFinding(Record):
@@ -88,11 +79,11 @@ class CallFinding(Record):
     site: Frame | None = None
     cycle: Cycle | None = None
     parts: tuple[CallFinding, ...] = ()
-    quotes: tuple[Quote, ...] = ()
+    quotes: tuple[IssuedCall, ...] = ()
     inferred: bool = False
     cause: bool = True
 
     @property
     def sources(self) -> tuple[Source, ...]:
         """The places that are quoted, each once."""
-        return tuple(dict.fromkeys(quote.source for quote in self.quotes))
+        return tuple(dict.fromkeys(call.source for call in self.quotes if call.source is not None))

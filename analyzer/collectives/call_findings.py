@@ -4,16 +4,16 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 
 from whyhang.analyzer.collectives import call_words
-from whyhang.analyzer.collectives.call_finding import CallFinding, Quote, Verdict
+from whyhang.analyzer.collectives.call_finding import CallFinding, Verdict
 from whyhang.analyzer.collectives.call_graph import CallGraph, merged
 from whyhang.analyzer.collectives.groups import JobCalls
 from whyhang.analyzer.collectives.mismatch_findings import mismatches, with_skipped
-from whyhang.analyzer.collectives.p2p_findings import not_answered, stuck_p2p, unclosed, unpaired
-from whyhang.analyzer.collectives.pending import quote_of
-from whyhang.analyzer.collectives.pending_collectives import Key, PendingCollective
+from whyhang.analyzer.collectives.p2p_findings import in_p2p, unclosed, unpaired
+from whyhang.analyzer.collectives.pending import issued
+from whyhang.analyzer.collectives.shared_calls import Key, SharedCall
 from whyhang.analyzer.collectives.stuck_findings import deadlock, stuck
 from whyhang.analyzer.collectives.waits import Cycle, Root
-from whyhang.analyzer.facts import replace
+from whyhang.analyzer.facts import ranks_in_words, replace
 
 MAX_QUOTED = 3
 
@@ -45,14 +45,15 @@ def find(graph: CallGraph) -> tuple[CallFinding, ...]:
 def in_motion(job: JobCalls) -> CallFinding:
     """Return the finding that the dumps are of a job that ran."""
     quotes = [
-        Quote(rank=rank, source=own.source, text=quote_of(own.calls[max(own.calls)], group))
+        issued(group, own, own.calls[max(own.calls)])
         for group in job.groups
         for rank, own in group.progress.items()
         if own.source is not None and own.calls
     ]
     return CallFinding(
         verdict=Verdict.IN_MOTION,
-        says=call_words.in_motion(job.present),
+        says=f"The dumps of {ranks_in_words(job.present)} were written while the ranks still went "
+        "on: the newest call of each is no older than the pauses it makes anyway",
         quotes=tuple(quotes[:MAX_QUOTED]),
     )
 
@@ -69,7 +70,7 @@ def _all_completed(graph: CallGraph) -> tuple[CallFinding, ...]:
     return (
         CallFinding(
             verdict=Verdict.ALL_COMPLETED,
-            says=call_words.all_completed(ranks),
+            says=f"Every recorded call of {ranks_in_words(ranks)} is completed",
             quotes=graph.quotes(ranks[:MAX_QUOTED]),
         ),
     )
@@ -87,14 +88,14 @@ def _at_roots(
     """Yield the findings on ranks at which the waits end."""
     lagging: list[Root] = []
     inside: dict[Key, list[Root]] = defaultdict(list)
-    in_p2p: list[Root] = []
+    posted: list[Root] = []
     for root in graph.roots:
         if root.member in explained:
             continue
         collective = graph.collective_of(root.member)
         if collective is None:
             p2p = any(each.call.p2p for each in graph.pending.get(root.member, ()))
-            (in_p2p if p2p else lagging).append(root)
+            (posted if p2p else lagging).append(root)
         elif collective.stalled or root.member in collective.missing:
             lagging.append(root)
         elif collective.key not in differing:
@@ -104,14 +105,15 @@ def _at_roots(
         yield late
     for key, roots in inside.items():
         yield stuck(graph, graph.collectives[key], roots)
-    p2p_finding = stuck_p2p(graph, in_p2p)
-    if p2p_finding is not None:
-        yield p2p_finding
+    members = {root.member for root in posted}
+    call = in_p2p(sorted((p for p in graph.p2p if p.rank in members), key=lambda p: p.rank))
+    if call is not None:
+        yield stuck(graph, call, posted)
 
 
 def _lagging(graph: CallGraph, roots: Sequence[Root]) -> CallFinding | None:
     """Make one finding of all ranks that others wait for and that wait for no rank."""
-    awaited: dict[int, PendingCollective] = {}
+    awaited: dict[int, SharedCall] = {}
     members = {root.member for root in roots}
     for collective in sorted(graph.collectives.values(), key=lambda each: len(each.inside)):
         awaited.update(dict.fromkeys(members & collective.missing, collective))
@@ -135,7 +137,7 @@ def _lagging(graph: CallGraph, roots: Sequence[Root]) -> CallFinding | None:
         says=call_words.several([part.says for part in parts]),
         culprits=merged(part.culprits for part in parts),
         affected=merged(part.affected for part in parts),
-        quotes=tuple(dict.fromkeys(quote for part in parts for quote in part.quotes)),
+        quotes=tuple({quote.rank: quote for part in parts for quote in part.quotes}.values()),
         parts=tuple(parts),
     )
 
@@ -168,30 +170,38 @@ def _with_unrecorded(graph: CallGraph, parts: list[CallFinding]) -> list[CallFin
 
 
 def _lagging_part(
-    graph: CallGraph, collective: PendingCollective | None, roots: Sequence[Root]
+    graph: CallGraph, collective: SharedCall | None, roots: Sequence[Root]
 ) -> CallFinding | None:
-    """Return the finding on the ranks that hold up one call."""
+    """Return the finding on the ranks that hold up one call, or answer no send or receive."""
     culprits = tuple(sorted(root.member for root in roots))
-    affected = merged(root.blocks for root in roots)
-    position = graph.positions.get(culprits[0])
-    if collective is None:
-        return not_answered(graph, culprits, affected)
-    waiting = tuple(rank for rank in collective.ranks if rank not in culprits)
-    stalled = not collective.missing.intersection(culprits)
-    completed = tuple(sorted(collective.completed))
+    call = collective or in_p2p(p for p in graph.p2p if p.peer in culprits and not p.matched)
+    if call is None:
+        return None
+    last = graph.positions.get(culprits[0])
+    waiting = tuple(rank for rank in call.ranks if collective is None or rank not in culprits)
+    completed = tuple(sorted(call.completed))
+    stalled = collective is not None and not call.missing.intersection(culprits)
     finding = CallFinding(
         verdict=Verdict.STALLED if stalled else Verdict.NEVER_JOINED,
-        says=call_words.stalled(culprits, collective.call, completed)
+        says=call_words.says(
+            "{who} joined {call} and {has} not finished it, though {others} has: "
+            "its device or its process stopped in the middle",
+            culprits,
+            call.call,
+            completed,
+        )
         if stalled
-        else call_words.never_joined(culprits, collective.call, waiting, position),
-        call=collective.call,
+        else call_words.late(culprits, call.call, waiting, last),
+        call=call.call,
         culprits=culprits,
         waiting=completed if stalled else waiting,
-        affected=affected,
-        absent=tuple(sorted(collective.unknown)),
-        missed=position.call if position is not None else None,
-        site=position.site if position is not None else None,
+        affected=merged(root.blocks for root in roots),
+        absent=tuple(sorted(call.unknown)),
+        missed=last.ref if last is not None else None,
+        site=last.site if last is not None else None,
         quotes=graph.quotes((*culprits[:3], *waiting[:2])),
-        inferred=collective.group.inferred,
+        inferred=call.inferred,
     )
-    return finding if stalled or not waiting else with_skipped(finding, collective, waiting[0])
+    if stalled or not waiting or collective is None:
+        return finding
+    return with_skipped(finding, collective, waiting[0])

@@ -2,16 +2,10 @@
 
 from collections.abc import Collection, Iterable, Sequence
 
-from whyhang.analyzer.collectives.call_finding import Quote
 from whyhang.analyzer.collectives.groups import JobCalls
-from whyhang.analyzer.collectives.p2p import PendingP2P, p2p_waits, pending_p2p
-from whyhang.analyzer.collectives.pending import Pending, PendingCall, Position
-from whyhang.analyzer.collectives.pending_collectives import (
-    Key,
-    PendingCollective,
-    collective_waits,
-    pending_collectives,
-)
+from whyhang.analyzer.collectives.p2p import PendingP2P, pending_p2p, with_peers
+from whyhang.analyzer.collectives.pending import IssuedCall, Pending
+from whyhang.analyzer.collectives.shared_calls import Key, SharedCall, pending_collectives
 from whyhang.analyzer.collectives.waits import Cycle, Root, Wait, cycles, roots
 from whyhang.analyzer.facts import Record
 
@@ -23,15 +17,15 @@ class CallGraph(Record):
     """
 
     job: JobCalls
-    pending: dict[int, tuple[PendingCall, ...]]
-    positions: dict[int, Position]
-    collectives: dict[Key, PendingCollective]
+    pending: dict[int, tuple[IssuedCall, ...]]
+    positions: dict[int, IssuedCall]
+    collectives: dict[Key, SharedCall]
     p2p: tuple[PendingP2P, ...]
     waits: tuple[Wait, ...]
     roots: tuple[Root, ...]
     cycles: tuple[Cycle, ...]
 
-    def collective_of(self, rank: int) -> PendingCollective | None:
+    def collective_of(self, rank: int) -> SharedCall | None:
         """Return the collective that a rank is in."""
         for pending in self.pending.get(rank, ()):
             if pending.group is not None and not pending.call.p2p:
@@ -40,14 +34,10 @@ class CallGraph(Record):
                     return self.collectives[key]
         return None
 
-    def quotes(self, ranks: Iterable[int]) -> tuple[Quote, ...]:
-        """Quote what the records of some ranks say of where they stand."""
+    def quotes(self, ranks: Iterable[int]) -> tuple[IssuedCall, ...]:
+        """Return where some ranks stand, as far as their records were read from somewhere."""
         positions = (self.positions[rank] for rank in ranks if rank in self.positions)
-        return tuple(
-            Quote(rank=position.rank, source=position.source, text=position.quote)
-            for position in positions
-            if position.source is not None
-        )
+        return tuple(position for position in positions if position.source is not None)
 
     def reaching(self, ranks: Collection[int], culprits: Collection[int]) -> tuple[int, ...]:
         """Return ``ranks`` and all who wait for them in the end, without the culprits."""
@@ -62,13 +52,13 @@ class CallGraph(Record):
 
 
 def call_graph(
-    job: JobCalls, pending: Pending, positions: dict[int, Position], others: Sequence[Wait]
+    job: JobCalls, pending: Pending, positions: dict[int, IssuedCall], others: Sequence[Wait]
 ) -> CallGraph:
     """Read off who waits for whom; ``others`` are waits that were read off stacks."""
     known = job.present | set(job.stacks) | {wait.waiter for wait in others}
     collectives = pending_collectives(pending)
     p2p = pending_p2p(job, pending, known)
-    waits = (*collective_waits(collectives), *p2p_waits(p2p))
+    waits = tuple(w for call in (*collectives, *with_peers(p2p)) for w in call.waits())
     return CallGraph(
         job=job,
         pending=dict(pending),

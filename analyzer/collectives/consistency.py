@@ -71,7 +71,7 @@ def _overtaken(job: JobCalls) -> dict[int, Disagreement]:
     """Find the ranks whose dumps others overtook, each with what shows it."""
     overtaken: dict[int, Disagreement] = {}
     newest = _newest_times(job)
-    ends = {id(call) for _, call in last_calls(job).values()}
+    ends = {id(last.call) for last in last_calls(job).values()}
     for group in job.groups:
         last = _last_joint_call(group, ends)
         if last is None:
@@ -167,8 +167,13 @@ def _without_calls(tracks: Iterable[Track], ranks: Mapping[int, object]) -> list
 def _failed(job: JobCalls) -> list[FailedCall]:
     """Find calls over gloo that count as completed on a rank and went no further."""
     failed = []
-    for rank, (group, call) in last_calls(job).items():
-        if call.state is CallState.COMPLETED and _may_have_failed(group, rank, call):
+    for rank, last in last_calls(job).items():
+        group, call = last.group, last.call
+        if (
+            group is not None
+            and call.state is CallState.COMPLETED
+            and _may_have_failed(group, rank, call)
+        ):
             source = group.progress[rank].source
             disagreement = Disagreement(
                 rank=rank,

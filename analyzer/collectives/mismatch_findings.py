@@ -4,13 +4,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from whyhang.analyzer.collectives import call_words
-from whyhang.analyzer.collectives.call_finding import CallFinding, Quote, Side, Verdict
+from whyhang.analyzer.collectives.call_finding import CallFinding, Side, Verdict
 from whyhang.analyzer.collectives.call_graph import CallGraph
 from whyhang.analyzer.collectives.divergence import divergences, left_routine
-from whyhang.analyzer.collectives.mismatch import Mismatch, Variant
-from whyhang.analyzer.collectives.pending import call_ref, quote_of, site_of
-from whyhang.analyzer.collectives.pending_collectives import PendingCollective
+from whyhang.analyzer.collectives.mismatch import Mismatch
+from whyhang.analyzer.collectives.pending import IssuedCall, issued, site_of
 from whyhang.analyzer.collectives.sequences import collectives_of
+from whyhang.analyzer.collectives.shared_calls import SharedCall
 from whyhang.analyzer.collectives.shift import Shift, find_shift, left_loop
 from whyhang.analyzer.facts import Call, replace
 
@@ -39,8 +39,12 @@ def mismatches(graph: CallGraph) -> Iterable[CallFinding]:
             yield _mismatch(graph, collective, collective.mismatch)
 
 
-def _mismatch(graph: CallGraph, collective: PendingCollective, mismatch: Mismatch) -> CallFinding:
-    sides = tuple(_side(collective, variant) for variant in mismatch.variants)
+def _mismatch(graph: CallGraph, collective: SharedCall, mismatch: Mismatch) -> CallFinding:
+    first = [_issued(collective, variant.ranks[0]) for variant in mismatch.variants]
+    sides = tuple(
+        Side(says=variant.says, ranks=variant.ranks, site=call.site)
+        for variant, call in zip(mismatch.variants, first, strict=True)
+    )
     culprits, by_history = mismatch.minority, False
     if mismatch.tie:
         culprits = (
@@ -61,35 +65,18 @@ def _mismatch(graph: CallGraph, collective: PendingCollective, mismatch: Mismatc
         tie=mismatch.tie and not by_history,
         by_history=by_history,
         site=odd.site,
-        quotes=tuple(_quotes(collective, sides)),
-        inferred=collective.group.inferred,
+        quotes=tuple(call for call in first if call.source is not None),
+        inferred=collective.inferred,
     )
     return _with_history(finding, collective, sides, odd) if culprits else finding
 
 
-def _side(collective: PendingCollective, variant: Variant) -> Side:
-    progress = collective.group.progress[variant.ranks[0]]
-    call = progress.calls[collective.seq]
-    return Side(
-        says=variant.says,
-        ranks=variant.ranks,
-        call=call_ref(collective.group, call),
-        site=site_of(call),
-        source=progress.source,
-    )
+def _issued(collective: SharedCall, rank: int) -> IssuedCall:
+    progress = collective.progress[rank]
+    return issued(collective.group, progress, progress.calls[collective.seq])
 
 
-def _quotes(collective: PendingCollective, sides: Iterable[Side]) -> Iterable[Quote]:
-    for side in sides:
-        rank = side.ranks[0]
-        call = collective.group.progress[rank].calls[collective.seq]
-        if side.source is not None:
-            yield Quote(rank=rank, source=side.source, text=quote_of(call, collective.group))
-
-
-def _unusual_value(
-    collective: PendingCollective, field: str, sides: Sequence[Side]
-) -> tuple[int, ...]:
+def _unusual_value(collective: SharedCall, field: str, sides: Sequence[Side]) -> tuple[int, ...]:
     """Of two sides with other sizes or types, find the one that carries what nobody did before.
 
     At this line of code both have carried what the other side carries, and neither this.
@@ -99,7 +86,7 @@ def _unusual_value(
         return ()
     now, before = [], []
     for side in sides:
-        calls = collectives_of(collective.group.progress[side.ranks[0]])
+        calls = collectives_of(collective.progress[side.ranks[0]])
         call = calls[collective.seq]
         step = call.op, site_of(call)
         now.append(value(call))
@@ -130,11 +117,11 @@ def _left_routine(graph: CallGraph, sides: Sequence[Side]) -> tuple[int, ...]:
 
 
 def _with_history(
-    finding: CallFinding, collective: PendingCollective, sides: Sequence[Side], odd: Side
+    finding: CallFinding, collective: SharedCall, sides: Sequence[Side], odd: Side
 ) -> CallFinding:
     """Say whether the odd ranks left a call out, made one too many, or left the loop."""
     usual = next((side for side in sides if side is not odd), sides[0])
-    progress = collective.group.progress
+    progress = collective.progress
     calls, usual_calls = (collectives_of(progress[side.ranks[0]]) for side in (odd, usual))
     # A barrier of rank 0 alone rather belongs to a checkpoint that only it writes.
     if finding.culprits != (0,) and left_loop(calls, usual_calls, collective.seq):
@@ -145,9 +132,9 @@ def _with_history(
     return _shifted(finding, collective, shift)
 
 
-def with_skipped(finding: CallFinding, collective: PendingCollective, usual: int) -> CallFinding:
+def with_skipped(finding: CallFinding, collective: SharedCall, usual: int) -> CallFinding:
     """Say whether ranks are behind because they left a call out before; ``usual`` did not."""
-    progress = collective.group.progress
+    progress = collective.progress
     usual_calls = collectives_of(progress[usual])
     for rank in finding.culprits[:MAX_STUDIED]:
         shift = find_shift(collectives_of(progress[rank]), usual_calls)
@@ -158,13 +145,13 @@ def with_skipped(finding: CallFinding, collective: PendingCollective, usual: int
     return finding
 
 
-def _shifted(finding: CallFinding, collective: PendingCollective, shift: Shift) -> CallFinding:
-    missed = call_ref(collective.group, shift.missed)
-    shift_says = call_words.shifted(finding.culprits, shift, missed, site_of(shift.missed))
+def _shifted(finding: CallFinding, collective: SharedCall, shift: Shift) -> CallFinding:
+    missed = issued(collective.group, collective.progress[finding.culprits[0]], shift.missed)
+    shift_says = call_words.shifted(finding.culprits, shift, missed)
     return replace(
         finding,
         verdict=shift.verdict,
         says=f"{shift_says}: {call_words.AGREE}",
         shift_says=shift_says,
-        missed=missed,
+        missed=missed.ref,
     )

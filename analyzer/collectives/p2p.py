@@ -9,9 +9,9 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from whyhang.analyzer.collectives.groups import JobCalls
-from whyhang.analyzer.collectives.pending import IssuedCall, Pending, PendingCall
+from whyhang.analyzer.collectives.pending import IssuedCall, Pending
 from whyhang.analyzer.collectives.sequences import p2p_of
-from whyhang.analyzer.collectives.waits import Wait
+from whyhang.analyzer.collectives.shared_calls import SharedCall
 from whyhang.analyzer.facts import Call, CallState, Frame, grouped, replace
 
 MAX_STUDIED = 16
@@ -30,15 +30,13 @@ class PendingP2P(IssuedCall):
     """One send or receive that holds a rank up, and how its peer answers it.
 
     ``matched``: the peer has posted the counterpart; ``peer_inside``: it is in it, too.
-    ``peer_known``: it is known where the peer stands. ``pending`` is what ``call`` was
-    launched with.
+    ``peer_known``: it is known where the peer stands.
     """
 
-    pending: PendingCall
-    peer: int
-    matched: bool
-    peer_inside: bool
-    peer_known: bool
+    peer: int = -1
+    matched: bool = False
+    peer_inside: bool = False
+    peer_known: bool = False
 
 
 def pending_p2p(job: JobCalls, pending: Pending, known: Collection[int]) -> tuple[PendingP2P, ...]:
@@ -63,7 +61,7 @@ def pending_p2p(job: JobCalls, pending: Pending, known: Collection[int]) -> tupl
             group=each.group,
             call=call,
             source=each.source,
-            pending=each,
+            batch=each.batch,
             peer=call.peer,
             matched=_answers(posted_tags, each.rank, call),
             peer_inside=_answers(inside_tags, each.rank, call),
@@ -75,14 +73,23 @@ def pending_p2p(job: JobCalls, pending: Pending, known: Collection[int]) -> tupl
     ]
     # What was launched together ends together: who answers one call of such a batch and
     # is alone in another does not come through.
-    held = {p.rank for p in p2p if len(p.pending.batch) > 1 and p.peer_known and not p.matched}
+    held = {p.rank for p in p2p if len(p.batch) > 1 and p.peer_known and not p.matched}
     return tuple(replace(p, peer_inside=p.peer_inside and p.peer not in held) for p in p2p)
 
 
-def p2p_waits(p2p: Iterable[PendingP2P]) -> tuple[Wait, ...]:
-    """Return the waits of everyone who is in a send or a receive."""
-    by_rank = grouped(p2p, lambda each: each.rank)
-    return tuple(wait for own in by_rank.values() for wait in _waits(own))
+def with_peers(p2p: Iterable[PendingP2P]) -> Iterable[SharedCall]:
+    """Yield for each rank in a send or receive who of its peers has to do something."""
+    for own in grouped(p2p, lambda each: each.rank).values():
+        # who opened a block and did not close it waits for no one but itself
+        launched = [] if own[0].launched[0].unclosed else own
+        shown = next((p for p in own if not p.matched), own[0])
+        yield SharedCall(
+            call=shown.ref,
+            inside=(shown,),
+            missing=frozenset(p.peer for p in launched if not p.matched and p.peer_known),
+            queued=frozenset(p.peer for p in launched if p.matched and not p.peer_inside),
+            unknown=frozenset(p.peer for p in launched if not p.peer_known),
+        )
 
 
 def wrong_peers(
@@ -161,29 +168,6 @@ def _answers(tags: _Tags, rank: int, call: Call) -> bool:
     """Return whether the peer of a call is among these with its counterpart."""
     theirs = tags.get((call.peer or 0, _COUNTERPART[call.op], rank), ())
     return bool(theirs) and (call.tag is None or None in theirs or call.tag in theirs)
-
-
-def _waits(own: Sequence[PendingP2P]) -> Iterable[Wait]:
-    pending = own[0].pending
-    launched = [] if pending.call.unclosed else own  # else it waits for no one but itself
-    unmatched = frozenset(p.peer for p in launched if not p.matched and p.peer_known)
-    queued = frozenset(p.peer for p in launched if p.matched and not p.peer_inside)
-    absent = frozenset(p.peer for p in launched if not p.peer_known)
-    shown = next((p for p in own if not p.matched), own[0])
-    wait = Wait(
-        waiter=pending.rank,
-        on=unmatched,
-        call=shown.ref,
-        absent=absent,
-        site=shown.site,
-        source=pending.source,
-    )
-    if unmatched:
-        yield wait
-    if queued:
-        yield replace(wait, on=queued, certain=False)
-    if not unmatched and not queued:
-        yield replace(wait, certain=not absent)
 
 
 def _followed(listens_to: Mapping[int, int], rank: int) -> set[int]:

@@ -4,11 +4,11 @@ from collections.abc import Collection, Iterable, Sequence
 
 from whyhang.analyzer.collectives import call_words
 from whyhang.analyzer.collectives.call_finding import CallFinding, Side, Verdict
-from whyhang.analyzer.collectives.call_graph import CallGraph, merged
+from whyhang.analyzer.collectives.call_graph import CallGraph
 from whyhang.analyzer.collectives.divergence import MAX_RANKS, Divergence, divergences, left_routine
 from whyhang.analyzer.collectives.p2p import PendingP2P, receives_from_wrong_peer, wrong_peers
-from whyhang.analyzer.collectives.waits import Cycle, Root
-from whyhang.analyzer.facts import grouped
+from whyhang.analyzer.collectives.shared_calls import SharedCall
+from whyhang.analyzer.collectives.waits import Cycle
 
 MAX_SHOWN = 4
 
@@ -28,18 +28,22 @@ def unpaired(
         return None
     shown.sort(key=lambda p: (p.rank not in culprits, p.rank))
     ranks = {p.rank for p in shown} | {p.peer for p in shown}
-    says = call_words.unpaired(shown)
+    tagged = any(p.call.tag for p in shown)
+    listed = "; ".join(
+        f"rank {p.rank} is in {p.ref}{f' with tag {p.call.tag}' if tagged else ''}"
+        f"{call_words.at(p.site)}"
+        for p in shown[:MAX_SHOWN]
+    )
     return CallFinding(
         verdict=Verdict.P2P_UNPAIRED,
-        says=call_words.with_divergences(says, diverged),
+        says=call_words.with_divergences(f"Sends and receives do not pair: {listed}", diverged),
         call=shown[0].ref,
         culprits=culprits,
         waiting=tuple(sorted(ranks.difference(culprits))),
         affected=graph.reaching(ranks, culprits),
         site=next((p.site for p in shown if p.rank in culprits), None),
         sides=tuple(
-            Side(says=f"in {p.ref}", ranks=(p.rank,), call=p.ref, site=p.site, source=p.source)
-            for p in shown[:MAX_SHOWN]
+            Side(says=f"in {p.ref}", ranks=(p.rank,), site=p.site) for p in shown[:MAX_SHOWN]
         ),
         cycle=next((cycle for cycle in cycles if cycle.members & ranks), None),
         quotes=graph.quotes([p.rank for p in shown[:MAX_SHOWN]]),
@@ -69,48 +73,13 @@ def _culprits(
     return tuple(d.rank for d in diverged) or left_routine(graph.job, compared), diverged
 
 
-def not_answered(
-    graph: CallGraph, culprits: tuple[int, ...], affected: tuple[int, ...]
-) -> CallFinding | None:
-    """Return the finding on ranks that wait for nobody, and answer no send or receive."""
-    wanted = [p for p in graph.p2p if p.peer in culprits and not p.matched]
-    if not wanted:
+def in_p2p(p2p: Iterable[PendingP2P]) -> SharedCall | None:
+    """Take sends and receives that stand for one reason as one call, named after the first."""
+    every = tuple(p2p)
+    if not every:
         return None
-    position = graph.positions.get(culprits[0])
-    waiting = tuple(sorted({p.rank for p in wanted}))
-    return CallFinding(
-        verdict=Verdict.NEVER_JOINED,
-        says=call_words.never_answered(culprits, wanted[0].ref, waiting, position),
-        call=wanted[0].ref,
-        culprits=culprits,
-        waiting=waiting,
-        affected=affected,
-        missed=position.call if position is not None else None,
-        site=position.site if position is not None else None,
-        quotes=graph.quotes((*culprits[:3], *waiting[:2])),
-    )
-
-
-def stuck_p2p(graph: CallGraph, roots: Sequence[Root]) -> CallFinding | None:
-    """Return the finding on calls that both sides have posted, or whose peer left no record."""
-    by_rank = grouped(graph.p2p, lambda each: each.rank)
-    members = [root.member for root in roots if root.member in by_rank]
-    if not members:
-        return None
-    absent = sorted({p.peer for rank in members for p in by_rank[rank] if not p.peer_known})
-    first = by_rank[members[0]][0]
-    return CallFinding(
-        verdict=Verdict.WAITS_FOR_ABSENT if absent else Verdict.ALL_ARRIVED,
-        says=call_words.waits_for_absent(members, first.ref, absent)
-        if absent
-        else call_words.all_arrived(members, first.ref),
-        call=first.ref,
-        waiting=tuple(members),
-        affected=merged((members, *(root.blocks for root in roots))),
-        absent=tuple(absent),
-        site=first.site,
-        quotes=graph.quotes(members[:3]),
-    )
+    absent = frozenset(p.peer for p in every if not p.peer_known)
+    return SharedCall(call=every[0].ref, inside=every, unknown=absent)
 
 
 def unclosed(graph: CallGraph) -> Iterable[CallFinding]:
@@ -118,10 +87,11 @@ def unclosed(graph: CallGraph) -> Iterable[CallFinding]:
     for rank, calls in graph.pending.items():
         pending = calls[0]
         if pending.call.unclosed:
-            peers = {p.peer for p in graph.p2p if p.pending is pending}
+            peers = {p.peer for p in graph.p2p if p.launched[0] is pending.call}
             yield CallFinding(
                 verdict=Verdict.COALESCED_OPEN,
-                says=call_words.unclosed(pending),
+                says=f"Rank {rank} opened a coalesced block with {pending.ref}"
+                f"{call_words.at(pending.site)} and never closed it",
                 call=pending.ref,
                 culprits=(rank,),
                 waiting=tuple(sorted(peers - {rank})),

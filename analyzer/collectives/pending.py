@@ -7,7 +7,7 @@ rank one pending call per group.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from whyhang.analyzer.collectives.groups import Disagreement, GroupCalls, GroupProgress, JobCalls
 from whyhang.analyzer.collectives.mismatch import family
@@ -17,12 +17,26 @@ from whyhang.analyzer.stacks.usercode import user_frame
 
 
 class IssuedCall(Record):
-    """A call that a rank issued on a group; the group is None where only a stack shows it."""
+    """A call that a rank issued on a group; the group is None where only a stack shows it.
+
+    ``inside``: it holds the rank up; else it is over, as far as is known. ``batch`` are the sends
+    and receives launched with it.
+    """
 
     rank: int
     group: GroupCalls | None
     call: Call
     source: Source | None
+    inside: bool = True
+    batch: tuple[Call, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{'in' if self.inside else 'after'} {self.ref}"
+
+    @property
+    def launched(self) -> tuple[Call, ...]:
+        """The call with all that was launched with it."""
+        return self.batch or (self.call,)
 
     @property
     def index(self) -> int:
@@ -44,36 +58,25 @@ class IssuedCall(Record):
         """The place in the user's code that made the call."""
         return site_of(self.call)
 
-
-class PendingCall(IssuedCall):
-    """The call that holds ``rank`` up; ``batch`` are the sends and receives launched with it."""
-
-    batch: tuple[Call, ...] = ()
-
     @property
-    def launched(self) -> tuple[Call, ...]:
-        """The call with all that was launched with it."""
-        return self.batch or (self.call,)
+    def quote(self) -> str:
+        """Its record in one line: its number, what was called, with what, how far it is."""
+        call = self.call
+        number = f"record {call.order}: " if call.order is not None else ""
+        seq = f" #{call.seq}" if call.seq is not None else ""
+        peer = f" peer {call.peer}" if call.peer is not None else ""
+        peer += f" tag {call.tag}" if call.tag else ""
+        shapes = " ".join(str(list(shape)) for shape in (call.input_sizes or ())[:4])
+        types = ",".join(dict.fromkeys(call.dtypes))
+        state = {CallState.UNKNOWN: "", CallState.INSIDE: "seen in its stack"}.get(
+            call.state, call.state.name.lower()
+        )
+        of = f"of {self.group.name}" if self.group is not None else ""
+        parts = (f"{number}{call.op or 'a call'}{seq}{peer}", of, shapes, types, state)
+        return " ".join(part for part in parts if part)
 
 
-class Position(Record):
-    """Where one rank stands: inside ``call``, or between calls with ``call`` done last.
-
-    ``quote`` is the record of that call in one line.
-    """
-
-    rank: int
-    call: CallRef
-    inside: bool
-    site: Frame | None = None
-    source: Source | None = None
-    quote: str = ""
-
-    def __str__(self) -> str:
-        return f"in {self.call}" if self.inside else f"after {self.call}"
-
-
-Pending = Mapping[int, tuple[PendingCall, ...]]
+Pending = Mapping[int, tuple[IssuedCall, ...]]
 """The pending calls of each rank that has any."""
 
 
@@ -94,25 +97,9 @@ def site_of(call: Call) -> Frame | None:
     return user_frame(call.frames)
 
 
-def quote_of(call: Call, group: GroupCalls | None) -> str:
-    """Quote the record of one call: its number, what was called, with what, how far it is."""
-    number = f"record {call.order}: " if call.order is not None else ""
-    seq = f" #{call.seq}" if call.seq is not None else ""
-    peer = f" peer {call.peer}" if call.peer is not None else ""
-    peer += f" tag {call.tag}" if call.tag else ""
-    shapes = " ".join(str(list(shape)) for shape in (call.input_sizes or ())[:4])
-    types = ",".join(dict.fromkeys(call.dtypes))
-    state = {CallState.UNKNOWN: "", CallState.INSIDE: "seen in its stack"}.get(
-        call.state, call.state.name.lower()
-    )
-    of = f"of {group.name}" if group is not None else ""
-    parts = (f"{number}{call.op or 'a call'}{seq}{peer}", of, shapes, types, state)
-    return " ".join(part for part in parts if part)
-
-
 def pending_calls(job: JobCalls) -> tuple[Pending, tuple[Disagreement, ...]]:
     """Find what holds each rank up, and where its stack disagrees with its records."""
-    recorded: dict[int, list[PendingCall]] = defaultdict(list)
+    recorded: dict[int, list[IssuedCall]] = defaultdict(list)
     for group in job.groups:
         furthest = _furthest(group)
         for rank, progress in group.progress.items():
@@ -121,8 +108,8 @@ def pending_calls(job: JobCalls) -> tuple[Pending, tuple[Disagreement, ...]]:
             elif rank in furthest:
                 last = progress.enqueued or 0
                 call = progress.calls.get(last, Call(op="", seq=last))
-                recorded[rank].append(_pending(group, progress, call))
-    pending: dict[int, tuple[PendingCall, ...]] = {}
+                recorded[rank].append(issued(group, progress, call))
+    pending: dict[int, tuple[IssuedCall, ...]] = {}
     disagreements: list[Disagreement] = []
     for rank in recorded.keys() | job.stacks.keys():
         calls, differs = _with_stack(job, rank, _oldest(recorded.get(rank, [])))
@@ -132,28 +119,17 @@ def pending_calls(job: JobCalls) -> tuple[Pending, tuple[Disagreement, ...]]:
     return pending, tuple(disagreements)
 
 
-def positions_of(job: JobCalls, pending: Pending) -> dict[int, Position]:
-    """Return where each rank stands: in its pending call, or after its last one."""
-    positions = {
-        rank: _position(IssuedCall(rank=rank, group=group, call=call, source=source), inside=False)
-        for rank, (group, call) in last_calls(job).items()
-        for source in (group.progress[rank].source,)
-    }
-    positions.update((rank, _position(calls[0], inside=True)) for rank, calls in pending.items())
-    return positions
-
-
-def last_calls(job: JobCalls) -> dict[int, tuple[GroupCalls, Call]]:
+def last_calls(job: JobCalls) -> dict[int, IssuedCall]:
     """Return the call that each rank issued last."""
-    last: dict[int, tuple[GroupCalls, Call]] = {}
+    last: dict[int, IssuedCall] = {}
     for group in job.groups:
         for rank, progress in group.progress.items():
             calls = (*progress.p2p, *progress.calls.values())
             if not calls:
                 continue
             newest = max(calls, key=lambda call: (_age(call), call.seq or 0))
-            if rank not in last or _age(newest) >= _age(last[rank][1]):
-                last[rank] = group, newest
+            if rank not in last or _age(newest) >= _age(last[rank].call):
+                last[rank] = issued(group, progress, newest, inside=False)
     return last
 
 
@@ -162,39 +138,39 @@ def _age(call: Call) -> float:
     return float(call.order) if call.order is not None else (call.created_at or 0.0)
 
 
-def _position(issued: IssuedCall, *, inside: bool) -> Position:
-    return Position(
-        rank=issued.rank,
-        call=issued.ref,
+def issued(
+    group: GroupCalls | None,
+    progress: GroupProgress,
+    call: Call,
+    *,
+    inside: bool = True,
+    batch: tuple[Call, ...] = (),
+) -> IssuedCall:
+    """Return a call of a rank on a group."""
+    return IssuedCall(
+        rank=progress.rank,
+        group=group,
+        call=call,
+        source=progress.source,
         inside=inside,
-        site=issued.site,
-        source=issued.source,
-        quote=quote_of(issued.call, issued.group),
+        batch=batch,
     )
 
 
-def _pending(
-    group: GroupCalls, progress: GroupProgress, call: Call, batch: Iterable[Call] = ()
-) -> PendingCall:
-    return PendingCall(
-        rank=progress.rank, group=group, call=call, source=progress.source, batch=tuple(batch)
-    )
-
-
-def _unfinished(group: GroupCalls, progress: GroupProgress) -> list[PendingCall]:
+def _unfinished(group: GroupCalls, progress: GroupProgress) -> list[IssuedCall]:
     """List the first unfinished collective and the first unfinished batch of sends and receives."""
     pending = []
     collectives = [c for c in progress.calls.values() if c.state is not CallState.COMPLETED]
     if collectives:
         first = min(collectives, key=lambda call: call.seq or 0)
-        pending.append(_pending(group, progress, first))
+        pending.append(issued(group, progress, first))
     elif progress.exact and progress.behind:
         unnamed = Call(op="", seq=(progress.completed or 0) + 1, state=CallState.SCHEDULED)
-        pending.append(_pending(group, progress, unnamed))
+        pending.append(issued(group, progress, unnamed))
     p2p = [call for call in progress.p2p if call.state is not CallState.COMPLETED]
     if p2p:
-        batch = (call for call in p2p if call.seq == p2p[0].seq)
-        pending.append(_pending(group, progress, p2p[0], batch))
+        batch = tuple(call for call in p2p if call.seq == p2p[0].seq)
+        pending.append(issued(group, progress, p2p[0], batch=batch))
     return pending
 
 
@@ -218,7 +194,7 @@ def _furthest(group: GroupCalls) -> frozenset[int] | None:
     return frozenset(rank for rank, count in counts.items() if count == furthest)
 
 
-def _oldest(pending: Sequence[PendingCall]) -> tuple[PendingCall, ...]:
+def _oldest(pending: Sequence[IssuedCall]) -> tuple[IssuedCall, ...]:
     """Keep the call that was issued first, and those whose place in the order is not known."""
     placed = [each for each in pending if each.call.order is not None]
     rest = [each for each in pending if each.call.order is None]
@@ -229,8 +205,8 @@ def _oldest(pending: Sequence[PendingCall]) -> tuple[PendingCall, ...]:
 
 
 def _with_stack(
-    job: JobCalls, rank: int, pending: tuple[PendingCall, ...]
-) -> tuple[tuple[PendingCall, ...], list[Disagreement]]:
+    job: JobCalls, rank: int, pending: tuple[IssuedCall, ...]
+) -> tuple[tuple[IssuedCall, ...], list[Disagreement]]:
     """Add what a stack shows: it sees what recorders do not record (sends over gloo)."""
     track = job.stacks.get(rank)
     calls = track.calls if track is not None else ()
@@ -240,7 +216,7 @@ def _with_stack(
     if any(family(each.call.op) == family(inside.op) for each in pending):
         return pending, []
     if not pending or (inside.p2p and not any(each.call.p2p for each in pending)):
-        return (PendingCall(rank=rank, group=None, call=inside, source=track.source),), []
+        return (IssuedCall(rank=rank, group=None, call=inside, source=track.source),), []
     believed = pending[0]
     disagreement = Disagreement(
         rank=rank,

@@ -7,7 +7,7 @@ from whyhang.analyzer.collectives.call_finding import CallFinding, Verdict
 from whyhang.analyzer.collectives.call_graph import call_graph
 from whyhang.analyzer.collectives.consistency import consistent_calls, in_motion
 from whyhang.analyzer.collectives.groups import Disagreement, GroupCalls
-from whyhang.analyzer.collectives.pending import Position, pending_calls, positions_of
+from whyhang.analyzer.collectives.pending import IssuedCall, last_calls, pending_calls
 from whyhang.analyzer.collectives.waits import Wait
 from whyhang.analyzer.facts import Group, Record, Track
 
@@ -20,7 +20,7 @@ class RecordedCalls(Record):
 
     findings: tuple[CallFinding, ...]
     waits: tuple[Wait, ...]
-    positions: dict[int, Position]
+    positions: dict[int, IssuedCall]
     groups: tuple[GroupCalls, ...]
     disagreements: tuple[Disagreement, ...]
 
@@ -43,7 +43,7 @@ def recorded_calls(
     """
     job = consistent_calls(tracks, groups, world_size)
     pending, disagreements = pending_calls(job)
-    positions = positions_of(job, pending)
+    positions = last_calls(job) | {rank: calls[0] for rank, calls in pending.items()}
     graph = call_graph(job, pending, positions, waits)
     moving = in_motion(job)
     return RecordedCalls(

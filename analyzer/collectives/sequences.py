@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable
 
 from whyhang.analyzer.collectives.groups import GroupProgress, JobCalls
 from whyhang.analyzer.collectives.mismatch import elements, family
-from whyhang.analyzer.collectives.pending import IssuedCall
+from whyhang.analyzer.collectives.pending import IssuedCall, issued
 from whyhang.analyzer.facts import Call
 
 MAX_CALLS = 2000
@@ -35,14 +35,14 @@ def p2p_of(progress: GroupProgress) -> tuple[Call, ...]:
 
 def issued_by(job: JobCalls, rank: int) -> list[IssuedCall]:
     """List the latest recorded calls of a rank, over all groups, in the order of issue."""
-    issued = [
-        IssuedCall(rank=rank, group=group, call=call, source=progress.source)
+    calls = [
+        issued(group, progress, call)
         for group in job.groups
         if (progress := group.progress.get(rank)) is not None and progress.tracks
         for call in (*collectives_of(progress).values(), *p2p_of(progress))
         if call.order is not None
     ]
-    return sorted(issued, key=lambda each: each.call.order or 0)[-MAX_CALLS:]
+    return sorted(calls, key=lambda each: each.call.order or 0)[-MAX_CALLS:]
 
 
 def step_of_role(issued: IssuedCall) -> Hashable:

@@ -8,102 +8,96 @@ from whyhang.analyzer.collectives.call_finding import CallFinding, Side, Verdict
 from whyhang.analyzer.collectives.call_graph import CallGraph, merged
 from whyhang.analyzer.collectives.divergence import divergences, left_routine
 from whyhang.analyzer.collectives.p2p import changed_peer
-from whyhang.analyzer.collectives.pending import PendingCall, Position
-from whyhang.analyzer.collectives.pending_collectives import PendingCollective
+from whyhang.analyzer.collectives.pending import IssuedCall
+from whyhang.analyzer.collectives.shared_calls import SharedCall
 from whyhang.analyzer.collectives.waits import CallRef, Cycle, Root
 from whyhang.analyzer.facts import Call, replace
 from whyhang.analyzer.facts.calls import ROOTED
 
 
-def stuck(graph: CallGraph, collective: PendingCollective, roots: Sequence[Root]) -> CallFinding:
+def stuck(graph: CallGraph, call: SharedCall, roots: Sequence[Root]) -> CallFinding:
     """Return the finding on a call that all known members have joined, and not all completed."""
-    joined = collective.joined
-    if collective.completed and not collective.unknown:
-        return _partly_completed(graph, collective, roots)
-    late = late_arrivals(collective.inside)
-    if late:
-        return _came_late(graph, collective, late)
-    alone = collective.group.inferred and len(collective.group.members) < 2
-    waits = bool(collective.unknown) or alone
-    absent = tuple(sorted(collective.unknown))
-    return CallFinding(
-        verdict=Verdict.WAITS_FOR_ABSENT if waits else Verdict.ALL_ARRIVED,
-        says=call_words.waits_for_absent(joined, collective.call, absent, graph.job.older)
-        if waits
-        else call_words.all_arrived(joined, collective.call),
-        call=collective.call,
+    joined, completed = call.joined, tuple(sorted(call.completed))
+    finding = CallFinding(
+        verdict=Verdict.ALL_ARRIVED,
+        says=call_words.all_arrived(joined, call.call),
+        call=call.call,
         waiting=joined,
         affected=merged((joined, *(root.blocks for root in roots))),
-        absent=absent,
-        site=collective.site,
+        absent=tuple(sorted(call.unknown)),
+        site=call.site,
         quotes=graph.quotes(joined[:3]),
-        inferred=collective.group.inferred,
+        inferred=call.inferred,
+    )
+    if completed and not call.unknown:
+        quotes = graph.quotes((*joined[:2], *completed[:2]))
+        return _partly_completed(graph, call, replace(finding, quotes=quotes))
+    late = late_arrivals(call.inside) if not call.call.p2p else {}
+    if late:
+        return _came_late(graph, call, late)
+    alone = call.group is not None and call.inferred and len(call.group.members) < 2
+    if not call.unknown and not alone:
+        return finding
+    return replace(
+        finding,
+        verdict=Verdict.WAITS_FOR_ABSENT,
+        says=call_words.waits_for_absent(joined, call.call, finding.absent, graph.job.older),
     )
 
 
-def _came_late(
-    graph: CallGraph, collective: PendingCollective, late: Mapping[int, float]
-) -> CallFinding:
+def _came_late(graph: CallGraph, call: SharedCall, late: Mapping[int, float]) -> CallFinding:
     """Return the finding on a call to which ranks came when the others had given it up."""
     culprits = tuple(sorted(late))
-    waiting = tuple(rank for rank in collective.ranks if rank not in late)
+    waiting = tuple(rank for rank in call.ranks if rank not in late)
     return CallFinding(
         verdict=Verdict.CAME_LATE,
-        says=call_words.came_late(culprits, collective.call, waiting, min(late.values())),
-        call=collective.call,
+        says=call_words.says(
+            f"{{who}} came to {{call}} {min(late.values()):,.0f} s later than {{others}}, "
+            "by when these had given up",
+            culprits,
+            call.call,
+            waiting,
+        ),
+        call=call.call,
         culprits=culprits,
         waiting=waiting,
-        affected=graph.reaching(collective.ranks, culprits),
-        absent=tuple(sorted(collective.unknown)),
-        site=next((each.site for each in collective.inside if each.rank in late), None),
+        affected=graph.reaching(call.ranks, culprits),
+        absent=tuple(sorted(call.unknown)),
+        site=next((each.site for each in call.inside if each.rank in late), None),
         quotes=graph.quotes((*waiting[:2], *culprits[:3])),
-        inferred=collective.group.inferred,
+        inferred=call.inferred,
     )
 
 
-def _partly_completed(
-    graph: CallGraph, collective: PendingCollective, roots: Sequence[Root]
-) -> CallFinding:
-    """Return the finding on a call that others have completed, where that blames nobody.
+def _partly_completed(graph: CallGraph, call: SharedCall, finding: CallFinding) -> CallFinding:
+    """Complete the finding on a call that others have completed, where that blames nobody.
 
     Others may complete a call with a root early. Any other call takes everyone's part: where as
     many have left it as are in it, each side is in a call of its own, and they do not match.
     """
-    joined, call = collective.joined, collective.call
-    completed = tuple(sorted(collective.completed))
-    ahead = [graph.positions[rank] for rank in completed if rank in graph.positions]
-    ahead = [position for position in ahead if position.inside]
-    diverged = call.op and call.op not in ROOTED and ahead and not collective.recorded
-    base = CallFinding(
+    completed = sorted(call.completed)
+    text = "{who} is still in {call}, which {others} has finished"
+    finding = replace(
+        finding,
         verdict=Verdict.PARTLY_COMPLETED,
-        says=call_words.partly_completed(joined, call, completed),
-        call=call,
-        waiting=joined,
-        affected=merged((joined, *(root.blocks for root in roots))),
-        site=collective.site,
-        quotes=graph.quotes((*joined[:2], *completed[:2])),
-        inferred=collective.group.inferred,
+        says=call_words.says(text, call.joined, call.call, completed),
     )
-    if not diverged:
-        return base
-    sides = _own_calls(collective, ahead)
-    everyone = merged((joined, completed))
-    return replace(base, verdict=Verdict.DIVERGED, waiting=everyone, affected=everyone, sides=sides)
-
-
-def _own_calls(collective: PendingCollective, ahead: Sequence[Position]) -> tuple[Side, ...]:
-    """List who is in which call, those that are behind by number first."""
-    calls: dict[CallRef, list[int]] = defaultdict(list)
-    for position in ahead:
-        calls[position.call].append(position.rank)
-    behind = Side(
-        says=f"in {collective.call}",
-        ranks=collective.joined,
-        call=collective.call,
-        site=collective.site,
+    own: dict[CallRef, list[int]] = defaultdict(list)
+    for rank in completed:
+        if rank in graph.positions and graph.positions[rank].inside:
+            own[graph.positions[rank].ref].append(rank)
+    if not call.call.op or call.call.op in ROOTED or not own or call.recorded:
+        return finding
+    behind = Side(says=f"in {call.call}", ranks=call.joined, site=call.site)
+    ahead = (Side(says=f"in {ref}", ranks=tuple(ranks)) for ref, ranks in own.items())
+    everyone = merged((call.joined, completed))
+    return replace(
+        finding,
+        verdict=Verdict.DIVERGED,
+        waiting=everyone,
+        affected=everyone,
+        sides=(behind, *ahead),
     )
-    rest = (Side(says=f"in {call}", ranks=tuple(ranks), call=call) for call, ranks in calls.items())
-    return (behind, *rest)
 
 
 def deadlock(graph: CallGraph, cycle: Cycle) -> CallFinding:
@@ -116,21 +110,22 @@ def deadlock(graph: CallGraph, cycle: Cycle) -> CallFinding:
     diverged = () if culprits else divergences(graph.job, caught)
     culprits = culprits or tuple(each.rank for each in diverged) or left_routine(graph.job, caught)
     odd = next((link for link in links if link.wait.waiter in culprits), links[0])
+    steps = "; ".join(
+        f"rank {link.wait.waiter} waits in {link.wait.call}{call_words.at(link.wait.site)} "
+        f"for rank {link.next}"
+        for link in links
+    )
     return CallFinding(
         verdict=Verdict.CROSS_GROUP,
-        says=call_words.with_divergences(call_words.deadlock(links), diverged),
+        says=call_words.with_divergences(
+            f"The ranks wait for each other in a circle: {steps}", diverged
+        ),
         call=links[0].wait.call,
         culprits=culprits,
         waiting=tuple(sorted(cycle.members.difference(culprits))),
         affected=tuple(sorted((cycle.members | cycle.blocks).difference(culprits))),
         sides=tuple(
-            Side(
-                says=f"in {link.wait.call}",
-                ranks=(link.wait.waiter,),
-                call=link.wait.call or CallRef(op=None, group=""),
-                site=link.wait.site,
-                source=link.wait.source,
-            )
+            Side(says=f"in {link.wait.call}", ranks=(link.wait.waiter,), site=link.wait.site)
             for link in links
         ),
         site=diverged[0].own.site if diverged else odd.wait.site,
@@ -178,7 +173,7 @@ ZONE = 1800.0
 """Clocks that differ by a multiple of these seconds are set to other zones."""
 
 
-def late_arrivals(inside: Iterable[PendingCall]) -> dict[int, float]:
+def late_arrivals(inside: Iterable[IssuedCall]) -> dict[int, float]:
     """Return by how many seconds ranks came later than the others, who had given up by then."""
     by_host: dict[str | None, dict[int, Call]] = defaultdict(dict)
     one_clock = True
@@ -197,12 +192,12 @@ def late_arrivals(inside: Iterable[PendingCall]) -> dict[int, float]:
     return late if few and not any(map(_of_zones, late.values())) else {}
 
 
-def _on_one_clock(pending: PendingCall) -> bool:
+def _on_one_clock(pending: IssuedCall) -> bool:
     tracks = pending.group.progress[pending.rank].tracks if pending.group is not None else ()
     return any(track.one_clock for track in tracks)
 
 
-def _host(pending: PendingCall) -> str | None:
+def _host(pending: IssuedCall) -> str | None:
     tracks = pending.group.progress[pending.rank].tracks if pending.group is not None else ()
     return next((track.who.host for track in tracks if track.who.host), None)
 

@@ -9,7 +9,7 @@ way, whichever evidence it is known from. ``records_beside.py`` goes the other w
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from whyhang.analyzer.collectives.pending import Position
+from whyhang.analyzer.collectives.pending import IssuedCall
 from whyhang.analyzer.facts import (
     LastLine,
     LogTail,
@@ -38,7 +38,7 @@ MAX_LINE = 60  # characters of a line that stand for where a rank is
 def completed(
     job: Job,
     states: Iterable[RankState],
-    positions: Mapping[int, Position],
+    positions: Mapping[int, IssuedCall],
     ends: Mapping[int, End],
 ) -> tuple[RankState, ...]:
     """Fill in the states of ranks by records and logs, where stacks say nothing.
@@ -119,7 +119,7 @@ class _Accounts(NamedTuple):
     where their own lines part, and the last of these.
     """
 
-    positions: Mapping[int, Position]
+    positions: Mapping[int, IssuedCall]
     ends: Mapping[int, End]
     at_work: frozenset[int]
     waited: frozenset[int]
@@ -182,9 +182,9 @@ def state_with_end(member: Member, state: RankState) -> RankState:
     return replace(state, status=Status.UNSEEN) if ended else state
 
 
-def _place_of(position: Position) -> Place:
+def _place_of(position: IssuedCall) -> Place:
     """Return the place of a rank that a record shows inside a call."""
-    call = position.call
+    call = position.ref
     kind = WaitKind.COLLECTIVE
     if call.p2p:
         kind = WaitKind.P2P

@@ -2,7 +2,7 @@
 
 import enum
 
-from whyhang.analyzer.collectives.pending import Position
+from whyhang.analyzer.collectives.pending import IssuedCall
 from whyhang.analyzer.facts import Record
 from whyhang.analyzer.rank_state.from_logs.ends import End
 from whyhang.analyzer.rank_state.from_logs.phase import LastPhase
@@ -72,7 +72,7 @@ class RankState(Record):
     children: tuple[Place | None, ...] = ()
     beside: tuple[Place, ...] = ()
     end: End | None = None
-    position: Position | None = None
+    position: IssuedCall | None = None
     ras: str = ""
     last_line: str = ""
     by_log: Status = Status.UNSEEN

@@ -240,7 +240,7 @@ def collective_of(case: Case, operation: PendingOperation, others: str | None = 
         if rank in ranks and position.inside
     ]
     calls = {
-        (position.call.group, position.call.seq)
+        (position.ref.group, position.ref.seq)
         for position in positions
         if not position.call.p2p and position.call.op == operation.op
     }

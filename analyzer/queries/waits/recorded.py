@@ -176,8 +176,8 @@ def _strength(case: Case, finding: CallFinding) -> float:
 def _breaks_off(case: Case, finding: CallFinding) -> bool:
     """Return whether an excerpt of several ranks ends so soon that a next call may follow."""
     ends = {end.source.file: end.source.line or 0 for end in case.job.of(LastLine)}
-    last = {q.rank: q.source for q in finding.quotes if q.rank in finding.culprits}
-    shared = len({quote.source.file for quote in finding.quotes}) == 1 < len(finding.quotes)
+    last = {q.rank: q.source for q in finding.quotes if q.source and q.rank in finding.culprits}
+    shared = len({source.file for source in finding.sources}) == 1 < len(finding.quotes)
     return (
         bool(last)
         and shared
@@ -202,7 +202,9 @@ def _counted(case: Case, finding: CallFinding) -> tuple[Evidence, ...]:
 def _evidence(finding: CallFinding) -> tuple[Evidence, ...]:
     """Cite the records that the finding rests on."""
     return tuple(
-        cite(quote.source, quote.text, quote.rank) for quote in finding.quotes[:MAX_SOURCES]
+        cite(call.source, call.quote, call.rank)
+        for call in finding.quotes[:MAX_SOURCES]
+        if call.source is not None
     )
 
 

@@ -176,7 +176,7 @@ def _of_entries(case: Case) -> Iterable[Moment]:
     }
     alike: dict[str, list[Moment]] = defaultdict(list)
     for rank, position in case.graph.calls.positions.items():
-        call, source = position.call, position.source
+        call, source = position.ref, position.source
         time = entered.get((rank, call.op, call.seq))
         if position.inside and time is not None and source is not None:
             alike[str(call)].append(

@@ -1,8 +1,9 @@
-"""The collectives that hold ranks up: who has joined, who has not, and who waits for whom.
+"""The calls that hold ranks up: who has joined, who has not, and who waits for whom.
 
-For each of them the members of its group fall into those who have not joined, those who have
-joined but are still in an older call (it is queued there), those inside, those who have completed
-it, and those of whom nothing is known. From that follow the waits.
+For each of them the ranks that have a part in it fall into those who have not joined, those who
+have joined but are still in an older call (it is queued there), those inside, those who have
+completed it, and those of whom nothing is known. From that follow the waits, be it a collective
+or a send or receive, which is shared with its peers.
 """
 
 from collections import defaultdict
@@ -10,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from whyhang.analyzer.collectives.groups import GroupCalls, GroupProgress
 from whyhang.analyzer.collectives.mismatch import Mismatch, find_mismatch
-from whyhang.analyzer.collectives.pending import Pending, PendingCall, call_ref
+from whyhang.analyzer.collectives.pending import IssuedCall, Pending, issued
 from whyhang.analyzer.collectives.waits import CallRef, Wait
 from whyhang.analyzer.facts import Call, CallState, Frame, Record, replace
 from whyhang.analyzer.facts.calls import ROOTED
@@ -24,34 +25,45 @@ MAX_PER_GROUP = 64
 Key = tuple[int, int]  # index of the group, sequence number
 
 
-class PendingCollective(Record):
-    """One collective that holds ranks up. All sets are of global ranks.
+class SharedCall(Record):
+    """One call that holds ranks up. All sets are of global ranks.
 
     ``inside`` are the pending calls of those in it. ``missing`` have not joined it, ``queued``
     have, behind an older call of theirs. ``completed`` have left it; ``recorded``: more than a
     watchdog says so. ``unknown`` left no record. ``mismatch`` says how their calls differ.
+    ``group`` and ``seq`` are those of a collective.
     """
 
-    group: GroupCalls
-    seq: int
     call: CallRef
-    inside: tuple[PendingCall, ...]
-    missing: frozenset[int]
-    queued: frozenset[int]
-    completed: frozenset[int]
-    recorded: bool
-    unknown: frozenset[int]
-    mismatch: Mismatch | None
+    inside: tuple[IssuedCall, ...]
+    missing: frozenset[int] = frozenset()
+    queued: frozenset[int] = frozenset()
+    unknown: frozenset[int] = frozenset()
+    completed: frozenset[int] = frozenset()
+    recorded: bool = False
+    mismatch: Mismatch | None = None
+    group: GroupCalls | None = None
+    seq: int = 0
 
     @property
     def key(self) -> Key:
         """The group and the sequence number."""
-        return self.group.index, self.seq
+        return self.group.index if self.group is not None else -1, self.seq
+
+    @property
+    def progress(self) -> Mapping[int, GroupProgress]:
+        """How far each rank of the group came."""
+        return self.group.progress if self.group is not None else {}
+
+    @property
+    def inferred(self) -> bool:
+        """Whether the membership of the group was inferred."""
+        return self.group is not None and self.group.inferred
 
     @property
     def ranks(self) -> tuple[int, ...]:
         """The ranks inside."""
-        return tuple(sorted(pending.rank for pending in self.inside))
+        return tuple(sorted({pending.rank for pending in self.inside}))
 
     @property
     def joined(self) -> tuple[int, ...]:
@@ -73,19 +85,46 @@ class PendingCollective(Record):
         is behind.
         """
         return (
-            bool(self.completed)
+            self.group is not None
+            and bool(self.completed)
             and not self.missing
             and len(self.completed) >= len(self.inside) + (not self.recorded)
             and self.call.op not in ROOTED
-            and not any(self.group.progress[pending.rank].over_gloo for pending in self.inside)
-            and (not self.group.inferred or self.group.pg.description == WORLD)
+            and not any(self.progress[pending.rank].over_gloo for pending in self.inside)
+            and (not self.inferred or self.group.pg.description == WORLD)
         )
 
+    def waits(self) -> Iterable[Wait]:
+        """Yield the waits of everyone who is in it."""
+        mismatch = self.mismatch
+        queued = frozenset() if self.stalled else self.queued
+        queued -= frozenset(mismatch.minority if mismatch is not None else ())
+        others_of = _other_variants(mismatch) if mismatch is not None else {}
+        shared: dict[frozenset[int], frozenset[int]] = {}  # one set for all who need the same ranks
+        for pending in self.inside:
+            others = others_of.get(pending.rank, frozenset())
+            needed = shared.setdefault(others, self.missing | others)
+            wait = Wait(
+                waiter=pending.rank,
+                on=needed,
+                call=self.call,
+                absent=self.unknown,
+                site=pending.site,
+                source=pending.source,
+            )
+            if pending.call.unclosed:  # waits for nobody but itself
+                yield replace(wait, on=frozenset(), absent=frozenset())
+                continue
+            if needed or not queued:
+                yield wait if needed else replace(wait, certain=not self.unknown)
+            if queued:
+                yield replace(wait, on=queued, certain=False)
 
-def pending_collectives(pending: Pending) -> tuple[PendingCollective, ...]:
+
+def pending_collectives(pending: Pending) -> tuple[SharedCall, ...]:
     """Find every collective that some rank is in."""
     groups: dict[int, GroupCalls] = {}
-    inside: dict[int, dict[int, list[PendingCall]]] = defaultdict(lambda: defaultdict(list))
+    inside: dict[int, dict[int, list[IssuedCall]]] = defaultdict(lambda: defaultdict(list))
     for calls in pending.values():
         for each in calls:
             if each.group is not None and not each.call.p2p and each.call.seq is not None:
@@ -98,14 +137,9 @@ def pending_collectives(pending: Pending) -> tuple[PendingCollective, ...]:
     )
 
 
-def collective_waits(collectives: Iterable[PendingCollective]) -> tuple[Wait, ...]:
-    """Return the waits of everyone who is in a collective."""
-    return tuple(wait for collective in collectives for wait in _waits(collective))
-
-
 def _collective(
-    group: GroupCalls, seq: int, by_seq: Mapping[int, Sequence[PendingCall]]
-) -> PendingCollective:
+    group: GroupCalls, seq: int, by_seq: Mapping[int, Sequence[IssuedCall]]
+) -> SharedCall:
     inside = by_seq[seq]
     ranks_inside = {each.rank for each in inside}
     # Calls of one group run in order: whoever is in a later one has completed this.
@@ -130,10 +164,10 @@ def _collective(
             queued.add(rank)
     unknown = group.absent | _unknown(group, seq)
     mismatch = find_mismatch(calls, group.members, len(missing | unknown) + group.silent)
-    return PendingCollective(
+    return SharedCall(
         group=group,
         seq=seq,
-        call=call_ref(group, _shown(calls, inside, seq, mismatch)),
+        call=_named(group, inside, calls, mismatch).ref,
         inside=tuple(inside),
         missing=frozenset(missing),
         queued=frozenset(queued),
@@ -160,40 +194,19 @@ def _unknown(group: GroupCalls, seq: int) -> frozenset[int]:
     )
 
 
-def _shown(
-    calls: Mapping[int, Call], inside: Sequence[PendingCall], seq: int, mismatch: Mismatch | None
-) -> Call:
+def _named(
+    group: GroupCalls,
+    inside: Sequence[IssuedCall],
+    calls: Mapping[int, Call],
+    mismatch: Mismatch | None,
+) -> IssuedCall:
     """Choose the call that names the collective: the majority's."""
     if mismatch is not None:
-        return calls[mismatch.variants[0].ranks[0]]
-    named = next((each.call for each in inside if each.call.op), None)
-    return named or next(iter(calls.values()), Call(op="", seq=seq))
-
-
-def _waits(collective: PendingCollective) -> Iterable[Wait]:
-    mismatch = collective.mismatch
-    queued = frozenset() if collective.stalled else collective.queued
-    queued -= frozenset(mismatch.minority if mismatch is not None else ())
-    others_of = _other_variants(mismatch) if mismatch is not None else {}
-    shared: dict[frozenset[int], frozenset[int]] = {}  # one set for all who need the same ranks
-    for pending in collective.inside:
-        others = others_of.get(pending.rank, frozenset())
-        needed = shared.setdefault(others, collective.missing | others)
-        wait = Wait(
-            waiter=pending.rank,
-            on=needed,
-            call=collective.call,
-            absent=collective.unknown,
-            site=pending.site,
-            source=pending.source,
-        )
-        if pending.call.unclosed:  # waits for nobody but itself
-            yield replace(wait, on=frozenset(), absent=frozenset(), site=None)
-            continue
-        if needed or not queued:
-            yield wait if needed else replace(wait, certain=not collective.unknown)
-        if queued:
-            yield replace(wait, on=queued, certain=False)
+        rank = mismatch.variants[0].ranks[0]
+        return issued(group, group.progress[rank], calls[rank])
+    named = (each for each in inside if each.call.op)
+    known = (issued(group, group.progress[rank], call) for rank, call in calls.items())
+    return next(named, None) or next(known, inside[0])
 
 
 def _other_variants(mismatch: Mismatch) -> dict[int, frozenset[int]]:

@@ -15,8 +15,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
-from whyhang.analyzer.facts import Call, CallState, replace
-from whyhang.collectors.flight_recorder.entries import GLOO, Row, Shapes, group_of, read_rows
+from whyhang.analyzer.facts import Call, CallState, grouped, replace
+from whyhang.collectors.flight_recorder.entries import GLOO, Row, Shapes, read_rows
 from whyhang.collectors.flight_recorder.excerpt import DumpExcerpt
 from whyhang.collectors.flight_recorder.groups import (
     by_number,
@@ -243,16 +243,13 @@ class Contents:
         )
 
 
-def calls_of_group(dump: DumpExcerpt, name: str) -> tuple[Call, ...]:
-    """Return every call of one group that the dump holds."""
-    entries = [entry for entry in dump.entries if isinstance(entry, dict)]
-    if numbered(entries) or all(entry.get("state") != "completed" for entry in entries):
-        rows = _rows(dump)  # entries of other groups tell of this one
-    else:
-        rows = read_rows(entry for entry in entries if name in group_of(entry))
-    rows = [row for row in rows if row.group[0] == name]
-    group = groups_of(dump.top, rows).get(name)
-    return tuple(calls(rows, group.ranks if group else None))
+def calls_by_group(dump: DumpExcerpt) -> dict[str, tuple[Call, ...]]:
+    """Return every call that the dump holds, by the name of its group."""
+    rows = _rows(dump)
+    groups = groups_of(dump.top, rows)
+    by_group = grouped(rows, lambda row: row.group[0])
+    ranks = {name: group.ranks for name, group in groups.items()}
+    return {name: tuple(calls(own, ranks.get(name))) for name, own in by_group.items()}
 
 
 def _rows(dump: DumpExcerpt) -> list[Row]:

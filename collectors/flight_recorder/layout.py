@@ -11,10 +11,12 @@ counted, which takes looking at every operation up to the number that is asked f
 """
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from whyhang.collectors.flight_recorder.pickles import (
+    MAX_MEMO,
     MEMO,
     MEMOIZE,
     STOP,
@@ -39,6 +41,7 @@ _FIRST_KEY = re.compile(rb"\}%b\((?:X(.)\x00\x00\x00|\x8c(.))" % MEMO, re.DOTALL
 _OPENING = re.compile(rb"\}%b\Z" % MEMO, re.DOTALL)
 # The last entry, the list of entries, the whole.
 _CLOSING = re.compile(rb"u(e%b(?:u%b)?\.)\Z" % (MEMO, MEMO), re.DOTALL)
+_MEMOIZED = re.compile(MEMOIZE)
 _REFERENCES = re.compile(rb"(?:h|j..[\x00-\x0f]).", re.DOTALL)
 
 
@@ -222,8 +225,9 @@ class _Memo:
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.counted = data[1] >= 4
-        # Where runs of operations end, and how many objects were memoised up to there.
-        self.places, self.counts = [2], [0]
+        # Where objects were memoised in the operations that were looked at, and the end of these.
+        self.places: list[int] = []
+        self.end = 2
         self.operations = operations(data, 2)
 
     def number_at(self, place: int) -> int:
@@ -233,7 +237,7 @@ class _Memo:
             return self.data[place + 1]
         if code == ord("r"):
             return int.from_bytes(self.data[place + 1 : place + 5], "little")
-        while self.places[-1] <= place and self._count_on():
+        while self.end <= place and self._count_on():
             pass
         count = self.count(place)
         if count is None or code != MEMOIZE[0]:
@@ -244,27 +248,21 @@ class _Memo:
         """Return where a number is given, -1 if nowhere; written ones ``after`` a place."""
         if not self.counted:
             return self.data.find(put(number), after)
-        while self.counts[-1] <= number:
+        while len(self.places) <= number:
             if not self._count_on():
                 return -1
-        run = bisect_right(self.counts, number) - 1
-        place = self.places[run] - 1
-        for _ in range(self.counts[run], number + 1):
-            place = self.data.find(MEMOIZE, place + 1)
-        return place
+        return self.places[number]
 
     def count(self, place: int) -> int | None:
         """Return how many objects were memoised before a place; None if not counted so far."""
-        if place > self.places[-1]:
-            return None
-        run = bisect_right(self.places, place) - 1
-        return self.counts[run] + self.data.count(MEMOIZE, self.places[run], place)
+        return bisect_left(self.places, place) if place <= self.end else None
 
     def _count_on(self) -> bool:
         try:
-            start, end, ordinary = next(self.operations)
+            start, self.end, ordinary = next(self.operations)
         except (StopIteration, BadPickleError):
             return False
-        self.places.append(end)
-        self.counts.append(self.counts[-1] + ordinary * self.data.count(MEMOIZE, start, end))
-        return True
+        if ordinary:
+            memoised = _MEMOIZED.finditer(self.data, start, self.end)
+            self.places += (at.start() for at in islice(memoised, MAX_MEMO))
+        return len(self.places) < MAX_MEMO

@@ -18,7 +18,7 @@ import msgspec
 from whyhang.analyzer.facts import Call, Fact, Trust, UnsafeDump, Who, replace
 from whyhang.analyzer.reading import Document
 from whyhang.collectors.flight_recorder import excerpt, pickles
-from whyhang.collectors.flight_recorder.contents import calls_of_group
+from whyhang.collectors.flight_recorder.contents import calls_by_group
 from whyhang.collectors.flight_recorder.entries import read_rows
 from whyhang.collectors.flight_recorder.excerpt import DumpExcerpt
 from whyhang.collectors.flight_recorder.groups import default_group_size
@@ -127,19 +127,18 @@ def _load(data: bytes, *, everything: bool = False) -> DumpExcerpt:
         raise BadPickleError(f"its JSON is damaged ({error})") from error
 
 
-@functools.lru_cache(maxsize=2)  # its collectives are asked for, then its sends and receives
 def _again(opener: Callable[[], BinaryIO], group: str) -> tuple[Call, ...]:
     """Read all calls of one group once more; nothing where the file has changed meanwhile."""
+    return _all_calls(opener).get(group, ())
+
+
+@functools.lru_cache(maxsize=8)  # the few ranks that are asked for all their calls
+def _all_calls(opener: Callable[[], BinaryIO]) -> dict[str, tuple[Call, ...]]:
     try:
-        return calls_of_group(_everything(opener), group)
+        with opener() as stream:
+            return calls_by_group(_load(stream.read(MAX_BYTES), everything=True))
     except (UnsafePickleError, BadPickleError, OSError):
-        return ()
-
-
-@functools.lru_cache(maxsize=2)  # a rank is asked for one group after the other
-def _everything(opener: Callable[[], BinaryIO]) -> DumpExcerpt:
-    with opener() as stream:
-        return _load(stream.read(MAX_BYTES), everything=True)
+        return {}
 
 
 def _content(document: Document) -> bytes:

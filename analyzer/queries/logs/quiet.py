@@ -78,7 +78,7 @@ def _quiet(case: Case, ends: Sequence[LastLine] = ()) -> Iterator[Hit]:
         end for end in job.of(LastLine) if end.ends_log and not end.source.file.endswith(NO_LOGS)
     ]
     inside = any(position.inside for position in case.graph.calls.positions.values())
-    raised_any = not_overcome(job, (line for line in job.lines if line.raised is not None))
+    raised_any = not_overcome(job, [line for line in job.lines if line.raised is not None])
     looked_at = any(member.dumps or member.processes for member in job.members)
     texts = [end.text for end in ends if " WARN " not in end.text]
     last = [text for text in texts if not OF_KERNEL.search(text)]

@@ -5,7 +5,7 @@ logs as well.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from whyhang.analyzer.facts import LastLine, LogLine, LogTail, Outlook, SignOfLife
 from whyhang.analyzer.facts.progress import ENDED_WELL
@@ -159,8 +159,10 @@ def trained_on(job: Job) -> Callable[[str, int, int | None], bool]:
     return is_over if ended or quiet else lambda *_: False
 
 
-def not_overcome(job: Job, lines: Iterable[LogLine]) -> list[LogLine]:
+def not_overcome(job: Job, lines: Sequence[LogLine]) -> Sequence[LogLine]:
     """Return the lines of trouble that the job did not train on from."""
+    if not lines:
+        return lines
     is_over = trained_on(job)
     return [x for x in lines if not is_over(x.source.file, x.source.line or 0, x.who.rank)]
 

@@ -103,6 +103,7 @@ def test_a_pools_worker_may_wait_for_a_lock_copied_by_fork(stack: str, *, catego
     [
         ("    for batch in part:", "epoch", "uneven-inputs"),
         ("    for parameter in part.parameters():", "epoch", "collective-mismatch"),
+        ("    for p, handle in part:", "epoch", "collective-mismatch"),
         ("    if part:", "epoch", "collective-mismatch"),
         ('    for split in ("train", "test"):', "epoch", "collective-mismatch"),
         ("    for stage in part:", "Net.forward", "collective-mismatch"),

@@ -43,6 +43,21 @@ def test_the_rank_that_means_another_sender_is_to_blame() -> None:
     assert finding.affected_ranks == (0, 1, 3)
 
 
+@pytest.mark.parametrize(("line", "culprits"), [(42, (2,)), (43, None)])
+def test_a_call_of_objects_is_one_call_whatever_part_of_it_a_rank_has_come_to(
+    line: int, culprits: tuple[int, ...] | None
+) -> None:
+    """Three scatter from rank 1, which sends the sizes first; another line is another call."""
+    stacks = dict.fromkeys(range(4), BROADCAST)
+    of_objects = BROADCAST.replace("train.py:42", f"train.py:{line}")
+    calls = [takes_for_root(rank, root) for rank, root in enumerate((1, 1, 2, 1))]
+    calls[0], calls[3] = (replace(calls[rank], op="scatter") for rank in (0, 3))
+
+    finding = report_of([*still({**stacks, 1: of_objects}), *calls]).findings[0]
+
+    assert (finding.signature, finding.culprit_ranks) == ("root-differs", culprits)
+
+
 @pytest.mark.parametrize("roots", [(0, 1, 2), (0, 0, 2, 2)])
 def test_where_none_is_in_the_majority_none_is_blamed(roots: tuple[int, ...]) -> None:
     """The disagreement is said, and with whom."""
@@ -72,6 +87,16 @@ def test_who_means_a_root_that_has_gone_on_is_to_blame(
 
     assert finding.culprit_ranks == culprits
     assert f"rank 3 in {op} from rank 1" in finding.title
+
+
+def test_one_root_of_two_calls_is_no_disagreement() -> None:
+    """A broadcast from rank 0 beside a reduction to it: the calls differ, the root does not."""
+    calls = [takes_for_root(0, 0), replace(takes_for_root(1, 0), op="reduce")]
+    other = BROADCAST.replace("broadcast", "reduce").replace(":42", ":44")
+
+    findings = report_of([*still({0: BROADCAST, 1: other}), *calls]).findings
+
+    assert all(finding.signature != "root-differs" for finding in findings)
 
 
 def test_groups_with_a_sender_each_do_not_disagree() -> None:

@@ -15,7 +15,14 @@ from whyhang.analyzer.findings.signature import (
 from whyhang.analyzer.queries.waits.states import all_recorded, all_seen, count
 from whyhang.analyzer.rank_state.over_time.job_progress import Counter, step_counters
 from whyhang.analyzer.stacks import WaitKind
-from whyhang.analyzer.stacks.source_blocks import comes_first, may_be_in_branch, rank_branch
+from whyhang.analyzer.stacks.source_blocks import (
+    comes_first,
+    ends,
+    fork,
+    heads,
+    may_be_in_branch,
+    rank_branch,
+)
 from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.wait_graph import PendingOperation
 from whyhang.analyzer.wording.describe import (
@@ -120,6 +127,9 @@ def _different_hit(
         alone = side_in_branch(case, [meeting.members for meeting in meetings])
         fewest = next((m for m in meetings if m.members == alone), fewest)
         tie = alone is None
+    passed_by = _passed_by(case, meetings) if len(meetings) > 2 else None
+    if passed_by is not None:
+        fewest, tie = passed_by, False
     if tie and len(meetings) == 2 and (ending := [m for m in meetings if m.op == LAST_CALL]):
         fewest, tie = ending[0], False  # it makes no call any more that could meet the other
     # Of several outside a broadcast or reduce some may have done their part and gone on.
@@ -137,6 +147,7 @@ def _different_hit(
     # More than two operations, or point-to-point among them, is what pipelines and
     # nested groups look like when the one late rank is not among those seen.
     plain = len(meetings) == 2 and all(m.kind is not WaitKind.P2P for m in meetings)
+    plain = plain or passed_by is not None
     return Hit(
         members=() if tie else fewest.members,
         affected=tuple(sorted((*fewest.members, *waiting))) if tie else waiting,
@@ -151,6 +162,30 @@ def _different_hit(
             **subject_fields(case, [shown[0]], waiting),
         },
     )
+
+
+def _passed_by(case: Case, meetings: Sequence[PendingOperation]) -> PendingOperation | None:
+    """Return the operation of one rank that all others have passed by, a turn of a loop further.
+
+    The rank has come through a collective of all in which some of them stand again, as may those
+    that stand above it in the loop.
+    """
+    text = source_lines(case.job.excerpts)
+    paths = {m: [path_of(case, case.states[n]) for n in m.members] for m in meetings}
+    of_all = [
+        m
+        for m in meetings
+        if not (m.op.startswith(PEER_TO_PEER) or m.op in ONE_SIDED or "wait" in m.op)
+    ]
+    for one in of_all:
+        path, others = paths[one][0], [m for m in meetings if m is not one]
+        forks = [fork(its, path) for m in others for its in paths[m]]
+        above = all(f is not None and (f[0].line or 0) < (f[1].line or 0) for f in forks)
+        looped = all(f and any(ends(h, text) is not None for h in heads(f[1], text)) for f in forks)
+        met = [m for m in others if m in of_all and comes_first(paths[m][0], path, text)]
+        if len(one.members) == 1 and above and looped and met:
+            return one
+    return None
 
 
 def _others_may_have_left(

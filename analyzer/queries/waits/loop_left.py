@@ -23,9 +23,11 @@ _LOOP = re.compile(r"\s*(?:async\s+)?(?:for|while)\b")
 _IN_BRACKETS = re.compile(r"\bfor\b.*")
 
 _OF_A_MODEL = re.compile(
-    r"param|grad|bucket|tensor|layer|module|weight|buffer|rank|world|group", re.IGNORECASE
+    r"param|grad|bucket|tensor|layer|module|weight|buffer|rank|world|group"
+    r"|handle|request|future|pending|\bworks?\b",
+    re.IGNORECASE,
 )
-"""A loop over the parts of a model or over ranks: to be out of it is to be further in the step."""
+"""A loop over parts of a model, ranks or calls: to be out of it is to be further in the step."""
 _LITERAL = re.compile(r"\bin\s*[(\[]\s*[\"'\d]")
 """What a loop goes over that is written there, and so the same on all ranks."""
 

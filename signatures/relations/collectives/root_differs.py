@@ -21,8 +21,11 @@ def when(case: Case) -> Iterator[Hit]:
     calls = [call for call in case.job.of(RootArgument) if call.who.rank is not None]
     if len(calls) < 2 or case.graph.progress or case.graph.lagging or not queries.all_seen(case):
         return
-    sides = sorted(grouped(calls, _words).values(), key=len)
-    if len(sides) < 2 or _are_groups(sides):
+    stood = {case.states[member].place for member in _members(case, calls)}
+    # of one line of the program, an operation is the part of a call that its rank has come to
+    one_line = len({place.user if place is not None else None for place in stood}) == 1
+    sides = sorted(grouped(calls, _meant if one_line else _words).values(), key=len)
+    if len({call.root for call in calls}) < 2 or _are_groups(sides):
         return
     most = len(sides[-1])
     odd = [call for side in sides if len(side) < most for call in side]
@@ -104,5 +107,9 @@ def _cite_root(call: RootArgument) -> Evidence:
     )
 
 
+def _meant(call: RootArgument) -> str:
+    return f"{call.root}{' in the default group' if call.in_default_group else ''}"
+
+
 def _words(call: RootArgument) -> str:
-    return f"{call.op} {call.root}{' in the default group' if call.in_default_group else ''}"
+    return f"{call.op} {_meant(call)}"

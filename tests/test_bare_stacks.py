@@ -49,13 +49,53 @@ def test_a_stack_without_its_head(text: str, category: str) -> None:
     "text",
     [
         "Timeout (0:02:00)! The download goes on.\n" + BATON.partition("\n")[2],
-        "Thread (idle) and its stack were lost\n" + LOADER,
+        "The loader waits in __next__ (torch/utils/data/dataloader.py:741)\n\n- train (train.py:12)\n",
         "0%|  | 0/5 [00:09<?, ?it/s]Traceback (most recent call last):\n  "
         + "  ".join(BATON.splitlines(keepends=True))
         + "torch._dynamo.exc.CompilerFailed: backend='inductor' raised:\n",
     ],
-    ids=["no dump", "words", "an exception behind a progress bar"],
+    ids=["no dump", "a frame in a sentence", "an exception behind a progress bar"],
 )
 def test_lines_that_are_no_stack(text: str) -> None:
     """A time-out of something else, words about a thread, an exception."""
     assert not diagnosed_files({"notes.txt": text}).stack_groups
+
+
+IN_BARRIER = """\
+barrier (torch/distributed/distributed_c10d.py:5030)
+encode (prepare.py:66)
+main (prepare.py:349)
+"""
+AT_A_VIDEO = """\
+read_frames (clips/decode.py:319)
+encode (prepare.py:70)
+main (prepare.py:349)
+"""
+
+
+def test_frames_and_nothing_else() -> None:
+    """Two lines of frames in a row are a stack, of the rank that its file or its heading names."""
+    for files in (
+        {"rank0_stack.txt": AT_A_VIDEO, "rank1_stack.txt": IN_BARRIER},
+        {"notes.md": f"Rank 0:\n{AT_A_VIDEO}\nRank 1:\n{IN_BARRIER}"},
+    ):
+        finding = diagnosed_files(files).findings[0]
+
+        assert (finding.category, finding.culprit_ranks) == ("missing-rank-in-collective", (0,))
+
+
+def test_stacks_of_nobody_knows_whom_are_those_of_two_processes() -> None:
+    """Without a thread's number or a heading the second stack is no later look at the first."""
+    report = diagnosed_files({"dumps.txt": f"{AT_A_VIDEO}\nand the others:\n\n{IN_BARRIER}"})
+
+    assert report.verdict == "hung"
+    assert len(report.ranks) == 2
+
+
+def test_a_thread_keeps_its_outermost_function() -> None:
+    """What was pasted of a loader's worker is no progress of the rank that its file names."""
+    worker = "read_frames (clips/decode.py:319)\nfetch (clips/decode.py:411)\n"
+    job = {"rank0_stack.txt": AT_A_VIDEO, "rank0_b_stack.txt": worker, "rank1.txt": IN_BARRIER}
+    finding = diagnosed_files(job).findings[0]
+
+    assert finding.category != "slow-not-hung"

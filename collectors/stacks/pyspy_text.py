@@ -5,8 +5,8 @@ Its form (``src/dump.rs``): ``Process PID: command line``, ``Python vX (executab
 ``Thread TID (idle|active[+gil]): "name"`` and its frames, innermost first, four spaces in;
 with ``--locals`` each frame is followed by ``Arguments:`` and ``Locals:``, eight spaces in.
 
-People also leave the head lines out, write several thread lines above one stack ("these all
-stand here") and put headings of their own between dumps.
+People also leave the head lines out, even those of threads, write several thread lines above one
+stack ("these all stand here") and put headings of their own between dumps.
 """
 
 import functools
@@ -41,6 +41,10 @@ _HEAD = re.compile(
     r")[^\n]*$",
     re.MULTILINE,
 )
+# Lines of frames alone, with no thread line anywhere: two in a row are no accident.
+_FRAMES = r"(?:^[ \t>|]*[\w.<>]+ \([^\s():]+\.py:\d{1,7}\)[ \t]*\r?\n?){2,200}"
+_BARE = re.compile(_FRAMES, re.MULTILINE)
+_BARE_BYTES = re.compile(_FRAMES.encode(), re.MULTILINE)
 _CACHED_LENGTH = 16 * 1024
 LEAST_REST = 3  # frames of a stack without a head that are no accident
 _LONGEST_NUMBER = 7  # digits
@@ -48,6 +52,12 @@ _OWN_LINES = (b"    ", b"Thread ", b"Process ", b"Python v", b"Parent Process ",
 
 
 class _PyspyText(StackText):
+    def sniff(self, document: Document) -> bool:
+        """Return whether there is a thread line in it, or frames without one in a small file."""
+        return super().sniff(document) or (
+            document.size <= len(document.head) and _BARE_BYTES.search(document.head) is not None
+        )
+
     def owns(self, document: Document) -> bool:
         """Tell a file with nothing in it but what py-spy printed."""
         return document.size <= len(document.head) and all(
@@ -82,6 +92,8 @@ class _Pyspy(Sections):
 
     def begin(self, above: str, passage: Passage) -> str:
         """Take a stack whose first lines are cut off, if it is that of a main thread."""
+        if above == passage.text:
+            return self._bare(passage)
         lines = above.rstrip().split("\n")
         first = len(lines)
         while first and lines[first - 1][:4].isspace() and _frame(lines[first - 1].strip()):
@@ -93,6 +105,16 @@ class _Pyspy(Sections):
         self._begin(line)
         self.threads.append(Thread(frames=frames, name=MAIN, line=line))
         return "\n".join(lines[:first])
+
+    def _bare(self, passage: Passage) -> str:
+        """Take stacks of which nothing but the frames was pasted, each that of a process."""
+        end = 0
+        for block in _BARE.finditer(passage.text):
+            self.between(passage.text[end : block.start()])
+            line, end = passage.line(block.start()), block.end()
+            self._begin(line)
+            self.threads.append(Thread(frames=_parse(block[0]).frames, name=MAIN, line=line))
+        return passage.text[end:]
 
     def take(self, head: Head, below: str, line: int) -> str:
         """Take a thread, or what a line says of a process."""

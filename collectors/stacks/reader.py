@@ -40,7 +40,9 @@ def dumps(
     outer = _leader(document.who)
     if section.who is not NOBODY or of_prefix is not NOBODY:
         outer = join(section.who, of_prefix, outer)
-    alone = len(set(map(_identity, processes))) == 1 and document.size <= WHOLE_BYTES
+    known = [_identity(process) for process in processes]
+    one = len(known) == 1 or (len(set(known)) == 1 and None not in known)
+    alone = one and document.size <= WHOLE_BYTES
     for process, owner in zip(processes, _owners(outer, processes), strict=True):
         for who in _each(process, _named(owner, document, None if alone else process)):
             if process.threads:

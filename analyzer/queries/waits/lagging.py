@@ -133,7 +133,8 @@ def _lagging_hit(case: Case, states: list[RankState], waiters: tuple[int, ...]) 
     evidence += places_of(case, *(meeting.members[0] for meeting in case.graph.operations))
     certain = all(state.place is None or state.place.certain for state in states)
     strength = CLEAR if certain and affected else INDIRECT
-    if _too_many(case, members, waiters):
+    too_many = _too_many(case, members, waiters)
+    if too_many:
         strength *= GUESSED
     return hit_about(
         case,
@@ -141,7 +142,7 @@ def _lagging_hit(case: Case, states: list[RankState], waiters: tuple[int, ...]) 
         affected,
         evidence=evidence,
         strength=strength,
-        names_culprit=not _too_many(case, members, waiters)
+        names_culprit=not (too_many and count(case, members) > count(case, waiters))
         and not _all_for_keys(case, members)
         and not _all_gone(case, members),
         collective=call_of(case, waiters),
@@ -164,7 +165,8 @@ def _too_many(case: Case, members: tuple[int, ...], waiters: tuple[int, ...]) ->
     """Return whether the lagging ranks are the many and merely run, or sleep between two tries.
 
     Six ranks that went on and two that wait have diverged; who is wrong cannot be seen: those that
-    poll may wait for what one of the others should do. Of one that runs without end and one that
+    poll may wait for what one of the others should do. Of as many here as there those that wait for
+    nobody are to be looked at first, as a possibility. Of one that runs without end and one that
     waits, the first is, and who was ended long after the others had waited in vain. Only at the
     start are the many lagging who have not come.
     """

@@ -114,6 +114,8 @@ def _change(before: tuple[Frame, ...], after: tuple[Frame, ...]) -> Moved:
     """
     if [normal(f) for f in before] == [normal(f) for f in after]:
         return Moved.STILL
+    if before[-1].function != after[-1].function:
+        return Moved.UNKNOWN  # cut short, or of two threads: a thread keeps its outermost function
     mine, its = _user_part(before), _user_part(after)
     if not mine or not its:
         same_functions = [f.function for f in before] == [f.function for f in after]

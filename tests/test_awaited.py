@@ -37,6 +37,9 @@ def raised(error: str) -> tuple[str, ...]:
         (("giving up: rank 2 has not arrived",), (0,)),
         (("ERROR link to rank 2 went down",), WAITING),
         (("exchange with rank 2 failed: no answer",), (1,)),
+        (("WARNING - 等待 rank 2 的 token 超时",), (0,)),
+        (("WARNING - 接收token超时", *raised("AttributeError: no attribute 'item'")), WAITING),
+        (("WARNING: 受信がタイムアウトしました",), WAITING),
     ],
 )
 def test_who_did_not_come_where_others_gave_up(
@@ -58,6 +61,7 @@ def test_who_did_not_come_where_others_gave_up(
         + "".join(f"[rank{r}]: step {s} loss 2.0\n" for s in range(42, 46) for r in range(4)),
         log("ERROR time-out on rank 1 in the barrier", ranks=(1,)),
         log("sent 12 messages to rank 2, closed the epoch", ranks=(1,)),
+        log("INFO 通信超时时间: 30秒", "INFO 接收超时 = 60", ranks=WAITING),
     ],
 )
 def test_nobody_is_blamed_where_nothing_tells_who(text: str) -> None:

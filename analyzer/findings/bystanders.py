@@ -32,6 +32,7 @@ _CRASH = re.compile(
     r"(?i)segmentation fault|\bsignal:? \d+|core dumped|Fatal Python error|terminate called"
 )
 _OF_PROCESSES = frozenset({"rank-oom-killed", "rank-died"})
+_ENDS = _OF_PROCESSES | {"not-distributed"}
 _FOR_HELPERS = frozenset(
     {WaitKind.QUEUE, WaitKind.FUTURE, WaitKind.SUBPROCESS, WaitKind.DATALOADER, WaitKind.LOCK}
 )
@@ -43,7 +44,9 @@ def weight_of(case: Case, category: str, hit: Hit) -> float:
         return 0.0
     if hit.evidence and all(_GOT_OVER.search(piece.quote) for piece in hit.evidence):
         return CONTRADICTED
-    if category in _OF_PROCESSES and (_had_given_up(case, hit) or _though_all_ended(case, hit)):
+    if category in _ENDS and _had_given_up(case, hit):
+        return 0.0
+    if category in _OF_PROCESSES and _though_all_ended(case, hit):
         return 0.0
     pid = hit.fields.get("pid", "")
     if category in _OF_PROCESSES and _of_another_program(case, hit):
@@ -79,7 +82,8 @@ def _had_given_up(case: Case, hit: Hit) -> bool:
     What a process crashes of as it leaves is no cause, nor where it leaves for a peer that is gone.
     """
     crashes = all(_CRASH.search(piece.quote) for piece in hit.evidence)
-    ranks = {*case.ranks(hit.members), *hit.ranks}
+    spoken = {piece.rank for piece in hit.evidence if piece.rank is not None}
+    ranks = {*case.ranks(hit.members), *hit.ranks} or spoken
     if not ranks or not hit.evidence:
         return False
     since: dict[tuple[str, int], int] = {}

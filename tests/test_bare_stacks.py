@@ -49,7 +49,7 @@ def test_a_stack_without_its_head(text: str, category: str) -> None:
     "text",
     [
         "Timeout (0:02:00)! The download goes on.\n" + BATON.partition("\n")[2],
-        "The loader waits in __next__ (torch/utils/data/dataloader.py:741)\n\n- train (train.py:12)\n",
+        "It waits in __next__ (torch/utils/data/dataloader.py:741)\n\n- train (train.py:12)\n",
         "0%|  | 0/5 [00:09<?, ?it/s]Traceback (most recent call last):\n  "
         + "  ".join(BATON.splitlines(keepends=True))
         + "torch._dynamo.exc.CompilerFailed: backend='inductor' raised:\n",

@@ -40,6 +40,11 @@ TERMINATED = "".join(f"srun: error: n{rank}: task {rank}: Terminated\n" for rank
         ),
         (CUT, 2),
         (
+            f"Traceback (most recent call last):\n{FRAMES}"
+            + "RuntimeError: Rank 9, node n3, device 1: found NaN in local grad norm\n",
+            9,
+        ),
+        (
             "[10:00:00] CRITICAL [lib.hub:15, rank=6] Uncaught HubError: 429 Too Many Requests\n",
             6,
         ),
@@ -57,7 +62,10 @@ TERMINATED = "".join(f"srun: error: n{rank}: task {rank}: Terminated\n" for rank
             3,
         ),
     ],
-    ids=["abort", "tasks", "cut", "hook", "lost peer", "ray", "elided", "mpich", "ucc", "horovod"],
+    ids=[
+        *("abort", "tasks", "cut", "in the message", "hook", "lost peer"),
+        *("ray", "elided", "mpich", "ucc", "horovod"),
+    ],
 )
 def test_another_line_tells_who(text: str, rank: int) -> None:
     """A launcher's row, a logger's header, a list: the finding names the rank."""
@@ -82,8 +90,12 @@ IN_COLLECTIVE = CUT + "".join(
         + ROW.format(code=1, rank=0),
         "loss [ready ranks: 1], grad_0 [ready ranks: 0]\n",
         "Ranks [0] are last known progressing comms #7 (op=ALLREDUCE)\n",
+        f"Traceback (most recent call last):\n{FRAMES}RuntimeError: rank 3 is not a member\n",
     ],
-    ids=["watchdog's abort", "in a collective", "no header", "who lost it", "of two", "progress"],
+    ids=[
+        *("watchdog's abort", "in a collective", "no header", "who lost it", "of two", "progress"),
+        "an argument",
+    ],
 )
 def test_nobody_is_blamed(text: str) -> None:
     """An abort of a watchdog, a call that others broke, a victim that is not told apart."""

@@ -44,9 +44,7 @@ def weight_of(case: Case, category: str, hit: Hit) -> float:
         return 0.0
     if hit.evidence and all(_GOT_OVER.search(piece.quote) for piece in hit.evidence):
         return CONTRADICTED
-    if category in _ENDS and _had_given_up(case, hit):
-        return 0.0
-    if category in _OF_PROCESSES and _though_all_ended(case, hit):
+    if category in _ENDS and (_had_given_up(case, hit) or _though_all_ended(case, hit)):
         return 0.0
     pid = hit.fields.get("pid", "")
     if category in _OF_PROCESSES and _of_another_program(case, hit):

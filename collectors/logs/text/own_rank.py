@@ -42,6 +42,12 @@ _RANK_IN_BRACKETS = limits.compile(
 # The monitor of a rank, of NVIDIA's resiliency extension.
 _MONITOR = re.compile(r"\[RankMonServer\d*@[\w.-]+:(?P<rank>\d{1,6})\]")
 
+# An exception whose message begins with who raised it: "RuntimeError: Rank 9, node n3: got nan".
+_RAISED_BY = limits.compile(
+    r"(?:\w+\.){0,6}+[A-Z]\w{0,40}?(?:Error|Exception|Timeout): "
+    r"\[?(?:[Gg]lobal )?[Rr]ank (?P<rank>\d{1,6})\]?[:,]"
+)
+
 # A program that prints its rank in words of its own: "Rank 7 tensor before …", "- rank = 2, …".
 OWN_WORDS = re.compile(
     r"^[ \t]{0,8}(?:[#>*-]+ )?(?:(?:global|GLOBAL)[ _])?(?:rank|Rank|RANK) ?[=:#]? ?"
@@ -120,4 +126,6 @@ def rank_in_content(text: str) -> Who:
         return Who(rank=int(match["rank"]), trust=Trust.PREFIX)
     if header := _RANK_IN_HEADER.match(text) or _RANK_IN_BRACKETS.match(text):
         return Who(rank=int(header["rank"]), trust=Trust.PREFIX)
+    if raised := _RAISED_BY.match(text):
+        return Who(rank=int(raised["rank"]), trust=Trust.INFERRED)
     return NOBODY

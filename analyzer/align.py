@@ -23,7 +23,7 @@ from whyhang.analyzer.rank_state.from_stacks.polled_locks import with_polled_loc
 from whyhang.analyzer.rank_state.from_stacks.states import (
     child_place,
     state_from_stacks,
-    with_store_waits,
+    with_waits_for_setters,
     without_bystanders,
 )
 from whyhang.analyzer.rank_state.over_time.job_progress import IN_STEP, with_growing_counters
@@ -84,4 +84,4 @@ def _states_from_stacks(
     states = [state_from_stacks(job, m, rules, line_text, last.get(m.id)) for m in job.members]
     states = place_by_working_threads(job, states, rules, line_text)
     states = with_growing_counters(job, states)
-    return job, with_store_waits(without_bystanders(job, states))
+    return job, with_waits_for_setters(without_bystanders(job, states))

@@ -134,21 +134,28 @@ def test_a_server_at_work_on_a_call_is_at_work() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ticks", "there", "moved"),
-    [((5, 55), True, Moved.IN_PLACE), ((5, 5), True, Moved.STILL), ((5, 5), False, Moved.ON)],
+    ("ticks", "woke", "there", "moved"),
+    [
+        ((5, 55), 9, True, Moved.IN_PLACE),
+        ((5, 5), 0, True, Moved.STILL),
+        ((5, 5), 5, True, Moved.STIRRED),
+        ((5, 5), 0, False, Moved.ON),
+    ],
 )
 def test_a_thread_beside_the_main_one_has_its_own_motion(
     ticks: tuple[int, int],
+    woke: int,
     there: bool,
     moved: Moved,
 ) -> None:
-    """Its CPU time tells, and that it was not there before."""
+    """Its CPU time tells, how often it woke up, and that it was not there before."""
     served = thread("observe (train.py:6)", f"_run_function ({RPC}internal.py:209)", tid=11)
     main = thread("shutdown (train.py:17)")
     dumps = (dump(main, served) if there else dump(main), dump(main, served))
     processes = tuple(
         process(
-            taken_at=float(look), threads=(ThreadState(tid=11, name="", state="S", cpu_ticks=used),)
+            taken_at=float(look),
+            threads=(ThreadState(tid=11, name="", state="S", cpu_ticks=used, woke=woke),),
         )
         for look, used in enumerate(ticks)
     )

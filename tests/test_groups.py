@@ -86,6 +86,21 @@ def test_a_name_that_any_group_may_have_tells_it_in_one_function_only(
     assert any(finding.signature == "groups-crossed" for finding in findings) is known
 
 
+def test_one_in_another_call_is_not_to_blame_where_the_calls_are_on_two_groups() -> None:
+    """Rank 2 gathers on its row; its partner may have left that out, and reduces on the next."""
+    gathers = TP.replace("all_reduce", "all_gather").replace(":10", ":12")
+    lines = source(
+        "dist.all_reduce(x, group=tp)",
+        "dist.all_reduce(x, group=dp)",
+        "dist.all_gather(all, x, group=tp)",
+    )
+
+    findings = report_of([*job(DP, TP, gathers, TP), lines]).findings
+
+    assert findings[0].signature == "groups-crossed"
+    assert all(finding.culprit_ranks is None for finding in findings)
+
+
 def test_a_late_rank_is_the_cause_whatever_groups_the_others_wait_on() -> None:
     """Who is elsewhere is a root; nested groups wait for it at different lines."""
     lines = source("dist.all_reduce(x, group=tp)", "dist.all_reduce(x, group=dp)")

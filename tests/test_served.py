@@ -6,7 +6,7 @@ import pytest
 from small_jobs import BARRIER, case_of, dump, frames, process, report_of, still
 
 from whyhang.analyzer.commands.questions import until_a_sleep_ends
-from whyhang.analyzer.facts import NO_LIMIT, Fact, Thread, ThreadState, replace
+from whyhang.analyzer.facts import NO_LIMIT, Fact, StackDump, Thread, ThreadState, replace
 
 CALLER = "\nfetch (train.py:12)\ntrain (train.py:38)\n<module> (train.py:60)\n"
 DOWNLOAD = "readinto (socket.py:706)\nread (http/client.py:474)" + CALLER
@@ -117,3 +117,46 @@ def test_a_loop_that_idles_may_wake_while_another_thread_trains(woke: int) -> No
 
     assert report.verdict == "hung"
     assert report.findings[0].culprit_ranks == (2,)
+
+
+RPC = "torch/distributed/rpc/"
+SERVER = f"""
+wait (threading.py:327)
+_all_gather ({RPC}api.py:257)
+shutdown ({RPC}api.py:382)
+main (train.py:62)
+"""
+SERVED = f"\npull (train.py:24)\n_run_function ({RPC}internal.py:209)\n"
+ASKS = f"""
+rpc_sync ({RPC}api.py:842)
+work (train.py:46)
+main (train.py:61)
+"""
+OPENS = "open_shard (train.py:15)\nwork (train.py:45)\nmain (train.py:61)"
+
+
+@pytest.mark.parametrize(
+    ("waits", "last", "culprit"),
+    [
+        ("wait (threading.py:327)", OPENS, 3),  # its call would end the wait
+        ("wait (threading.py:327)", ASKS, 0),  # nobody is elsewhere
+        ("get (queue.py:180)", ASKS, 0),
+    ],
+)
+def test_a_call_that_is_served_waits_for_the_rank_that_has_not_called(
+    waits: str, last: str, culprit: int
+) -> None:
+    """A server of bounded staleness lets the fast ones wait for the slowest."""
+    server = Thread(tid=11, frames=frames(waits + SERVED))
+    facts = still({0: SERVER, 1: ASKS, 2: ASKS, 3: last})
+    facts = [
+        replace(fact, threads=(*fact.threads, server))
+        if isinstance(fact, StackDump) and fact.who.rank == 0
+        else fact
+        for fact in facts
+    ]
+    if last == OPENS:
+        opens = ThreadState(tid=1003, name="python", state="S", wchan="wait_for_partner")
+        facts += [replace(process(3, look=look), threads=(opens,)) for look in (0, 1)]
+
+    assert report_of(facts).findings[0].culprit_ranks == (culprit,)

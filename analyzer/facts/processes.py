@@ -149,7 +149,8 @@ class ThreadState(Record):
     is the kernel functions that it is in, innermost first, where it sleeps past any signal and this
     user may know. ``inner`` is the id that it has in a container, by which Python calls it.
     ``limit`` is after how many seconds its wait for data ends at the latest (``NO_LIMIT``: never),
-    ``sleeps_for`` for how many seconds more it sleeps.
+    ``sleeps_for`` for how many seconds more it sleeps. ``woke`` is how often it ran and went to
+    sleep again since the look before, but for pauses of the process.
     """
 
     tid: int
@@ -164,3 +165,4 @@ class ThreadState(Record):
     inner: int | None = None
     limit: float | None = None
     sleeps_for: float | None = None
+    woke: int | None = None

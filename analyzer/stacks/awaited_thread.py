@@ -7,6 +7,7 @@ from whyhang.analyzer.stacks.kinds import (
     BLOCKED_POOL,
     PROCESS_POOL,
     REQUESTS,
+    SERVES,
     Manner,
     Place,
     Scope,
@@ -181,7 +182,8 @@ def _served(place: Place, main: Thread, at: PlacedSnapshot) -> Place:
     held = held or [p for p in own if p.scope is Scope.RANKS]
     if not held:
         return place
-    return replace(held[0], through=f"in a call that it serves, while its program is {place.says}")
+    says = f"in a call that it serves, while its program is {place.says}"
+    return replace(held[0], through=says, main_op=SERVES)
 
 
 def _score(place: Place, other: Place) -> int:

@@ -76,6 +76,7 @@ SHARED_LOCK = "shared-lock"  # of multiprocessing
 PROCESS_POOL = "process-pool"
 BLOCKED_POOL = "blocked-pool"  # all of its threads wait for a task of their own pool
 REQUESTS = "requests"
+SERVES = "serves"  # the main thread, while another one answers a rank
 CRASH = "crash"
 PIPE = "pipe"
 """What a rule or a guess has as its ``op`` where a wait is for such a thing."""

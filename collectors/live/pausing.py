@@ -15,7 +15,7 @@ import os
 import signal
 import time
 
-from whyhang.analyzer.facts import SWITCHES_PER_PAUSE, Process, ThreadState
+from whyhang.analyzer.facts import SWITCHES_PER_PAUSE, Process, ThreadState, replace
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.proc import Proc, Wakes
 from whyhang.collectors.live.syscalls import parse_syscall
@@ -104,6 +104,20 @@ def by_others(since: Wakes, until: Wakes, main: int) -> int:
     if since.ran is not None and until.ran is not None:
         return pauses if until.ran - since.ran <= LONGEST_PAUSE * pauses else 0
     return pauses
+
+
+def with_wakes(
+    threads: tuple[ThreadState, ...], since: Wakes, until: Wakes, pauses: int
+) -> tuple[ThreadState, ...]:
+    """Add how often each thread woke up between, but for so many pauses by somebody else."""
+    known = since.switches.keys() & until.switches.keys()
+    slept = {tid: until.switches[tid] - since.switches[tid] for tid in known}
+    return tuple(
+        replace(thread, woke=max(0, slept[thread.tid] - SWITCHES_PER_PAUSE * pauses))
+        if thread.tid in slept
+        else thread
+        for thread in threads
+    )
 
 
 def _is_writing(host: Host, process: Process) -> bool:

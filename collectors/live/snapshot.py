@@ -169,10 +169,12 @@ class Snapshot:
             self._gap(member, "it ended before this look", "its log says how it ended")
             self._note_end(self._known[pid])
             return False
-        pauses = 0
+        pauses, threads = 0, process.threads
         if pid in self._at_rest_before:
-            pauses = pausing.by_others(self._at_rest_before[pid], self._proc.wakes(pid), pid)
-        process = replace(process, before=self._proc.counters(pid), pauses=pauses)
+            since, until = self._at_rest_before[pid], self._proc.wakes(pid)
+            pauses = pausing.by_others(since, until, pid)
+            threads = pausing.with_wakes(threads, since, until, pauses)
+        process = replace(process, before=self._proc.counters(pid), pauses=pauses, threads=threads)
         self.processes[pid] = process
         if process.state in ENDED_STATES:
             self._gap(

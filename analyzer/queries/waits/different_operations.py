@@ -12,6 +12,7 @@ from whyhang.analyzer.findings.signature import (
     INDIRECT,
     Hit,
 )
+from whyhang.analyzer.queries.waits.crossed_groups import groups_crossed
 from whyhang.analyzer.queries.waits.states import all_recorded, all_seen, count
 from whyhang.analyzer.rank_state.over_time.job_progress import Counter, step_counters
 from whyhang.analyzer.stacks import WaitKind
@@ -137,6 +138,7 @@ def _different_hit(
         tie = tie or any(m.op in ONE_SIDED for m in meetings if m is not fewest)
     others = [meeting for meeting in meetings if meeting is not fewest]
     tie = tie or _others_may_have_left(case, fewest, others)
+    tie = tie or any(any(groups_crossed(case, m.kind)) for m in meetings)
     shown = [case.states[m.members[0]] for m in (fewest, *others)]
     waiting = tuple(sorted((*past, *(n for meeting in others for n in meeting.members))))
     same = len({m.op for m in meetings}) < len(meetings)

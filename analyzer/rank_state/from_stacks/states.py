@@ -17,6 +17,7 @@ from whyhang.analyzer.rank_state.over_time.motion import (
 )
 from whyhang.analyzer.rank_state.state import NOT_WAITING, RankState, Status
 from whyhang.analyzer.stacks import LineText, Place, WaitKind, WaitRule, place_of
+from whyhang.analyzer.stacks.kinds import SERVES
 from whyhang.analyzer.stacks.usercode import is_library, short
 
 
@@ -39,13 +40,14 @@ def without_bystanders(job: Job, states: list[RankState]) -> tuple[RankState, ..
     )
 
 
-def with_store_waits(states: tuple[RankState, ...]) -> tuple[RankState, ...]:
+def with_waits_for_setters(states: tuple[RankState, ...]) -> tuple[RankState, ...]:
     """Take a wait for a key of the store as a wait for a rank, where one is free to set it.
 
     Who waits in a collective sets no key; then the wait for the key holds all up. A rank that
-    waits for nobody, or has ended, may be the one that should set it.
+    waits for nobody, or has ended, may be the one that should set it. So may it be the one whose
+    call should set what another call waits for on the rank that serves both.
     """
-    keys = {s.member for s in states if s.place is not None and s.place.kind is WaitKind.STORE}
+    keys = {s.member for s in states if s.place is not None and _is_set_by_others(s.place)}
     if not any(s.status in NOT_WAITING and s.member not in keys for s in states):
         return states
     return tuple(
@@ -60,6 +62,12 @@ def with_store_waits(states: tuple[RankState, ...]) -> tuple[RankState, ...]:
         else state
         for state in states
     )
+
+
+def _is_set_by_others(place: Place) -> bool:
+    served = place.main_op == SERVES and place.kind is WaitKind.LOCK
+    event = served and place.frame is not None and place.frame.file.endswith("threading.py")
+    return place.kind is WaitKind.STORE or event
 
 
 def _entry(member: Member) -> str:
@@ -92,8 +100,9 @@ def state_from_stacks(
         # A training loop is one function: to come to a collective, or out of it, is to go on.
         moves = replace(moves, moved=Moved.ON)
     place = places[snapshots[-1]] if snapshots else unseen
-    if place is not None and place.through and place.tid and place.kind is WaitKind.WORK:
-        moves = motion_of_thread(place.tid, member.dumps, member.processes)
+    if place is not None and place.through and place.tid:
+        its = motion_of_thread(place.tid, member.dumps, member.processes)
+        moves = moves if its.moved is Moved.UNKNOWN else its
     status = _status(member, place, moves)
     children = tuple(child_place(child, rules, line_text) for child in member.children)
     if status is Status.BLOCKED and lock_holder(job, member) is not None:

@@ -56,7 +56,7 @@ def motion(dumps: tuple[StackDump, ...], processes: tuple[Process, ...]) -> Moti
 def motion_of_thread(
     tid: int, dumps: tuple[StackDump, ...], processes: tuple[Process, ...]
 ) -> Motion:
-    """Compare all snapshots of one thread beside the main thread, by its stacks and its CPU time.
+    """Compare all snapshots of one thread beside the main thread: stacks, CPU time, wakes.
 
     One that is not in every dump has begun what it does since, or has ended it meanwhile.
     """
@@ -65,7 +65,8 @@ def motion_of_thread(
     cpu = _cpu_of_thread(tid, processes)
     moved = Moved.ON if None in threads else _moved(stacks, cpu, ())
     if moved is Moved.UNKNOWN and cpu is not None:
-        moved = Moved.STIRRED if cpu else Moved.STILL
+        woke = any(t.woke for process in processes[1:] for t in process.threads if t.tid == tid)
+        moved = Moved.STIRRED if cpu or woke else Moved.STILL
     return Motion(moved=moved, cpu=cpu)
 
 

@@ -17,6 +17,7 @@ from importlib import metadata, util
 from pathlib import Path
 
 from whyhang.analyzer.facts import Record
+from whyhang.collectors import tables
 from whyhang.collectors.gpu import nvml_child
 from whyhang.collectors.live.probes.kernel_log import DEVICE
 from whyhang.collectors.live.probes.ras import PORT
@@ -28,8 +29,6 @@ LIMIT = 10.0
 """Seconds for one tool."""
 
 SLEEPER = "import sys,time; print('up', flush=True); time.sleep(60)"
-_NO_STACKS = "no Python stacks: ranks are placed by /proc alone"
-_NO_NATIVE = "waits inside C++ (backward, CUDA, MPI) stay unnamed"
 _CAP_SYS_PTRACE = 19  # include/uapi/linux/capability.h
 _YAMA = "/proc/sys/kernel/yama/ptrace_scope"
 
@@ -44,14 +43,26 @@ class Check(Record):
     remedy: str = ""
 
 
+_WORDS = tables.read("live", "doctor.toml", dict[str, dict[str, str]])
+
+
+def _check(name: str, result: str, *, ok: bool, remedy: str = "") -> Check:
+    """Make a check of the words of the table, and of a ``remedy`` that is known only now."""
+    words = _WORDS[name]
+    if ok:
+        return Check(what=words["what"], ok=True, result=result)
+    remedy = remedy or words.get("remedy", "")
+    return Check(what=words["what"], ok=False, result=result, cost=words["cost"], remedy=remedy)
+
+
 def checks() -> list[Check]:
     """Try everything out; takes a second or two. Never raises for what this machine lacks."""
     results = [_platform(), _py_spy()]
     if results[0].ok:
         with _stranger() as pid:
             results += [
-                _stacks(pid, "stacks of your own processes", _NO_STACKS),
-                _stacks(pid, "native stacks", _NO_NATIVE, native=True),
+                _stacks(pid, "stacks"),
+                _stacks(pid, "native"),
                 _kernel_places(pid),
             ]
         results += [_other_users(), _namespace(), _kernel_log()]
@@ -60,24 +71,14 @@ def checks() -> list[Check]:
 
 def _platform() -> Check:
     proc = Path("/proc/self/stat").exists()
-    return Check(
-        what="live jobs",
-        ok=proc,
-        result=f"{platform.system()} {platform.release()}" + ("" if proc else ", no /proc"),
-        cost="only what a job left behind can be read here",
-        remedy="run whyhang PID on the Linux machine where the job runs",
-    )
+    result = f"{platform.system()} {platform.release()}" + ("" if proc else ", no /proc")
+    return _check("live", result, ok=proc)
 
 
 def _py_spy() -> Check:
     outcome = run(pyspy.executable(), "--version", limit=LIMIT)
-    return Check(
-        what="py-spy",
-        ok=outcome.code == 0,
-        result=_words(outcome).strip() if outcome.code == 0 else "not found",
-        cost="no Python stacks of running processes",
-        remedy="pip install py-spy",
-    )
+    there = outcome.code == 0
+    return _check("py-spy", _words(outcome).strip() if there else "not found", ok=there)
 
 
 @contextlib.contextmanager
@@ -105,15 +106,14 @@ def _stranger() -> Iterator[int | None]:
                 os.kill(pid, signal.SIGKILL)
 
 
-def _stacks(pid: int | None, what: str, cost: str, *, native: bool = False) -> Check:
+def _stacks(pid: int | None, name: str) -> Check:
     if pid is None:
-        return Check(what=what, ok=False, result="could not be tried out", cost=cost)
-    outcome = run(*pyspy.command(pid, native=native), limit=LIMIT)
+        return _check(name, "could not be tried out", ok=False)
+    outcome = run(*pyspy.command(pid, native=name == "native"), limit=LIMIT)
     if outcome.code == 0:
-        return Check(what=what, ok=True, result="tried out, py-spy reads them")
+        return _check(name, "tried out, py-spy reads them", ok=True)
     why, remedy = pyspy.explain_failure(_words(outcome))
-    rights = "; ".join(_rights())
-    return Check(what=what, ok=False, result=f"{why} ({rights})", cost=cost, remedy=remedy)
+    return _check(name, f"{why} ({'; '.join(_rights())})", ok=False, remedy=remedy)
 
 
 def _rights() -> Iterator[str]:
@@ -136,38 +136,22 @@ def _own_status(name: str) -> str:
 
 def _kernel_places(pid: int | None) -> Check:
     place = Proc().wchan(pid) if pid is not None else None
-    return Check(
-        what="where threads sleep in the kernel",
-        ok=place is not None,
-        result=f"/proc/PID/wchan says {place}" if place else "hidden by the kernel",
-        cost="a wait for storage is told from the stack alone",
-        remedy="run whyhang as root, or use a kernel with CONFIG_KALLSYMS",
-    )
+    result = f"/proc/PID/wchan says {place}" if place else "hidden by the kernel"
+    return _check("kernel-places", result, ok=place is not None)
 
 
 def _other_users() -> Check:
     mounts = _text("/proc/mounts").splitlines()
     hidden = any(line.startswith("proc /proc ") and "hidepid=" in line for line in mounts)
     able = _has_ptrace()
-    return Check(
-        what="processes of other users",
-        ok=able,
-        result="readable" if able else "hidden (hidepid)" if hidden else "not readable",
-        cost="a job can be looked at only by the user who runs it",
-        remedy="run whyhang as that user, as root, or with CAP_SYS_PTRACE",
-    )
+    result = "readable" if able else "hidden (hidepid)" if hidden else "not readable"
+    return _check("other-users", result, ok=able)
 
 
 def _namespace() -> Check:
     inside = Proc().in_container()
-    return Check(
-        what="processes of the whole host",
-        ok=not inside,
-        result="only those of this container are seen" if inside else "all are seen",
-        cost="ranks in other containers of this host are not found",
-        remedy="run whyhang on the host, or share the namespace (docker --pid=host, "
-        "shareProcessNamespace in Kubernetes)",
-    )
+    result = "only those of this container are seen" if inside else "all are seen"
+    return _check("namespace", result, ok=not inside)
 
 
 def _kernel_log() -> Check:
@@ -176,24 +160,12 @@ def _kernel_log() -> Check:
         readable = True
     except OSError:
         readable = run("dmesg", "--level", "emerg", limit=LIMIT).code == 0
-    return Check(
-        what="kernel log",
-        ok=readable,
-        result="readable" if readable else "not readable",
-        cost="GPU errors (Xid) and the out-of-memory killer are not seen",
-        remedy="run as root, or set kernel.dmesg_restrict=0; journalctl -k may do as well",
-    )
+    return _check("kernel-log", "readable" if readable else "not readable", ok=readable)
 
 
 def _gdb() -> Check:
     path = shutil.which("gdb")
-    return Check(
-        what="gdb",
-        ok=path is not None,
-        result=path or "not installed",
-        cost="ranks that are no Python programs cannot be looked into",
-        remedy="install gdb, if you need that",
-    )
+    return _check("gdb", path or "not installed", ok=path is not None)
 
 
 def gpus() -> Check:
@@ -204,40 +176,23 @@ def gpus() -> Check:
         outcome = run(*command, limit=LIMIT)
         lines = [line for line in _words(outcome).splitlines() if line.strip()]
         if outcome.code == 0:
-            return Check(what="GPUs", ok=True, result=f"{command[0]} tells of {len(lines)}")
-        return Check(
-            what="GPUs",
-            ok=False,
-            result=f"{command[0]} fails: {lines[0][:100] if lines else 'it does not come back'}",
-            cost="the state of the GPUs is not known",
-            remedy="look at dmesg: a GPU that fell off the bus makes it fail or hang",
-        )
+            return _check("gpus", f"{command[0]} tells of {len(lines)}", ok=True)
+        why = lines[0][:100] if lines else "it does not come back"
+        return _check("sick-gpus", f"{command[0]} fails: {why}", ok=False)
     outcome = run(sys.executable, "-I", nvml_child.__file__, limit=LIMIT)
     count = outcome.output.count(b'{"index":')
     if outcome.code == 0 and count:
-        return Check(what="GPUs", ok=True, result=f"NVML tells of {count}")
+        return _check("gpus", f"NVML tells of {count}", ok=True)
     device = ", though /dev/nvidia0 is there" if Path("/dev/nvidia0").exists() else ""
-    return Check(
-        what="GPUs",
-        ok=False,
-        result=f"no NVML, no nvidia-smi, no rocm-smi{device}",
-        cost="the state of the GPUs is not known, if there are any",
-        remedy="install the tools of the driver; containers get them with "
-        "NVIDIA_DRIVER_CAPABILITIES=compute,utility",
-    )
+    return _check("gpus", f"no NVML, no nvidia-smi, no rocm-smi{device}", ok=False)
 
 
 def _ras() -> Check:
     answering = False
     with contextlib.suppress(OSError), socket.create_connection(("localhost", PORT), timeout=0.5):
         answering = True
-    return Check(
-        what="NCCL RAS",
-        ok=answering,
-        result=f"port {PORT} answers" if answering else f"nothing answers at port {PORT}",
-        cost="NCCL's own view of its communicators is not had",
-        remedy="a running job with NCCL 2.24 or newer answers, unless NCCL_RAS_ENABLE=0",
-    )
+    result = f"port {PORT} answers" if answering else f"nothing answers at port {PORT}"
+    return _check("ras", result, ok=answering)
 
 
 def _torch() -> Check:
@@ -246,13 +201,8 @@ def _torch() -> Check:
         version = metadata.version("torch") if there else ""
     except metadata.PackageNotFoundError:
         version = "of unknown version"
-    return Check(
-        what="torch",
-        ok=there,
-        result=f"{version}, next to whyhang" if there else "not installed next to whyhang",
-        cost="whyhang demo cannot start jobs; everything else works without",
-        remedy="pip install 'whyhang[torch]'",
-    )
+    result = f"{version}, next to whyhang" if there else "not installed next to whyhang"
+    return _check("torch", result, ok=there)
 
 
 def _words(outcome: Outcome) -> str:

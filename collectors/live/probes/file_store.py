@@ -84,10 +84,4 @@ def entries_of(data: bytes) -> Iterator[tuple[str, str]]:
         yield key, value
 
 
-PROBE = Probe(
-    name="the file that ranks meet through",
-    takes="the file of a file:// address, by --locals and command lines",
-    limit=2.5,
-    writes=("file_stores.json",),
-    collect=collect,
-)
+PROBE = Probe(name="the file that ranks meet through", limit=2.5, collect=collect)

@@ -172,17 +172,4 @@ def _nothing_to_ask(hostname: str) -> Gap:
     )
 
 
-PROBE = Probe(
-    name="the GPUs",
-    takes="NVML in a child process, else nvidia-smi, at every look",
-    limit=2 * LIMIT,
-    writes=(
-        "gpus.look*",
-        "gpu-processes.look*.csv",
-        "nvlink*.txt",
-        "topology.txt",
-        "gaps.json",
-        "claims.json",
-    ),
-    collect=collect,
-)
+PROBE = Probe(name="the GPUs", limit=2 * LIMIT, collect=collect)

@@ -60,10 +60,4 @@ def _file(site: Site, ranks: list[JobProcess], paths: dict[int, str], look: int)
     return site.file(name, "heartbeats", data, taken_at=time.time())
 
 
-PROBE = Probe(
-    name="the heartbeats of the ranks",
-    takes="the files that whyhang.heartbeat writes, which the ranks have open",
-    limit=2.0,
-    writes=("heartbeats.look*.txt",),
-    collect=collect,
-)
+PROBE = Probe(name="the heartbeats of the ranks", limit=2.0, collect=collect)

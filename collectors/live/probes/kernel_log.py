@@ -187,10 +187,4 @@ def _gap(why: str) -> Gap:
     )
 
 
-PROBE = Probe(
-    name="the kernel's log of this host",
-    takes="/dev/kmsg, else journalctl -k",
-    limit=LIMIT + 0.5,
-    writes=("kernel.log", "gaps.json"),
-    collect=collect,
-)
+PROBE = Probe(name="the kernel's log of this host", limit=LIMIT + 0.5, collect=collect)

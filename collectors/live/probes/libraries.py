@@ -172,10 +172,4 @@ class Fingerprints:
         return next((match[1] for name in names if (match := _PACKAGE.match(name))), None)
 
 
-PROBE = Probe(
-    name="the libraries of the ranks",
-    takes="memory maps, build ids in ELF headers, version files beside the libraries",
-    limit=2.0,
-    writes=("claims.json",),
-    collect=collect,
-)
+PROBE = Probe(name="the libraries of the ranks", limit=2.0, collect=collect)

@@ -258,11 +258,4 @@ def _cut_off(file: BundleFile, shown: str, who: Who) -> Gap:
     )
 
 
-PROBE = Probe(
-    name="the logs of the job",
-    takes="log files that its processes have open; of a job that has ended, those that its "
-    "launcher names",
-    limit=10.0,
-    writes=("logs/*",),
-    collect=collect,
-)
+PROBE = Probe(name="the logs of the job", limit=10.0, collect=collect)

@@ -132,10 +132,4 @@ def _first(folder: Path, *names: str) -> int:
     return next((int(word) for word in texts if word.isdecimal()), 0)
 
 
-PROBE = Probe(
-    name="what holds the ranks back",
-    takes="control groups, load and memory, at the first look and after the last",
-    limit=1.0,
-    writes=("claims.json",),
-    collect=collect,
-)
+PROBE = Probe(name="what holds the ranks back", limit=1.0, collect=collect)

@@ -113,15 +113,12 @@ class Site:
 class Probe(Record):
     """One kind of evidence.
 
-    ``takes`` is what it takes from the host, ``limit`` how many seconds it has beyond the last
-    snapshot, ``writes`` which files of the bundle it may write, as patterns. ``collect`` does it;
-    what it has brought when its time is up counts.
+    ``limit`` is how many seconds it has beyond the last snapshot; what ``collect`` has brought when
+    its time is up counts.
     """
 
     name: str
-    takes: str
     limit: float
-    writes: tuple[str, ...]
     collect: Callable[[Site, Collected], None]
 
 

@@ -129,10 +129,4 @@ def _gap(place: Endpoint, why: str) -> Gap:
     )
 
 
-PROBE = Probe(
-    name="NCCL RAS",
-    takes="a report over TCP from NCCL's own thread, at the first look and at the last",
-    limit=LIMIT + SPARE + 0.5,
-    writes=("ras.look*.json", "ras.look*.txt", "gaps.json"),
-    collect=collect,
-)
+PROBE = Probe(name="NCCL RAS", limit=LIMIT + SPARE + 0.5, collect=collect)

@@ -221,10 +221,4 @@ def _no_server(address: str, why: str) -> Gap:
     )
 
 
-PROBE = Probe(
-    name="the recorders of the ranks",
-    takes="dumps that torch has written; with --ask-recorders or --debug-server new ones",
-    limit=60.0,
-    writes=("rank*.flight_recorder", "gaps.json"),
-    collect=collect,
-)
+PROBE = Probe(name="the recorders of the ranks", limit=60.0, collect=collect)

@@ -150,10 +150,4 @@ def _no_file(file: str, pid: int) -> Gap:
     )
 
 
-PROBE = Probe(
-    name="the source lines of the stacks",
-    takes="the user's own source files, after the last look",
-    limit=5.0,
-    writes=("excerpts.json", "gaps.json"),
-    collect=collect,
-)
+PROBE = Probe(name="the source lines of the stacks", limit=5.0, collect=collect)

@@ -210,10 +210,4 @@ def _gaps(view: StoreView, reply: _Reply) -> Iterator[Gap]:
         )
 
 
-PROBE = Probe(
-    name="the job's store",
-    takes="the names of its keys as one more client that only asks, who listens on its port",
-    limit=LIMIT + GRACE + PROBING + 1.0,
-    writes=("stores.json", "gaps.json"),
-    collect=collect,
-)
+PROBE = Probe(name="the job's store", limit=LIMIT + GRACE + PROBING + 1.0, collect=collect)

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 
+from whyhang.analyzer.job.slurm_hosts import expand
 from whyhang.analyzer.pseudonyms.coin import is_pseudonym
 from whyhang.analyzer.pseudonyms.common_words import ENGLISH, PUBLIC_DOMAINS, PUBLIC_WORDS
 
@@ -65,11 +66,7 @@ _NOT_A_NAME = re.compile(
 _RANKS = re.compile(
     r"(?:rank|local_rank|r|dp|tp|pp|default|cuda|gpu|pid|tid|worker)[-_ ]?\d*", re.IGNORECASE
 )
-LIST = re.compile(r"([A-Za-z][\w.-]*?)\[(\d[\d,-]*)\]([\w.-]*)")
-"""A list of hosts as Slurm writes it: "node[01-04,07]"."""
-
 _PUBLIC_SITE = re.compile("|".join(rf"(?:^|\.){re.escape(site)}$" for site in PUBLIC_DOMAINS))
-MAX_LIST = 20_000
 
 
 def hosts_in(texts: Iterable[str]) -> Iterator[str]:
@@ -78,7 +75,7 @@ def hosts_in(texts: Iterable[str]) -> Iterator[str]:
         for pattern in _HOSTS:
             yield from (m["host"].rstrip(".") for m in pattern.finditer(text) if is_host(m["host"]))
         for match in _LISTS.finditer(text):
-            for name in LIST.sub(lambda m: ",".join(expanded(m)), match["list"]).split(","):
+            for name in expand(match["list"]):
                 if is_host(name) and _FORM.fullmatch(name):
                     yield name
 
@@ -119,17 +116,3 @@ def is_host(name: str) -> bool:
         and not _NOT_A_NAME.fullmatch(name)
         and not _RANKS.fullmatch(name)
     )
-
-
-def expanded(match: re.Match[str]) -> list[str]:
-    """Return the hosts of one part of a Slurm list."""
-    before, inside, after = match.groups()
-    names: list[str] = []
-    for run in inside.split(","):
-        first, _, last = run.partition("-")
-        if not first.isdecimal() or not (last or first).isdecimal():
-            continue
-        end = min(int(last or first), int(first) + MAX_LIST)
-        width = len(first)
-        names += [f"{before}{n:0{width}}{after}" for n in range(int(first), end + 1)]
-    return names[:MAX_LIST]

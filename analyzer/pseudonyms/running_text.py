@@ -4,17 +4,11 @@ import functools
 import re
 from collections.abc import Iterable, Iterator
 
+from whyhang.analyzer.job.slurm_hosts import expand
 from whyhang.analyzer.pseudonyms.addresses import IPV4, IPV6, MAC, ipv4, ipv6, mac
 from whyhang.analyzer.pseudonyms.coin import Coin, is_pseudonym
 from whyhang.analyzer.pseudonyms.common_words import PUBLIC_SITES
-from whyhang.analyzer.pseudonyms.names import (
-    LIST,
-    expanded,
-    hosts_in,
-    is_host,
-    paths_with_blanks,
-    users_in,
-)
+from whyhang.analyzer.pseudonyms.names import hosts_in, is_host, paths_with_blanks, users_in
 from whyhang.analyzer.pseudonyms.paths import component, path
 
 _CODE = r"pyx?|ipynb|sh|sbatch|slurm|c|cc|cpp|cu|so(?:\.\d+)*"
@@ -165,8 +159,7 @@ class Pseudonyms:
 
     def _list(self, text: str) -> str:
         """Write the hosts of a Slurm list one by one; brackets that hold no hosts stay."""
-        match = LIST.fullmatch(text)
-        names = expanded(match) if match is not None else []
+        names = expand(text)
         if not any(name.lower() in self._names for name in names):
             return text
         return ",".join(self.host(name) for name in names)

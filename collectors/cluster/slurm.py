@@ -2,29 +2,22 @@
 
 from collections.abc import Iterator, Mapping
 
-from whyhang.analyzer.facts import NOBODY, Scheduled, Statement
+from whyhang.analyzer.facts import NOBODY, Record, Scheduled, Statement
 from whyhang.analyzer.job.slurm_hosts import expand
-from whyhang.collectors import limits
+from whyhang.collectors import limits, tables
 from whyhang.collectors.prints import Lines, PrintedLine
 
 MAX_BELOW = 64  # lines of one record
-_SHORT = {
-    "PD": "PENDING",
-    "CF": "CONFIGURING",
-    "R": "RUNNING",
-    "S": "SUSPENDED",
-    "ST": "STOPPED",
-    "CG": "COMPLETING",
-    "CD": "COMPLETED",
-    "F": "FAILED",
-    "NF": "NODE_FAIL",
-    "OOM": "OUT_OF_MEMORY",
-    "PR": "PREEMPTED",
-    "TO": "TIMEOUT",
-    "CA": "CANCELLED",
-}
-_LONG = ("OUT_OF_MEMORY", "CANCELLED", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "COMPLETED")
-_STATES = frozenset({*_SHORT.values(), *_LONG, "DEADLINE", "REVOKED", "REQUEUED", "SPECIAL_EXIT"})
+
+
+class _States(Record):
+    short: dict[str, str]
+    long: tuple[str, ...]
+    rare: tuple[str, ...]
+
+
+_WORDS = tables.read("cluster", "slurm.toml", _States)
+_STATES = frozenset({*_WORDS.short.values(), *_WORDS.long, *_WORDS.rare})
 _ROW = limits.compile(r"\d[\w.+-]*|\d+_\[[\d,%-]+\]")
 _PAIR = limits.compile(r"(?P<key>[A-Z][\w:]*)=(?P<value>.*?)(?= [A-Z][\w:/]*=|$)")
 _NODE_STATE = limits.compile(r"[A-Za-z_+]+")
@@ -68,9 +61,9 @@ def _job(line: PrintedLine, row: Mapping[str, str]) -> Scheduled | None:
     """Read a row of a job or step; None where the table is at its end."""
     name = row.get("JOBID", "")
     word = (row.get("STATE") or row.get("ST") or "").partition(" ")[0]
-    state = _SHORT.get(word, word)
+    state = _WORDS.short.get(word, word)
     if state.endswith("+"):  # cut off at the width of the column
-        state = next((full for full in _LONG if full.startswith(state[:-1])), state)
+        state = next((full for full in _WORDS.long if full.startswith(state[:-1])), state)
     if not _ROW.fullmatch(name) or state not in _STATES:
         return None
     nodes = row.get("NODELIST", "") or row.get("NODELIST(REASON)", "")

@@ -11,8 +11,18 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from whyhang.analyzer.facts import NOBODY, Trust, Who, replace
+from whyhang.analyzer.facts import NOBODY, Record, Trust, Who, replace
+from whyhang.collectors import tables
 
+
+class _Words(Record):
+    """What a bare number may stand behind and be a rank; names of folders that tell a moment."""
+
+    before_ranks: frozenset[str]
+    moments: frozenset[str]
+
+
+_WORDS = tables.read("files", "naming.toml", _Words)
 # What may stand behind the telling part of a name.
 _SUFFIXES = re.compile(
     r"(?:\.(?:gz|zst|xz|bz2|txt|log|out|err|stdout|stderr|json|dump|stack|stacks|trace|bt|pyspy"
@@ -22,23 +32,6 @@ _SUFFIXES = re.compile(
 _TOOLS = re.compile(
     r"^(?:(?:py-?spy|py-?stack|stacks?|dump|bt|backtrace|gdb|faulthandler|trace|logs?|fr)[-_.])+",
     re.IGNORECASE,
-)
-# Words a bare number may follow and be a rank; after "slurm", "job" or "port" it is not.
-_BARE_WORDS = frozenset(
-    {"", "dump", "dumps", "trace", "traces", "stack", "stacks", "bt", "log", "logs", "out", "err"}
-    | {"output", "stdout", "stderr", "pyspy", "spy", "py", "fr", "nccl", "hccl", "comm", "lib"}
-    | {
-        "fh",
-        "faulthandler",
-        "flight",
-        "recorder",
-        "proc",
-        "process",
-        "task",
-        "debug",
-        "gdb",
-        "pystack",
-    }
 )
 # Torchrun's log folder: <run id>_<random>/attempt_<restart>/<LOCAL rank>/stderr.log. A newer
 # one also writes attempt_<n>/filtered_stderr.log for all ranks (torch 2.10).
@@ -93,17 +86,6 @@ _BEHIND_JOB = re.compile(
 _MESH = re.compile(
     r"(?<![a-z])(?:dp|tp|pp|ep|cp|sp)[-_]?\d{1,4}(?:[-_](?:dp|tp|pp|ep|cp|sp)[-_]?\d{1,4})*",
     re.IGNORECASE,
-)
-# What folders are called that hold the same processes at several times.
-_MOMENTS = frozenset(
-    {"look", "looks", "snap", "snapshot", "snapshots", "sample", "round", "take", "try", "pass"}
-    | {"time", "at", "first", "second", "third", "last", "before", "after", "early", "earlier"}
-    | {"late", "later", "again", "old", "new", "then", "now", "prev", "previous", "next", "one"}
-    | {"two", "three", "start", "begin", "middle", "end", "run", "attempt", "job", "exp", "test"}
-    | {"day", "hour", "min", "mins", "minutes", "sec", "secs", "seconds", "am", "pm", "utc"}
-    | {"jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"}
-    | {"dump", "dumps", "stack", "stacks", "py", "spy", "pyspy", "pystack", "gdb", "bt", "trace"}
-    | {"traces", "out", "output", "log", "logs", "data", "tmp"}
 )
 _LEADERS = re.compile(r"(?<![a-z])(?:master|chief|launcher|head|driver)(?![a-z])", re.IGNORECASE)
 
@@ -201,8 +183,11 @@ def _bare_number(stem: str) -> int | None:
     bare = _BARE.match(stem)
     if bare is None or _is_date(bare["rank"]):
         return None
-    words = re.split(r"[-_. ]+", bare["stem"].lower())
-    return int(bare["rank"]) if _BARE_WORDS.issuperset(words) else None
+    return int(bare["rank"]) if _are_before_ranks(bare["stem"]) else None
+
+
+def _are_before_ranks(stem: str) -> bool:
+    return _WORDS.before_ranks.issuperset(re.split(r"[-_. ]+", stem.lower()))
 
 
 def _is_date(digits: str) -> bool:
@@ -273,13 +258,13 @@ def title(path: str) -> str | None:
     """Give the telling part of a file name ("slaves" of gdb-slaves.txt), if it has one."""
     stem = _SUFFIXES.sub("", path.rpartition("/")[2])
     bare = _TOOLS.sub("", stem).strip("-_. ")
-    return None if not bare or _BARE_WORDS.issuperset(re.split(r"[-_. ]+", bare.lower())) else bare
+    return None if not bare or _are_before_ranks(bare) else bare
 
 
 def may_be_host(name: str) -> bool:
     """Return whether a folder may be named after a host: "gpu-a", "n1"; not "look1" or "30s"."""
     words = re.findall(r"[a-z]+", name.lower())
-    return any(len(word) > 1 and word not in _MOMENTS for word in words) or bool(
+    return any(len(word) > 1 and word not in _WORDS.moments for word in words) or bool(
         re.fullmatch(r"n\d+", name)
     )
 

@@ -2,17 +2,18 @@
 
 import re
 
-from whyhang.collectors import limits
+from whyhang.analyzer.facts import Record
+from whyhang.collectors import limits, tables
 from whyhang.collectors.logs.text.clock import time_of
 
-# Printed in the place of a value that this board, driver or user does not have; no trouble.
-_ABSENT = frozenset(
-    {"", "-", "--", "n/a", "[n/a]", "none", "not supported", "[not supported]", "not found"}
-    | {"[not found]", "insufficient permissions", "[insufficient permissions]", "not available"}
-    | {"not available in wddm driver model", "requested functionality has been deprecated"}
-    | {"[requested functionality has been deprecated]", "[deprecated]", "function not found"}
-    | {"[function not found]", "undefined", "[no permission]"}
-)
+
+class _Table(Record):
+    absent: frozenset[str]
+    reasons: tuple[tuple[int, str], ...]
+    bytes: dict[str, int]
+
+
+_TABLE = tables.read("gpu", "values.toml", _Table)
 # Printed where the driver does not get an answer from the GPU.
 _TROUBLE = limits.compile(
     r"ERR!|\bunknown error\b|\bis lost\b|requires? reset|reset required|fallen off"
@@ -29,14 +30,11 @@ _BUS = limits.compile(
 MAX_DIGITS = 18
 """Of a pid, an index, a counter; Python itself refuses to read thousands."""
 
-_MIB = {"": 1.0, "b": 1 / 2**20, "kib": 1 / 1024, "kb": 1 / 1024, "mib": 1.0, "mb": 1.0}
-_MIB |= {"gib": 1024.0, "gb": 1024.0, "tib": 1024.0**2}
-
 
 def present(text: str | None) -> str | None:
     """Return the text, or None where it only says that there is no value."""
     text = (text or "").strip()
-    return None if text.lower() in _ABSENT else text
+    return None if text.lower() in _TABLE.absent else text
 
 
 def is_trouble(text: str) -> bool:
@@ -60,8 +58,8 @@ def mebibytes(text: str | None, unit: str = "") -> float | None:
     match = _NUMBER.match(text.strip()) if text else None
     if match is None:
         return None
-    factor = _MIB.get((match[2] or unit).lower())
-    return None if factor is None else float(match[1]) * factor
+    size = _TABLE.bytes.get((match[2] or unit).lower())
+    return None if size is None else float(match[1]) * size / 2**20
 
 
 def integer(text: str | None) -> int | None:
@@ -91,20 +89,6 @@ def moment(text: str | None) -> float | None:
     return time_of(text, None) if text else None
 
 
-REASONS = (
-    (0x1, "gpu_idle"),
-    (0x2, "applications_clocks_setting"),
-    (0x4, "sw_power_cap"),
-    (0x8, "hw_slowdown"),
-    (0x10, "sync_boost"),
-    (0x20, "sw_thermal_slowdown"),
-    (0x40, "hw_thermal_slowdown"),
-    (0x80, "hw_power_brake_slowdown"),
-    (0x100, "display_clock_setting"),
-)
-"""Bits of NVML's clocks event reasons (nvml.h: nvmlClocksEventReason*)."""
-
-
 def reasons_of(mask: str | int | None) -> tuple[str, ...] | None:
     """Read a bit mask of clocks event reasons."""
     if isinstance(mask, str):
@@ -112,4 +96,4 @@ def reasons_of(mask: str | int | None) -> tuple[str, ...] | None:
             mask = int(mask.strip(), 16)
         except ValueError:
             return None
-    return None if mask is None else tuple(name for bit, name in REASONS if mask & bit)
+    return None if mask is None else tuple(name for bit, name in _TABLE.reasons if mask & bit)

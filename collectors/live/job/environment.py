@@ -60,15 +60,15 @@ def rank_of(environ: Mapping[str, str]) -> StatedRank | None:
 
 
 def _named(environ: Mapping[str, str], names: RankVariables) -> StatedRank | None:
-    rank = _number(environ, names.rank)
+    rank = _number(environ, *names.rank)
     if rank is None:
         return None
     elastic = names is TORCH and "TORCHELASTIC_RUN_ID" in environ
     return StatedRank(
         by="torchrun" if elastic else names.by,
         rank=rank,
-        local_rank=_number(environ, names.local_rank),
-        world_size=_number(environ, names.world_size),
+        local_rank=_number(environ, *names.local_rank),
+        world_size=_number(environ, *names.world_size),
     )
 
 
@@ -85,9 +85,9 @@ def _lightning(environ: Mapping[str, str]) -> StatedRank | None:
     return StatedRank(by="lightning", rank=rank, local_rank=local, world_size=size)
 
 
-def _number(environ: Mapping[str, str], names: str) -> int | None:
+def _number(environ: Mapping[str, str], *names: str) -> int | None:
     """Read the first of these variables that holds a whole number."""
-    texts = (environ.get(name, "") for name in names.split())
+    texts = (environ.get(name, "") for name in names)
     return next((int(text) for text in texts if text.strip().isdecimal()), None)
 
 

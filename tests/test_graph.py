@@ -8,13 +8,21 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whyhang.analyzer.collectives.waits import CallRef, Wait, cycles, roots
+from whyhang.analyzer.collectives.waits import CallRef, Cycle, Root, Wait, ends
 
 
 def wait(waiter: int, *on: int, call: str = "all_reduce", certain: bool = True) -> Wait:
     return Wait(
         waiter=waiter, on=frozenset(on), call=CallRef(op=call, group="g", seq=1), certain=certain
     )
+
+
+def roots(waits: list[Wait], members: list[int] | None = None) -> tuple[Root, ...]:
+    return ends(waits, members)[0]
+
+
+def cycles(waits: list[Wait]) -> tuple[Cycle, ...]:
+    return ends(waits)[1]
 
 
 def members(waits: list[Wait]) -> list[int]:
@@ -133,7 +141,7 @@ def test_names_of_calls_can_be_read_out() -> None:
 def test_every_wait_ends_at_a_root_or_in_a_cycle(edges: list[tuple[int, frozenset[int]]]) -> None:
     """Nobody who waits is left without an explanation, and roots wait for nobody."""
     waits = [Wait(waiter=waiter, on=on) for waiter, on in edges]
-    all_roots, all_cycles = roots(waits), cycles(waits)
+    all_roots, all_cycles = ends(waits)
 
     reached = {root.member for root in all_roots} | {m for root in all_roots for m in root.blocks}
     reached |= {member for circle in all_cycles for member in circle.members | circle.blocks}

@@ -5,13 +5,13 @@ recorder, watchdog lines, fingerprints, NCCL counters, RAS, stacks). On the way 
 
 * ``job_calls``: the calls of each process group (``groups``), and how far each rank came;
 * ``consistency``: what contradicts the rest is corrected;
-* ``pending``, ``shared_calls``, ``p2p``: the call that each rank is in, and with whom;
+* ``pending``, ``shared_calls``: the call that each rank is in, and with whom;
 * ``waits``, ``call_graph``: who waits for whom, and where the waits end;
 * ``mismatch``, ``shift``, ``divergence``: how the calls of ranks differ;
 * ``call_findings`` and its neighbours: what became of each call, and through whom.
 """
 
 from whyhang.analyzer.collectives.call_finding import CallFinding, Side, Verdict
+from whyhang.analyzer.collectives.call_findings import RecordedCalls, recorded_calls
 from whyhang.analyzer.collectives.groups import Disagreement
 from whyhang.analyzer.collectives.pending import IssuedCall
-from whyhang.analyzer.collectives.recorded_calls import RecordedCalls, recorded_calls

@@ -1,24 +1,68 @@
-"""From the pending calls to findings: what became of them, and through whom."""
+"""What records show of the calls of a job: what became of each, and through whom."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 
 from whyhang.analyzer.collectives import call_words
 from whyhang.analyzer.collectives.call_finding import CallFinding, Verdict
-from whyhang.analyzer.collectives.call_graph import CallGraph, merged
-from whyhang.analyzer.collectives.groups import JobCalls
+from whyhang.analyzer.collectives.call_graph import CallGraph, call_graph, merged
+from whyhang.analyzer.collectives.consistency import consistent_calls, in_motion
+from whyhang.analyzer.collectives.groups import Disagreement, GroupCalls, JobCalls
 from whyhang.analyzer.collectives.mismatch_findings import mismatches, with_skipped
 from whyhang.analyzer.collectives.p2p_findings import in_p2p, unclosed, unpaired
-from whyhang.analyzer.collectives.pending import issued
+from whyhang.analyzer.collectives.pending import IssuedCall, issued, last_calls, pending_calls
 from whyhang.analyzer.collectives.shared_calls import Key, SharedCall
 from whyhang.analyzer.collectives.stuck_findings import deadlock, stuck
-from whyhang.analyzer.collectives.waits import Cycle, Root
-from whyhang.analyzer.facts import ranks_in_words, replace
+from whyhang.analyzer.collectives.waits import Cycle, Root, Wait
+from whyhang.analyzer.facts import Group, Record, Track, ranks_in_words, replace
 
 MAX_QUOTED = 3
 
 
-def find(graph: CallGraph) -> tuple[CallFinding, ...]:
+class RecordedCalls(Record):
+    """What is known from records. ``findings`` has causes first, most affected ranks first.
+
+    ``waits`` are edges for the wait graph, ``positions`` where each rank stands.
+    """
+
+    findings: tuple[CallFinding, ...]
+    waits: tuple[Wait, ...]
+    positions: dict[int, IssuedCall]
+    groups: tuple[GroupCalls, ...]
+    disagreements: tuple[Disagreement, ...]
+
+    def of(self, *verdicts: Verdict) -> tuple[CallFinding, ...]:
+        """Return the findings of these kinds that are causes."""
+        return tuple(f for f in self.findings if f.verdict in verdicts and f.cause)
+
+
+def recorded_calls(
+    tracks: Iterable[Track],
+    groups: Iterable[Group] = (),
+    world_size: int | None = None,
+    *,
+    waits: Sequence[Wait] = (),
+) -> RecordedCalls:
+    """Merge all tracks (recorders, logs, counters, stacks) and find what became of the calls.
+
+    Tracks without a rank are left out: whoever identifies the ranks fills ``track.who.rank`` in
+    before. ``waits`` are more edges of the wait graph, read off stacks; members are ranks there.
+    """
+    job = consistent_calls(tracks, groups, world_size)
+    pending, disagreements = pending_calls(job)
+    positions = last_calls(job) | {rank: calls[0] for rank, calls in pending.items()}
+    graph = call_graph(job, pending, positions, waits)
+    moving = in_motion(job)
+    return RecordedCalls(
+        findings=(_in_motion(job),) if moving else _findings(graph),
+        waits=() if moving else graph.waits,
+        positions=positions,
+        groups=job.groups,
+        disagreements=(*job.disagreements, *disagreements),
+    )
+
+
+def _findings(graph: CallGraph) -> tuple[CallFinding, ...]:
     """Make all findings, causes first, those that hold up most ranks before others."""
     if not graph.pending:
         return _all_completed(graph)
@@ -42,7 +86,7 @@ def find(graph: CallGraph) -> tuple[CallFinding, ...]:
     return tuple(sorted(findings, key=lambda f: (not f.cause, not f.culprits, -len(f.affected))))
 
 
-def in_motion(job: JobCalls) -> CallFinding:
+def _in_motion(job: JobCalls) -> CallFinding:
     """Return the finding that the dumps are of a job that ran."""
     quotes = [
         issued(group, own, own.calls[max(own.calls)])

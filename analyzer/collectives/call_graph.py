@@ -3,10 +3,16 @@
 from collections.abc import Collection, Iterable, Sequence
 
 from whyhang.analyzer.collectives.groups import JobCalls
-from whyhang.analyzer.collectives.p2p import PendingP2P, pending_p2p, with_peers
 from whyhang.analyzer.collectives.pending import IssuedCall, Pending
-from whyhang.analyzer.collectives.shared_calls import Key, SharedCall, pending_collectives
-from whyhang.analyzer.collectives.waits import Cycle, Root, Wait, cycles, roots
+from whyhang.analyzer.collectives.shared_calls import (
+    Key,
+    PendingP2P,
+    SharedCall,
+    pending_collectives,
+    pending_p2p,
+    with_peers,
+)
+from whyhang.analyzer.collectives.waits import Cycle, Root, Wait, ends
 from whyhang.analyzer.facts import Record
 
 
@@ -59,6 +65,7 @@ def call_graph(
     collectives = pending_collectives(pending)
     p2p = pending_p2p(job, pending, known)
     waits = tuple(w for call in (*collectives, *with_peers(p2p)) for w in call.waits())
+    roots, cycles = ends((*waits, *others), known)
     return CallGraph(
         job=job,
         pending=dict(pending),
@@ -66,8 +73,8 @@ def call_graph(
         collectives={collective.key: collective for collective in collectives},
         p2p=p2p,
         waits=waits,
-        roots=roots((*waits, *others), known),
-        cycles=cycles((*waits, *others)),
+        roots=roots,
+        cycles=cycles,
     )
 
 

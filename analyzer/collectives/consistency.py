@@ -22,9 +22,8 @@ from whyhang.analyzer.collectives.groups import (
 )
 from whyhang.analyzer.collectives.job_calls import job_calls
 from whyhang.analyzer.collectives.mismatch import find_mismatch
-from whyhang.analyzer.collectives.pending import last_calls
-from whyhang.analyzer.collectives.sequences import collectives_of
-from whyhang.analyzer.facts import Call, CallState, Group, Record, Track, replace
+from whyhang.analyzer.collectives.pending import IssuedCall, last_calls
+from whyhang.analyzer.facts import Call, CallState, Group, Track, replace
 from whyhang.analyzer.facts.calls import ROOTED
 
 OTHER_RUN = 60.0
@@ -32,15 +31,6 @@ OTHER_RUN = 60.0
 
 MAX_COMPARED = 100_000  # announced calls of all ranks; of more only the latest are compared
 AROUND = 2  # announced calls kept on both sides of the first mismatch
-
-
-class FailedCall(Record):
-    """A call of one rank, on the group of this name, that counts as completed and may not be."""
-
-    group: str
-    rank: int
-    seq: int
-    disagreement: Disagreement
 
 
 def consistent_calls(
@@ -55,7 +45,7 @@ def consistent_calls(
         job = job_calls(_without_calls(tracks, older), pgs, world_size)
     failed = [call for call in failed if any(_recorded(group, call) for group in job.groups)]
     groups = (_completed_before_mismatch(_reopened(group, failed)) for group in job.groups)
-    disagreements = (*job.disagreements, *older.values(), *(call.disagreement for call in failed))
+    disagreements = (*job.disagreements, *older.values(), *map(_may_not_be_over, failed))
     return replace(job, groups=tuple(groups), disagreements=disagreements)
 
 
@@ -164,60 +154,52 @@ def _without_calls(tracks: Iterable[Track], ranks: Mapping[int, object]) -> list
     ]
 
 
-def _failed(job: JobCalls) -> list[FailedCall]:
+def _failed(job: JobCalls) -> list[IssuedCall]:
     """Find calls over gloo that count as completed on a rank and went no further."""
-    failed = []
-    for rank, last in last_calls(job).items():
-        group, call = last.group, last.call
-        if (
-            group is not None
-            and call.state is CallState.COMPLETED
-            and _may_have_failed(group, rank, call)
-        ):
-            source = group.progress[rank].source
-            disagreement = Disagreement(
-                rank=rank,
-                group=group.name,
-                what=f"the end of {call.op} #{call.seq}",
-                believed="not all of the group have joined it, or not with the same call",
-                other="it counts as finished on this rank: it may have failed there",
-                sources=(source,) if source is not None else (),
-            )
-            failed.append(
-                FailedCall(
-                    group=group.name, rank=rank, seq=call.seq or 0, disagreement=disagreement
-                )
-            )
-    return failed
+    return [
+        last
+        for last in last_calls(job).values()
+        if last.call.state is CallState.COMPLETED and _may_have_failed(last)
+    ]
 
 
-def _may_have_failed(group: GroupCalls, rank: int, call: Call) -> bool:
+def _may_not_be_over(last: IssuedCall) -> Disagreement:
+    return Disagreement(
+        rank=last.rank,
+        group=last.ref.group,
+        what=f"the end of {last.call.op} #{last.call.seq}",
+        believed="not all of the group have joined it, or not with the same call",
+        other="it counts as finished on this rank: it may have failed there",
+        sources=(last.source,) if last.source is not None else (),
+    )
+
+
+def _may_have_failed(last: IssuedCall) -> bool:
     """Return whether not all of its group were in a call over gloo that counts as completed."""
-    if call.p2p or call.seq is None or not group.progress[rank].over_gloo:
+    group, seq = last.group, last.call.seq
+    if last.call.p2p or seq is None or group is None or not group.progress[last.rank].over_gloo:
         return False
     known = {r: p for r, p in group.progress.items() if p.tracks and p.enqueued is not None}
-    if any((other.enqueued or 0) < call.seq for other in known.values()):
+    if any((other.enqueued or 0) < seq for other in known.values()):
         return True
-    calls = {r: p.calls[call.seq] for r, p in known.items() if call.seq in p.calls}
+    calls = {r: p.calls[seq] for r, p in known.items() if seq in p.calls}
     return find_mismatch(calls, group.members) is not None
 
 
-def _recorded(group: GroupCalls, call: FailedCall) -> bool:
+def _recorded(group: GroupCalls, last: IssuedCall) -> bool:
     """Return whether this is the group of a call, and has it."""
-    own = group.progress.get(call.rank) if group.name == call.group else None
-    return group.space == "torch" and own is not None and call.seq in own.calls
+    own = group.progress.get(last.rank) if group.name == last.ref.group else None
+    return group.space == "torch" and own is not None and last.call.seq in own.calls
 
 
-def _reopened(group: GroupCalls, failed: Iterable[FailedCall]) -> GroupCalls:
+def _reopened(group: GroupCalls, failed: Iterable[IssuedCall]) -> GroupCalls:
     """Take those of the calls that are this group's for unfinished ones."""
     progress = dict(group.progress)
-    for failure in failed:
-        if _recorded(group, failure):
-            own = progress[failure.rank]
-            call = replace(own.calls[failure.seq], state=CallState.SCHEDULED)
-            progress[failure.rank] = replace(
-                own, calls={**own.calls, failure.seq: call}, completed=failure.seq - 1
-            )
+    for last in failed:
+        if _recorded(group, last):
+            own, seq = progress[last.rank], last.call.seq or 0
+            call = replace(own.calls[seq], state=CallState.SCHEDULED)
+            progress[last.rank] = replace(own, calls={**own.calls, seq: call}, completed=seq - 1)
     return replace(group, progress=progress)
 
 
@@ -229,7 +211,7 @@ def _completed_before_mismatch(group: GroupCalls) -> GroupCalls:
     size = sum(progress.enqueued or 0 for progress in group.progress.values())
     if size > MAX_COMPARED and _first_mismatch(latest, group) is None:
         return group
-    whole = {rank: collectives_of(progress) for rank, progress in group.progress.items()}
+    whole = {rank: progress.collectives() for rank, progress in group.progress.items()}
     seq = _first_mismatch(whole, group)
     if seq is None:
         return group

@@ -13,17 +13,11 @@ two in another order. Two ways find it, from all calls that the ranks issued on 
 """
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
 from whyhang.analyzer.collectives.groups import JobCalls
-from whyhang.analyzer.collectives.pending import IssuedCall
-from whyhang.analyzer.collectives.sequences import (
-    Step,
-    issued_by,
-    step_of_rank,
-    step_of_role,
-    with_contents,
-)
+from whyhang.analyzer.collectives.mismatch import elements, family
+from whyhang.analyzer.collectives.pending import IssuedCall, issued
 from whyhang.analyzer.facts import Record, replace
 
 MAX_RANKS = 8
@@ -40,6 +34,9 @@ SHORT_CONTEXT = 3  # as many are enough where two ranks made the same calls from
 
 CONTROL_CONTEXT = 24  # calls that must be the same before a rank is compared with one that left
 MAX_SINCE = 3  # rounds that a rank may have gone on since it left its routine
+MAX_CALLS = 2000  # of each rank, the latest
+
+Step = Callable[[IssuedCall], Hashable]
 
 
 class Divergence(Record):
@@ -87,10 +84,10 @@ def divergences(job: JobCalls, ranks: Sequence[int]) -> tuple[Divergence, ...]:
     """
     if not 2 <= len(ranks) <= MAX_RANKS:
         return ()
-    issued = _Issued(job)
-    for step in (with_contents(step_of_role), step_of_role):
+    calls = _Issued(job)
+    for step in (_with_contents(_of_role), _of_role):
         diverged = [
-            d for rank in sorted(set(ranks)) if (d := _divergence(issued, rank, ranks, step))
+            d for rank in sorted(set(ranks)) if (d := _divergence(calls, rank, ranks, step))
         ]
         if diverged and 2 * len(diverged) <= len(ranks):
             return tuple(diverged)
@@ -101,31 +98,39 @@ def left_routine(job: JobCalls, ranks: Sequence[int]) -> tuple[int, ...]:
     """Find those of a few ranks that left their routine; none unless all others keep theirs."""
     if not 2 <= len(ranks) <= MAX_RANKS:
         return ()
-    issued = _Issued(job)
-    routines = [_routine([step_of_rank(each) for each in issued.by(rank)]) for rank in ranks]
+    calls = _Issued(job)
+    routines = [_routine([_of_rank(each) for each in calls.by(rank)]) for rank in ranks]
     by_rank = zip(ranks, routines, strict=True)
     left = {rank: routine for rank, routine in by_rank if routine is not None and routine.left}
     others = [rank for rank in ranks if rank not in left]
     if None in routines or 2 * len(left) > len(ranks):
         return ()
     for rank, routine in left.items():
-        controls = [other for other in issued.near(rank, others) if other not in left]
-        if not _unique(issued, rank, routine, controls):
+        controls = [other for other in calls.near(rank, others) if other not in left]
+        if not _unique(calls, rank, routine, controls):
             return ()
     return tuple(sorted(left))
 
 
 class _Issued:
-    """The calls that ranks issued, each rank's read once."""
+    """The calls that ranks issued over all groups, each rank's read once."""
 
     def __init__(self, job: JobCalls) -> None:
         self._job = job
         self._by: dict[int, list[IssuedCall]] = {}
 
     def by(self, rank: int) -> list[IssuedCall]:
-        """Return the calls of one rank, oldest first."""
+        """Return the latest recorded calls of one rank, oldest first."""
         if rank not in self._by:
-            self._by[rank] = issued_by(self._job, rank)
+            calls = [
+                issued(group, own, call)
+                for group in self._job.groups
+                if (own := group.progress.get(rank)) is not None and own.tracks
+                for call in (*own.collectives().values(), *own.sends_and_receives())
+                if call.order is not None
+            ]
+            calls.sort(key=lambda each: each.call.order or 0)
+            self._by[rank] = calls[-MAX_CALLS:]
         return self._by[rank]
 
     def near(self, rank: int, first: Iterable[int]) -> list[int]:
@@ -138,11 +143,11 @@ class _Issued:
         return list(dict.fromkeys(chosen))[: 2 * MAX_NEAR]
 
 
-def _divergence(issued: _Issued, rank: int, ranks: Sequence[int], step: Step) -> Divergence | None:
+def _divergence(calls: _Issued, rank: int, ranks: Sequence[int], step: Step) -> Divergence | None:
     compared = [
         replace(comparison, other=other)
-        for other in issued.near(rank, ranks)
-        if (comparison := _compare(issued.by(rank), issued.by(other), step)) is not None
+        for other in calls.near(rank, ranks)
+        if (comparison := _compare(calls.by(rank), calls.by(other), step)) is not None
     ]
     against = [c for c in compared if c.theirs is not None and c.theirs == c.usual != c.own]
     if not against:
@@ -156,8 +161,8 @@ def _divergence(issued: _Issued, rank: int, ranks: Sequence[int], step: Step) ->
         return None
     return Divergence(
         rank=rank,
-        own=issued.by(rank)[first.at],
-        usual=issued.by(first.other)[first.at + first.offset],
+        own=calls.by(rank)[first.at],
+        usual=calls.by(first.other)[first.at + first.offset],
     )
 
 
@@ -169,13 +174,13 @@ def _compare(
     None if they are not of one role: those make the same calls from one shared call to the
     next of its kind.
     """
-    places = {key: at for at, issued in enumerate(theirs) if (key := _shared(issued)) is not None}
-    shared = ((at, places.get(_shared(issued))) for at, issued in enumerate(own))
+    places = {key: at for at, each in enumerate(theirs) if (key := _shared(each)) is not None}
+    shared = ((at, places.get(_shared(each))) for at, each in enumerate(own))
     start, there = next(((a, b) for a, b in shared if b is not None), (0, None))
     if there is None:
         return None
-    left = [step(issued) for issued in own[start:]]
-    right = [step(issued) for issued in theirs[there:]]
+    left = [step(each) for each in own[start:]]
+    right = [step(each) for each in theirs[there:]]
     until = next((n for n, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), None)
     length = min(len(left), len(right)) if until is None else until
     kinds = Counter(
@@ -197,9 +202,9 @@ def _compare(
     )
 
 
-def _shared(issued: IssuedCall) -> Hashable:
+def _shared(each: IssuedCall) -> Hashable:
     """Name a call that is the same one on all members of its group."""
-    return None if issued.call.p2p else (issued.index, issued.call.seq)
+    return None if each.call.p2p else (each.index, each.call.seq)
 
 
 def _usual_step(before: Sequence[Hashable], *, short: bool) -> tuple[Hashable | None, int]:
@@ -252,15 +257,33 @@ def _periodic(steps: Sequence[Hashable]) -> tuple[int, int]:
     return best
 
 
-def _unique(issued: _Issued, rank: int, routine: _Routine, controls: Iterable[int]) -> bool:
+def _unique(calls: _Issued, rank: int, routine: _Routine, controls: Iterable[int]) -> bool:
     """Return whether ranks of the same role never did what this one did where it left."""
-    own = [step_of_role(each) for each in issued.by(rank)[: routine.left + 1]]
+    own = [_of_role(each) for each in calls.by(rank)[: routine.left + 1]]
     *context, new = own[-CONTROL_CONTEXT - 1 :]
     compared = 0
     for control in controls:
-        followers = list(_followers([step_of_role(each) for each in issued.by(control)], context))
+        followers = list(_followers([_of_role(each) for each in calls.by(control)], context))
         if new in followers:
             return False
         compared += len(followers) > 1
     # What is all new may be the next phase, which another rank has missed.
     return compared > (0 if routine.known or routine.rounds >= MIN_ROUNDS else 1)
+
+
+def _of_role(each: IssuedCall) -> Hashable:
+    """Identify a step on any rank of the same role: what, where in the code, how many take part."""
+    call = each.call
+    site = each.site
+    place = (site.file, site.line) if site is not None else None
+    return (family(call.op), call.p2p, place, len(each.members))
+
+
+def _of_rank(each: IssuedCall) -> Hashable:
+    """Identify a step of one rank: on which group and with whom, too."""
+    return (_of_role(each), each.index, each.call.peer)
+
+
+def _with_contents(step: Step) -> Step:
+    """Tell steps apart by what they carry, too."""
+    return lambda each: (step(each), elements(each.call), each.call.dtypes)

@@ -1,6 +1,6 @@
 """The calls of each process group, and how far each rank came in it."""
 
-from whyhang.analyzer.facts import Call, Group, Record, Source, Track
+from whyhang.analyzer.facts import Call, CallState, Group, Record, Source, Track
 
 RECORDER = "flight-recorder"
 
@@ -83,6 +83,28 @@ class GroupProgress(Record):
     def over_gloo(self) -> bool:
         """Whether its calls go through gloo, which records their ends late, and of failed ones."""
         return any(track.library == "gloo" for track in self.tracks)
+
+    def has_completed(self, seq: int) -> bool:
+        """Return whether the collective of this number is known to be completed."""
+        call = self.calls.get(seq)
+        if call is not None and call.state is not CallState.UNKNOWN:
+            return call.state is CallState.COMPLETED
+        return self.completed is not None and self.completed >= seq
+
+    def collectives(self) -> dict[int, Call]:
+        """Return all collectives by number, reading the source once more."""
+        calls = dict(self.calls)
+        for track in self.tracks:
+            for call in track.detail() if track.detail is not None else ():
+                if not call.p2p and call.seq is not None:
+                    calls.setdefault(call.seq, call)
+        return calls
+
+    def sends_and_receives(self) -> tuple[Call, ...]:
+        """Return all sends and receives, oldest first, reading the source once more."""
+        read = (track.detail() for track in self.tracks if track.detail is not None)
+        whole = next((calls for calls in read if calls), self.p2p)
+        return tuple(call for call in whole if call.p2p)
 
 
 class GroupCalls(Record):

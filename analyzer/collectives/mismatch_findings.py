@@ -9,7 +9,6 @@ from whyhang.analyzer.collectives.call_graph import CallGraph
 from whyhang.analyzer.collectives.divergence import divergences, left_routine
 from whyhang.analyzer.collectives.mismatch import Mismatch
 from whyhang.analyzer.collectives.pending import IssuedCall, issued, site_of
-from whyhang.analyzer.collectives.sequences import collectives_of
 from whyhang.analyzer.collectives.shared_calls import SharedCall
 from whyhang.analyzer.collectives.shift import Shift, find_shift, left_loop
 from whyhang.analyzer.facts import Call, replace
@@ -86,7 +85,7 @@ def _unusual_value(collective: SharedCall, field: str, sides: Sequence[Side]) ->
         return ()
     now, before = [], []
     for side in sides:
-        calls = collectives_of(collective.progress[side.ranks[0]])
+        calls = collective.progress[side.ranks[0]].collectives()
         call = calls[collective.seq]
         step = call.op, site_of(call)
         now.append(value(call))
@@ -122,7 +121,7 @@ def _with_history(
     """Say whether the odd ranks left a call out, made one too many, or left the loop."""
     usual = next((side for side in sides if side is not odd), sides[0])
     progress = collective.progress
-    calls, usual_calls = (collectives_of(progress[side.ranks[0]]) for side in (odd, usual))
+    calls, usual_calls = (progress[side.ranks[0]].collectives() for side in (odd, usual))
     # A barrier of rank 0 alone rather belongs to a checkpoint that only it writes.
     if finding.culprits != (0,) and left_loop(calls, usual_calls, collective.seq):
         return replace(finding, verdict=Verdict.LEFT_LOOP)
@@ -135,9 +134,9 @@ def _with_history(
 def with_skipped(finding: CallFinding, collective: SharedCall, usual: int) -> CallFinding:
     """Say whether ranks are behind because they left a call out before; ``usual`` did not."""
     progress = collective.progress
-    usual_calls = collectives_of(progress[usual])
+    usual_calls = progress[usual].collectives()
     for rank in finding.culprits[:MAX_STUDIED]:
-        shift = find_shift(collectives_of(progress[rank]), usual_calls)
+        shift = find_shift(progress[rank].collectives(), usual_calls)
         if shift is not None and shift.verdict is not Verdict.EXTRA:
             return replace(
                 _shifted(finding, collective, shift), site=site_of(shift.missed) or finding.site

@@ -4,16 +4,20 @@ For each of them the ranks that have a part in it fall into those who have not j
 have joined but are still in an older call (it is queued there), those inside, those who have
 completed it, and those of whom nothing is known. From that follow the waits, be it a collective
 or a send or receive, which is shared with its peers.
+
+A send waits until its peer has posted the receive, a receive until the send. Numbers of such
+calls count on each rank alone, so pairs are found by peer and order: the first unfinished send
+to a rank goes with the first unfinished receive of that rank from here.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from whyhang.analyzer.collectives.groups import GroupCalls, GroupProgress
+from whyhang.analyzer.collectives.groups import GroupCalls, GroupProgress, JobCalls
 from whyhang.analyzer.collectives.mismatch import Mismatch, find_mismatch
 from whyhang.analyzer.collectives.pending import IssuedCall, Pending, issued
 from whyhang.analyzer.collectives.waits import CallRef, Wait
-from whyhang.analyzer.facts import Call, CallState, Frame, Record, replace
+from whyhang.analyzer.facts import Call, CallState, Frame, Record, grouped, replace
 from whyhang.analyzer.facts.calls import ROOTED
 
 WORLD = "default_pg"
@@ -23,6 +27,10 @@ MAX_PER_GROUP = 64
 """Collectives of one group that are looked at; ranks further ahead wait for the same ranks."""
 
 Key = tuple[int, int]  # index of the group, sequence number
+
+_COUNTERPART = {"send": "recv", "recv": "send"}
+
+_Tags = dict[tuple[int, str, int | None], set[int | None]]  # by rank, operation and peer
 
 
 class SharedCall(Record):
@@ -121,6 +129,19 @@ class SharedCall(Record):
                 yield replace(wait, on=queued, certain=False)
 
 
+class PendingP2P(IssuedCall):
+    """One send or receive that holds a rank up, and how its peer answers it.
+
+    ``matched``: the peer has posted the counterpart; ``peer_inside``: it is in it, too.
+    ``peer_known``: it is known where the peer stands.
+    """
+
+    peer: int = -1
+    matched: bool = False
+    peer_inside: bool = False
+    peer_known: bool = False
+
+
 def pending_collectives(pending: Pending) -> tuple[SharedCall, ...]:
     """Find every collective that some rank is in."""
     groups: dict[int, GroupCalls] = {}
@@ -158,7 +179,7 @@ def _collective(
             # Whoever has no open call has not joined one that holds others up.
             if progress.idle or (progress.enqueued is not None and progress.exact):
                 missing.add(rank)
-        elif rank in beyond or _completed(progress, call, seq):
+        elif rank in beyond or progress.has_completed(seq):
             completed.add(rank)
         else:
             queued.add(rank)
@@ -176,12 +197,6 @@ def _collective(
         unknown=unknown,
         mismatch=mismatch,
     )
-
-
-def _completed(progress: GroupProgress, call: Call | None, seq: int) -> bool:
-    if call is not None and call.state is not CallState.UNKNOWN:
-        return call.state is CallState.COMPLETED
-    return progress.completed is not None and progress.completed >= seq
 
 
 def _unknown(group: GroupCalls, seq: int) -> frozenset[int]:
@@ -216,3 +231,70 @@ def _other_variants(mismatch: Mismatch) -> dict[int, frozenset[int]]:
         everyone = frozenset().union(*variants)
         return {rank: everyone - variant for variant in variants for rank in variant}
     return dict.fromkeys(variants[0], frozenset().union(*variants[1:]))
+
+
+def pending_p2p(job: JobCalls, pending: Pending, known: Collection[int]) -> tuple[PendingP2P, ...]:
+    """Hold every send and receive that a rank is in against its peer.
+
+    ``known`` are the ranks of which it is known where they stand.
+    """
+    every = [each for calls in pending.values() for each in calls]
+    inside = [(each.rank, call) for each in every for call in each.launched]
+    posted = [
+        (rank, call)
+        for group in job.groups
+        for rank, progress in group.progress.items()
+        for call in progress.p2p
+        if not call.unclosed and call.state is not CallState.COMPLETED
+    ]
+    posted += [(each.rank, each.call) for each in every if each.group is None]
+    posted_tags, inside_tags = _tags(posted), _tags(inside)
+    p2p = [
+        PendingP2P(
+            rank=each.rank,
+            group=each.group,
+            call=call,
+            source=each.source,
+            batch=each.batch,
+            peer=call.peer,
+            matched=_answers(posted_tags, each.rank, call),
+            peer_inside=_answers(inside_tags, each.rank, call),
+            peer_known=call.peer in known,
+        )
+        for each in every
+        for call in each.launched
+        if call.p2p and call.peer is not None and call.op in _COUNTERPART
+    ]
+    # What was launched together ends together: who answers one call of such a batch and
+    # is alone in another does not come through.
+    held = {p.rank for p in p2p if len(p.batch) > 1 and p.peer_known and not p.matched}
+    return tuple(replace(p, peer_inside=p.peer_inside and p.peer not in held) for p in p2p)
+
+
+def with_peers(p2p: Iterable[PendingP2P]) -> Iterable[SharedCall]:
+    """Yield for each rank in a send or receive who of its peers has to do something."""
+    for own in grouped(p2p, lambda each: each.rank).values():
+        # who opened a block and did not close it waits for no one but itself
+        launched = [] if own[0].launched[0].unclosed else own
+        shown = next((p for p in own if not p.matched), own[0])
+        yield SharedCall(
+            call=shown.ref,
+            inside=(shown,),
+            missing=frozenset(p.peer for p in launched if not p.matched and p.peer_known),
+            queued=frozenset(p.peer for p in launched if p.matched and not p.peer_inside),
+            unknown=frozenset(p.peer for p in launched if not p.peer_known),
+        )
+
+
+def _tags(calls: Iterable[tuple[int, Call]]) -> _Tags:
+    tags: _Tags = defaultdict(set)
+    for rank, call in calls:
+        if call.p2p:
+            tags[rank, call.op, call.peer].add(call.tag)
+    return tags
+
+
+def _answers(tags: _Tags, rank: int, call: Call) -> bool:
+    """Return whether the peer of a call is among these with its counterpart."""
+    theirs = tags.get((call.peer or 0, _COUNTERPART[call.op], rank), set())
+    return bool(theirs) and (call.tag is None or not theirs.isdisjoint({None, call.tag}))

@@ -7,7 +7,7 @@ from whyhang.analyzer.collectives import call_words
 from whyhang.analyzer.collectives.call_finding import CallFinding, Side, Verdict
 from whyhang.analyzer.collectives.call_graph import CallGraph, merged
 from whyhang.analyzer.collectives.divergence import divergences, left_routine
-from whyhang.analyzer.collectives.p2p import changed_peer
+from whyhang.analyzer.collectives.p2p_findings import changed_peer
 from whyhang.analyzer.collectives.pending import IssuedCall
 from whyhang.analyzer.collectives.shared_calls import SharedCall
 from whyhang.analyzer.collectives.waits import CallRef, Cycle, Root

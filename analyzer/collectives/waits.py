@@ -19,7 +19,7 @@ wait on; waits of one call share one frozenset, so a collective over 10,000 rank
 """
 
 from collections import defaultdict, deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from whyhang.analyzer.facts import Frame, Group, Record, Source
 
@@ -133,7 +133,7 @@ class _Graph:
 
     def ends(self) -> list[frozenset[int]]:
         """Return the components from which nothing else is reached, members only."""
-        components = _components(self.out, self.into)
+        components = [*_components(self.out)]
         of = {node: number for number, nodes in enumerate(components) for node in nodes}
         ends = (
             frozenset(node for node in nodes if node >= 0)
@@ -143,46 +143,39 @@ class _Graph:
         return sorted((members for members in ends if members), key=min)
 
 
-def roots(waits: Sequence[Wait], members: Collection[int] | None = None) -> tuple[Root, ...]:
-    """Return the members at which waits end: waited for, or in a call, and waiting for none.
+def ends(
+    waits: Sequence[Wait], members: Collection[int] | None = None
+) -> tuple[tuple[Root, ...], tuple[Cycle, ...]]:
+    """Return the members at which waits end, and those that wait only for each other.
 
-    ``members`` limits the answer to those (ranks there is evidence of); None means no limit.
+    ``members`` limits the roots to those (ranks there is evidence of); None means no limit.
     A member that waits for itself alone is a cycle, not a root.
     """
     graph = _Graph(waits)
     certain = frozenset[int]().union(*{wait.on for wait in waits if wait.certain})
-    ends = []
+    roots, cycles = [], []
     shared: dict[tuple[int, ...], frozenset[int]] = {}
     for end in graph.ends():
         member = min(end)
-        hubs = tuple(sorted(set(graph.into.get(member, ()))))
-        direct = frozenset(waiter for hub in hubs for waiter in graph.into[hub])
-        if len(end) > 1 or member in direct or (members is not None and member not in members):
-            continue
-        if hubs not in shared:
-            shared[hubs] = graph.before([member])
-        inside = next(iter(graph.waits_of.get(member, ())), None)
-        if direct or inside is not None:
-            ends.append(
-                Root(
-                    member=member,
-                    direct=direct,
-                    blocks=shared[hubs],
-                    certain=member in certain,
-                    inside=inside,
+        own = graph.waits_of.get(member, ())
+        if len(end) > 1 or any(member in wait.on for wait in own):
+            chain = _shortest_chain(end, graph.waits_of)
+            cycles.append(Cycle(members=end, chain=chain, blocks=graph.before(end)))
+        elif members is None or member in members:
+            hubs = tuple(sorted(set(graph.into.get(member, ()))))
+            if hubs not in shared:
+                shared[hubs] = graph.before([member])
+            if hubs or own:
+                roots.append(
+                    Root(
+                        member=member,
+                        direct=frozenset(waiter for hub in hubs for waiter in graph.into[hub]),
+                        blocks=shared[hubs],
+                        certain=member in certain,
+                        inside=next(iter(own), None),
+                    )
                 )
-            )
-    return tuple(ends)
-
-
-def cycles(waits: Sequence[Wait]) -> tuple[Cycle, ...]:
-    """Return the members that wait only for each other, each with one shortest chain."""
-    graph = _Graph(waits)
-    return tuple(
-        Cycle(members=end, chain=_shortest_chain(end, graph.waits_of), blocks=graph.before(end))
-        for end in graph.ends()
-        if len(end) > 1 or any(end <= wait.on for wait in graph.waits_of.get(min(end), ()))
-    )
+    return tuple(roots), tuple(cycles)
 
 
 def _shortest_chain(
@@ -204,41 +197,27 @@ def _shortest_chain(
     return tuple(reversed(chain))
 
 
-def _components(
-    out: Mapping[int, Sequence[int]], into: Mapping[int, Sequence[int]]
-) -> list[list[int]]:
-    """Return the strongly connected components (Kosaraju), without recursion."""
-    components: list[list[int]] = []
-    seen: set[int] = set()
-    for begin in reversed(_finish_order(out)):
-        if begin in seen:
-            continue
-        seen.add(begin)
-        component = [begin]
-        for node in component:  # grows while it is walked
-            fresh = [other for other in dict.fromkeys(into.get(node, ())) if other not in seen]
-            seen.update(fresh)
-            component += fresh
-        components.append(component)
-    return components
-
-
-def _finish_order(out: Mapping[int, Sequence[int]]) -> list[int]:
-    """List the nodes as a depth-first walk leaves them."""
-    order: list[int] = []
-    seen: set[int] = set()
+def _components(out: Mapping[int, Sequence[int]]) -> Iterator[list[int]]:
+    """Yield the strongly connected components (Tarjan), without recursion."""
+    number: dict[int, int] = {}
+    low: dict[int, int] = {}  # of those that are in no component yet, who is reached from them
+    rest: list[int] = []
     for begin in out:
-        if begin in seen:
-            continue
-        seen.add(begin)
-        path = [(begin, iter(out[begin]))]
-        while path:
-            node, targets = path[-1]
-            fresh = next((to for to in targets if to not in seen), None)
-            if fresh is None:
-                path.pop()
-                order.append(node)
-            else:
-                seen.add(fresh)
-                path.append((fresh, iter(out[fresh])))
-    return order
+        walk = [(begin, iter(out[begin]))] if begin not in number else []
+        while walk:
+            node, targets = walk[-1]
+            if node not in number:
+                number[node] = low[node] = len(number)
+                rest.append(node)
+            fresh = next((to for to in targets if to not in number), None)
+            if fresh is not None:
+                walk.append((fresh, iter(out[fresh])))
+                continue
+            walk.pop()
+            low[node] = min(low[to] for to in (node, *out[node]) if to in low)
+            if low[node] == number[node]:
+                at = next(n for n in range(len(rest) - 1, -1, -1) if rest[n] == node)
+                component, rest[at:] = rest[at:], []
+                for each in component:
+                    del low[each]
+                yield component

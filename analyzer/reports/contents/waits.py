@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.collectives.waits import Wait, cycles, roots
+from whyhang.analyzer.collectives.waits import Wait, ends
 from whyhang.analyzer.facts import Record, fold, grouped
 from whyhang.analyzer.job.records import lock_holder
 from whyhang.analyzer.queries.waits.moving import left_behind
@@ -110,8 +110,9 @@ class _Drawing:
         self.rows = rows
         self.culprits = culprits
         plain = [Wait(waiter=e.waiter, on=e.on, certain=e.certain) for e in edges]
-        self.ends = {root.member for root in roots(plain) if root.direct}
-        self.circle = {member for cycle in cycles(plain) for member in cycle.members}
+        roots, cycles = ends(plain)
+        self.ends = {root.member for root in roots if root.direct}
+        self.circle = {member for cycle in cycles for member in cycle.members}
         self.distance = _distances(edges, self.ends | self.circle)
         self.numbers = {on: number for number, on in enumerate(dict.fromkeys(e.on for e in edges))}
         self.of: dict[int, list[_Edge]] = defaultdict(list)

@@ -35,8 +35,6 @@ def test_the_one_all_wait_for_is_the_root() -> None:
 
     assert [root.member for root in all_roots] == [2]
     assert all_roots[0].direct == all_roots[0].blocks == {0, 1, 3}
-    assert all_roots[0].certain
-    assert all_roots[0].inside is None
 
 
 def test_a_chain_over_groups_ends_at_its_true_root() -> None:
@@ -63,24 +61,17 @@ def test_an_idle_member_nobody_waits_for_is_no_root() -> None:
     assert members([wait(0, 1)]) == [1]
 
 
-def test_a_member_stuck_below_the_ranks_is_a_root_with_its_call() -> None:
-    """Whoever stands in a call that all have joined waits for no rank, and says in which call."""
+def test_a_member_stuck_below_the_ranks_is_a_root() -> None:
+    """Whoever stands in a call that all have joined waits for no rank."""
     all_roots = roots([wait(0), wait(1), wait(2, 0)])
 
     assert [(root.member, root.blocks) for root in all_roots] == [(0, {2}), (1, frozenset())]
-    assert all(root.inside is not None for root in all_roots)
 
 
 def test_members_limit_the_answer() -> None:
     """Ranks of which nothing is known are not blamed."""
     assert members([wait(0, 1)]) == [1]
     assert roots([wait(0, 1)], members=[0]) == ()
-
-
-def test_a_root_known_by_queued_calls_only_is_uncertain() -> None:
-    """Certainty comes from at least one wait that is sure."""
-    assert not roots([wait(0, 1, certain=False)])[0].certain
-    assert roots([wait(0, 1, certain=False), wait(2, 1)])[0].certain
 
 
 def test_opposite_order_is_a_cycle_with_both_calls() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 
 from whyhang.analyzer.collectives.pending import IssuedCall
-from whyhang.analyzer.collectives.waits import CallRef, Cycle
+from whyhang.analyzer.collectives.waits import CallRef
 from whyhang.analyzer.facts import Frame, Record, Source
 
 
@@ -77,7 +77,6 @@ class CallFinding(Record):
     missed: CallRef | None = None
     shift_says: str = ""
     site: Frame | None = None
-    cycle: Cycle | None = None
     parts: tuple[CallFinding, ...] = ()
     quotes: tuple[IssuedCall, ...] = ()
     inferred: bool = False

@@ -49,7 +49,6 @@ def unpaired(
         sides=tuple(
             Side(says=f"in {p.ref}", ranks=(p.rank,), site=p.site) for p in shown[:MAX_SHOWN]
         ),
-        cycle=next((cycle for cycle in cycles if cycle.members & ranks), None),
         quotes=graph.quotes([p.rank for p in shown[:MAX_SHOWN]]),
     )
 

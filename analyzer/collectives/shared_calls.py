@@ -118,7 +118,6 @@ class SharedCall(Record):
                 call=self.call,
                 absent=self.unknown,
                 site=pending.site,
-                source=pending.source,
             )
             if pending.call.unclosed:  # waits for nobody but itself
                 yield replace(wait, on=frozenset(), absent=frozenset())

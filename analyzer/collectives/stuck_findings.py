@@ -129,7 +129,6 @@ def deadlock(graph: CallGraph, cycle: Cycle) -> CallFinding:
             for link in links
         ),
         site=diverged[0].own.site if diverged else odd.wait.site,
-        cycle=cycle,
         quotes=graph.quotes(caught),
     )
 

@@ -21,7 +21,7 @@ wait on; waits of one call share one frozenset, so a collective over 10,000 rank
 from collections import defaultdict, deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from whyhang.analyzer.facts import Frame, Group, Record, Source
+from whyhang.analyzer.facts import Frame, Group, Record
 
 
 class CallRef(Record):
@@ -62,21 +62,17 @@ class Wait(Record):
     certain: bool = True
     absent: frozenset[int] = frozenset()
     site: Frame | None = None
-    source: Source | None = None
 
 
 class Root(Record):
     """A member at which waits end.
 
-    ``direct`` wait for it themselves, ``blocks`` are all who do in the end. ``certain``: at
-    least one wait for it is. ``inside`` is its own wait, if it is in a call.
+    ``direct`` wait for it themselves, ``blocks`` are all who do in the end.
     """
 
     member: int
     direct: frozenset[int]
     blocks: frozenset[int]
-    certain: bool
-    inside: Wait | None = None
 
 
 class Link(Record):
@@ -152,7 +148,6 @@ def ends(
     A member that waits for itself alone is a cycle, not a root.
     """
     graph = _Graph(waits)
-    certain = frozenset[int]().union(*{wait.on for wait in waits if wait.certain})
     roots, cycles = [], []
     shared: dict[tuple[int, ...], frozenset[int]] = {}
     for end in graph.ends():
@@ -171,8 +166,6 @@ def ends(
                         member=member,
                         direct=frozenset(waiter for hub in hubs for waiter in graph.into[hub]),
                         blocks=shared[hubs],
-                        certain=member in certain,
-                        inside=next(iter(own), None),
                     )
                 )
     return tuple(roots), tuple(cycles)

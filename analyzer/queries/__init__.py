@@ -135,26 +135,31 @@ from whyhang.analyzer.queries.startup.store_barrier import store_barrier
 from whyhang.analyzer.queries.startup.store_place import cut_off, is_loopback, resolves_differently
 from whyhang.analyzer.queries.startup.store_port import port_held
 from whyhang.analyzer.queries.startup.world_sizes import world_sizes
-from whyhang.analyzer.queries.waits.crossed_groups import groups_crossed
+from whyhang.analyzer.queries.waits.all_wait import (
+    all_in_one_call,
+    groups_crossed,
+    only_waiters,
+    stacks_diverge,
+)
 from whyhang.analyzer.queries.waits.different_operations import different_operations
-from whyhang.analyzer.queries.waits.file_locks import file_locks
-from whyhang.analyzer.queries.waits.instead_of_waiting import instead_of_waiting, ranks_not_waiting
 from whyhang.analyzer.queries.waits.lagging import absent, lagging
-from whyhang.analyzer.queries.waits.lagging_for import lagging_for
+from whyhang.analyzer.queries.waits.lagging_for import file_locks, lagging_for
 from whyhang.analyzer.queries.waits.loop_left import loop_left
 from whyhang.analyzer.queries.waits.moving import left_behind, stragglers
-from whyhang.analyzer.queries.waits.one_call import all_in_one_call, only_waiters
+from whyhang.analyzer.queries.waits.not_waiting import (
+    instead_of_waiting,
+    ranks_not_waiting,
+    waits_for_absent,
+)
 from whyhang.analyzer.queries.waits.recorded import (
     others_elsewhere,
     ras_reported,
     recorded,
     recorded_hit,
 )
-from whyhang.analyzer.queries.waits.stacks_diverge import stacks_diverge
 from whyhang.analyzer.queries.waits.states import all_seen, has_initialized, waiters_for
 from whyhang.analyzer.queries.waits.step_counts import counters_show
 from whyhang.analyzer.queries.waits.unpaired import face_to_face, unpaired_by_stacks
-from whyhang.analyzer.queries.waits.waits_for_absent import waits_for_absent
 from whyhang.analyzer.rank_state.over_time.motion import Moved
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.report import cite

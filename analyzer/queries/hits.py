@@ -61,6 +61,30 @@ def hit_about(
     )
 
 
+def in_vain(
+    case: Case,
+    members: Sequence[int],
+    affected: Iterable[int],
+    *,
+    collective: Collective | None,
+    evidence: Iterable[Evidence] | None = None,
+    strength: float = CLEAR,
+    located: bool = True,
+    **fields: str,
+) -> Hit:
+    """Return a hit that blames nobody, about where members wait in vain, in the usual words."""
+    states = [case.states[number] for number in members]
+    return Hit(
+        affected=tuple(sorted(affected)),
+        evidence=tuple(places_of(case, *members) if evidence is None else evidence),
+        names_culprit=False,
+        strength=strength,
+        collective=collective,
+        location=location_of(case, states[0]) if located else None,
+        fields={**subject_fields(case, states, ()), **fields},
+    )
+
+
 def places_of(case: Case, *members: int) -> list[Evidence]:
     """Cite for each member the first thing that places it."""
     return [piece for n in members for piece in evidence_of(case, case.states[n])[:1]]

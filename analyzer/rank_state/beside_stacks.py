@@ -25,9 +25,8 @@ from whyhang.analyzer.rank_state.from_logs.gave_up import at_work_until_ended, g
 from whyhang.analyzer.rank_state.from_logs.last_phase import last_phases
 from whyhang.analyzer.rank_state.from_logs.log_ends import tails_of_ranks
 from whyhang.analyzer.rank_state.from_logs.phase import LastPhase
-from whyhang.analyzer.rank_state.listed import STATUSES, odd_processes
+from whyhang.analyzer.rank_state.listed import STATUSES, odd_processes, ras_states
 from whyhang.analyzer.rank_state.over_time.beats import Pulse, pulses
-from whyhang.analyzer.rank_state.ras import ras_states
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.stacks import UNNAMED, Place, Scope, WaitKind, phrase
 

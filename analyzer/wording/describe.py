@@ -6,8 +6,8 @@ from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Frame, Process, StackDump, counted
 from whyhang.analyzer.job.roles import main_thread
 from whyhang.analyzer.rank_state.from_logs.ends import End
+from whyhang.analyzer.rank_state.listed import WORDS
 from whyhang.analyzer.rank_state.over_time.motion import Moved
-from whyhang.analyzer.rank_state.ras import WORDS
 from whyhang.analyzer.rank_state.state import RankState, Status, busy_worker
 from whyhang.analyzer.redact import redact
 from whyhang.analyzer.report import Collective, Evidence, Location, RankStateName, cite

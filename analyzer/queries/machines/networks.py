@@ -16,7 +16,7 @@ from whyhang.analyzer.facts import (
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.queries.hits import members_of
 from whyhang.analyzer.queries.machines.cluster import VIRTUAL, networks_of, ranks_on
-from whyhang.analyzer.queries.waits.one_call import all_in_one_call
+from whyhang.analyzer.queries.waits.all_wait import all_in_one_call
 from whyhang.analyzer.report import cite
 
 _CHOSEN = ("IFNAME", "btl_tcp_if", "BTL_TCP_IF", "NCCL_IB_HCA", "UCX_NET_DEVICES")

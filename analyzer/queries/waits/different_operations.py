@@ -12,7 +12,7 @@ from whyhang.analyzer.findings.signature import (
     INDIRECT,
     Hit,
 )
-from whyhang.analyzer.queries.waits.crossed_groups import groups_crossed
+from whyhang.analyzer.queries.waits.all_wait import groups_crossed
 from whyhang.analyzer.queries.waits.states import all_recorded, all_seen, count
 from whyhang.analyzer.rank_state.over_time.job_progress import Counter, step_counters
 from whyhang.analyzer.stacks import WaitKind

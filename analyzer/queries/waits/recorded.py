@@ -11,7 +11,7 @@ from whyhang.analyzer.facts import LastLine, LogLine, ranks_in_words, replace
 from whyhang.analyzer.findings.signature import CLEAR, CONTRADICTED, GUESSED, INDIRECT, Hit
 from whyhang.analyzer.queries.hits import cite_line, members_of
 from whyhang.analyzer.queries.waits.loop_left import past_its_partners
-from whyhang.analyzer.rank_state.ras import ras_lines, snapshot
+from whyhang.analyzer.rank_state.listed import ras_lines, snapshot
 from whyhang.analyzer.rank_state.state import Status
 from whyhang.analyzer.report import Collective, Evidence, cite
 from whyhang.analyzer.stacks import WaitKind

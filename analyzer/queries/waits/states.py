@@ -63,6 +63,12 @@ def all_seen(case: Case) -> bool:
     return all(state.status is not Status.UNSEEN for state in case.states)
 
 
+def all_wait(case: Case) -> bool:
+    """Return whether nobody lags, nothing moves, and no rank is unseen or missing."""
+    graph = case.graph
+    return not (graph.lagging or graph.progress or case.job.missing) and all_seen(case)
+
+
 def all_recorded(case: Case) -> bool:
     """Return whether no stack shows any rank: then the ledger knows more of how they meet."""
     return all(state.position is not None for state in case.states)

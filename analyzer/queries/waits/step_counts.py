@@ -13,7 +13,7 @@ from whyhang.analyzer.queries.waits.loop_left import loop_left
 from whyhang.analyzer.queries.waits.moving import left_behind
 from whyhang.analyzer.queries.waits.states import (
     WAITERS,
-    all_seen,
+    all_wait,
     await_messages,
     collective_beside,
 )
@@ -123,9 +123,7 @@ def _stand_in_one_loop(case: Case) -> bool:
 
     Calls of two threads meet in any order, whatever the loops have counted.
     """
-    graph = case.graph
-    whole = all_seen(case) and not case.job.absent and not case.job.missing
-    if graph.progress or graph.lagging or not whole or len(case.states) < 2:
+    if not all_wait(case) or case.job.absent or len(case.states) < 2:
         return False
     if any(s.status not in WAITERS or s.motion.moved is not Moved.STILL for s in case.states):
         return False

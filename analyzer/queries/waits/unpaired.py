@@ -7,14 +7,13 @@ from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import Verdict
 from whyhang.analyzer.facts import Setting
 from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE, INDIRECT, Hit
-from whyhang.analyzer.queries.hits import places_of
-from whyhang.analyzer.queries.waits.states import all_recorded, all_seen
+from whyhang.analyzer.queries.hits import hit_about, in_vain, places_of
+from whyhang.analyzer.queries.waits.states import all_recorded, all_wait, count
 from whyhang.analyzer.rank_state.over_time.motion import Moved, python_frames
 from whyhang.analyzer.report import Collective, cite
 from whyhang.analyzer.stacks import WaitKind
 from whyhang.analyzer.wait_graph import PendingOperation
-from whyhang.analyzer.wording.describe import evidence_of, location_of
-from whyhang.analyzer.wording.title_fields import subject_fields
+from whyhang.analyzer.wording.describe import evidence_of
 
 
 def unpaired_by_stacks(case: Case, *, beside: bool) -> Iterator[Hit]:
@@ -31,33 +30,29 @@ def unpaired_by_stacks(case: Case, *, beside: bool) -> Iterator[Hit]:
     if len(ways) != 1 or (None in ways and not unknown):
         return
     members = tuple(sorted(n for meeting in paired for n in meeting.members))
-    states = [case.states[number] for number in members]
     if len(members) + len(rest) < 2:
         return
-    shown = [*states[:4], *(case.states[m.members[0]] for m in rest[:2])]
-    fields = subject_fields(case, states, ())
     receive = ways == {"recv"}
     does = ("receive", "sends") if receive else ("send", "receives")
-    waits = f"to {does[0]}, and no rank {does[1]}"
-    if unknown:
-        waits = f"in {paired[0].says.call}, and no other rank is in such a call"
-    elsewhere = "; ".join(
-        f"{case.names(m.members)} {'is' if len(m.members) == 1 else 'are'} in {m.op}{m.at}"
-        for m in rest
-    )
-    says = (
-        f"{case.names(members)} {fields['waits']} {waits}: {elsewhere}"
-        if rest
-        else f"{case.names(members)} all wait to {does[0]} and none {does[1]}"
-    )
-    yield Hit(
-        affected=tuple(sorted((*members, *(n for m in rest for n in m.members)))),
-        evidence=tuple(places_of(case, *(s.member for s in shown))),
-        names_culprit=False,
+    says = f"{case.names(members)} all wait to {does[0]} and none {does[1]}"
+    if rest:
+        waits = f"to {does[0]}, and no rank {does[1]}"
+        if unknown:
+            waits = f"in {paired[0].says.call}, and no other rank is in such a call"
+        elsewhere = "; ".join(
+            f"{case.names(m.members)} {'is' if len(m.members) == 1 else 'are'} in {m.op}{m.at}"
+            for m in rest
+        )
+        verb = "waits" if count(case, members) == 1 else "wait"
+        says = f"{case.names(members)} {verb} {waits}: {elsewhere}"
+    yield in_vain(
+        case,
+        members,
+        (*members, *(n for m in rest for n in m.members)),
+        evidence=places_of(case, *members[:4], *(m.members[0] for m in rest[:2])),
         strength=INCOMPLETE if rest else CLEAR,
         collective=Collective(op=paired[0].op if unknown else "recv" if receive else "send"),
-        location=location_of(case, states[0]),
-        fields={**fields, "says": says},
+        says=says,
     )
 
 
@@ -87,18 +82,15 @@ def face_to_face(case: Case) -> Iterator[Hit]:
             continue
         verbs = ("send", "receive from") if way == "send" else ("receive", "send to")
         names = case.names((member,)), case.names((facing,))
-        yield Hit(
-            affected=tuple(sorted((member, facing, *(n for m in rest for n in m.members)))),
+        yield in_vain(
+            case,
+            (member,),
+            (member, facing, *(n for m in rest for n in m.members)),
             evidence=(cite(position.source, position.quote, rank), *places_of(case, facing)),
-            names_culprit=False,
             strength=CLEAR if backends else INCOMPLETE,
             collective=Collective(op=way or "recv"),
-            location=location_of(case, case.states[member]),
-            fields=subject_fields(case, [case.states[member]], ())
-            | {
-                "says": f"{names[0]} waits to {verbs[0]} and {names[1]} to {verbs[1]} it, and "
-                "neither ends: tag, size or group of the two calls differ"
-            },
+            says=f"{names[0]} waits to {verbs[0]} and {names[1]} to {verbs[1]} it, and "
+            "neither ends: tag, size or group of the two calls differ",
         )
         return
     yield from _crossing(case, paired, rest)
@@ -120,22 +112,22 @@ def _batches(
     if any(state.motion.moved is not Moved.STILL for state in states):
         return
     odd, classes = _of_another_class(case, members)
-    shown = [case.states[n] for n in odd] or states
     others = tuple(n for n in members if n not in odd)
     because = f": {classes}" if classes else ": peer, tag, size or order of the calls differ"
-    yield Hit(
-        members=odd,
-        affected=others,
-        evidence=tuple(
-            p for s in (*shown[:2], case.states[others[0]]) for p in evidence_of(case, s)
-        ),
-        names_culprit=bool(odd),
-        strength=INDIRECT if odd else INCOMPLETE,
-        collective=Collective(op=paired[0].op),
-        location=location_of(case, shown[0]) if odd else None,
-        fields=subject_fields(case, shown, others)
-        | {"says": f"All ranks wait in {paired[0].op}, and no message comes across{because}"},
-    )
+    says = f"All ranks wait in {paired[0].op}, and no message comes across{because}"
+    shown = (*(odd or members)[:2], others[0])
+    evidence = [piece for n in shown for piece in evidence_of(case, case.states[n])]
+    call = Collective(op=paired[0].op)
+    if odd:
+        fields = {"says": says}
+        yield hit_about(
+            case, odd, others, evidence=evidence, strength=INDIRECT, collective=call, fields=fields
+        )
+    else:
+        yield in_vain(
+            case, members, others, evidence=evidence, strength=INCOMPLETE, collective=call,
+            located=False, says=says,
+        )  # fmt: skip
 
 
 def _of_another_class(case: Case, members: tuple[int, ...]) -> tuple[tuple[int, ...], str]:
@@ -182,24 +174,19 @@ def _crossing(
     stand = all(case.states[n].motion.moved is Moved.STILL for n in everyone)
     if not gave_up and not stand:
         return
-    waits = "waits" if len(members["send"]) == 1 else "wait"
     senders, receivers = (case.names(tuple(members[way])) for way in ("send", "recv"))
-    first = [case.states[members[way][0]] for way in ("send", "recv")]
-    yield Hit(
-        affected=everyone,
-        evidence=tuple(places_of(case, *(state.member for state in first))),
-        names_culprit=False,
+    verb = "waits" if len(members["send"]) == 1 else "wait"
+    says = f"{senders} {verb} to send and {receivers} to receive, and no message comes across"
+    if gave_up:
+        says = f"{senders} waited to send and {receivers} to receive until the limit, and "
+        says += "no message came across"
+    yield in_vain(
+        case,
+        [members[way][0] for way in ("send", "recv")],
+        everyone,
         strength=INCOMPLETE,
         collective=Collective(op="send"),
-        location=location_of(case, first[0]),
-        fields=subject_fields(case, first, ())
-        | {
-            "says": f"{senders} waited to send and {receivers} to receive until the limit, and "
-            "no message came across: peer, tag, size or order of the calls differ"
-            if gave_up
-            else f"{senders} {waits} to send and {receivers} to receive, and no message comes "
-            "across: peer, tag, size or order of the calls differ"
-        },
+        says=f"{says}: peer, tag, size or order of the calls differ",
     )
 
 
@@ -208,12 +195,12 @@ def _operations(case: Case) -> tuple[list[PendingOperation], list[PendingOperati
 
     Both are empty where somebody is late or unseen, or waits in something else.
     """
-    graph, job = case.graph, case.job
-    paired = [m for m in graph.operations if m.kind is WaitKind.P2P]
-    rest = [m for m in graph.operations if m.kind is not WaitKind.P2P]
-    if graph.lagging or graph.progress or not all_seen(case) or job.missing or job.absent:
+    operations = case.graph.operations
+    paired = [m for m in operations if m.kind is WaitKind.P2P]
+    rest = [m for m in operations if m.kind is not WaitKind.P2P]
+    if not all_wait(case) or case.job.absent or all_recorded(case):
         return [], []
-    if all_recorded(case) or any(m.kind is not WaitKind.COLLECTIVE for m in rest):
+    if any(m.kind is not WaitKind.COLLECTIVE for m in rest):
         return [], []
     return paired, rest
 

@@ -38,7 +38,7 @@ _INDEXES = (
     "volcano.sh/task-index",
     "apps.kubernetes.io/pod-index",
 )
-_LISTS = ('"PodList"', '"List"', '"Pod"')
+_LISTS = (b'"PodList"', b'"List"', b'"Pod"')
 
 
 class Pod(Record):
@@ -229,8 +229,8 @@ class PodListReader:
 
     def sniff(self, document: Document) -> bool:
         """Return whether it begins like JSON and names pods."""
-        head = document.head.lstrip()[:65536].decode("utf-8", "replace")
-        return head.startswith("{") and '"kind"' in head and any(kind in head for kind in _LISTS)
+        head = document.head.lstrip()[:65536]
+        return head.startswith(b"{") and b'"kind"' in head and any(kind in head for kind in _LISTS)
 
     def owns(self, document: Document) -> bool:
         """Return whether it is one: there is nothing in it for other readers."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from whyhang.analyzer.reading import HEAD_BYTES
 
 _BOM = b"\xef\xbb\xbf"
+_PICKLE = b"\x80"  # no text begins so
 _MARKS = (
     (b"{", (b'"verdict"', b'"headline"')),  # JSON, and what is made of it
     (b"{", (b'"name": "whyhang"', b'"$schema"')),  # SARIF
@@ -39,6 +40,8 @@ _MESSAGE = re.compile(
 
 def is_report(head: bytes) -> bool:
     """Return whether a file that begins like this is a report of whyhang, and nothing else."""
+    if head.startswith(_PICKLE):
+        return False
     start = head[:_FIRST_BYTES].removeprefix(_BOM).lstrip()
     if any(start.startswith(first) and all(m in start for m in marks) for first, marks in _MARKS):
         return True
@@ -58,7 +61,7 @@ def is_report_file(path: str) -> bool:
 
 def without_reports(data: bytes) -> bytes:
     """Blank the reports in a text, and what a watch said; all lines keep their numbers."""
-    if b"whyhang" not in data and b"**" not in data:
+    if data.startswith(_PICKLE) or (b"whyhang" not in data and b"**" not in data):
         return data
     return _MESSAGE.sub(b"", b"".join(_pieces(data)))
 

@@ -130,7 +130,10 @@ def redact_bytes(data: bytes) -> bytes:
     return data if clean is text else clean.encode("utf-8", "surrogateescape")
 
 
-def redact_command(arguments: Sequence[str], limit: int = 2000) -> str:
+MAX_COMMAND = 2000
+
+
+def redact_command(arguments: Sequence[str]) -> str:
     """Join a command line as a shell would take it, without secrets, cut to a sane length."""
     clean = redact(shlex.join(arguments))
-    return clean if len(clean) <= limit else clean[: limit - 1] + "…"
+    return clean if len(clean) <= MAX_COMMAND else clean[: MAX_COMMAND - 1] + "…"

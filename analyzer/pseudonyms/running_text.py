@@ -46,7 +46,7 @@ def _ends(path: str) -> Iterator[str]:
 class Pseudonyms:
     """Replaces names in texts, under one key.
 
-    ``hosts`` and ``users`` are those known from elsewhere, ``hide`` are words to replace wherever
+    ``hosts`` are those known from elsewhere, ``hide`` are words to replace wherever
     they stand, ``keep`` words that are never replaced. What ``learn`` was shown is recognised.
     """
 
@@ -55,7 +55,6 @@ class Pseudonyms:
         key: bytes,
         *,
         hosts: Iterable[str] = (),
-        users: Iterable[str] = (),
         hide: Iterable[str] = (),
         keep: Iterable[str] = (),
     ) -> None:
@@ -66,7 +65,7 @@ class Pseudonyms:
         self._blanks: set[str] = set()
         self._with_blanks: re.Pattern[str] | None = None
         self._hide = {word.lower(): self._coin.word(word) for word in hide if word}
-        self.add(hosts, users)
+        self.add(hosts)
 
     def learn(self, texts: Iterable[str]) -> None:
         """Look for names in all texts that belong together, before any is replaced."""

@@ -11,33 +11,21 @@ from typing import Any
 
 from whyhang.analyzer.facts import NOBODY, Fact, Record, Scheduled
 from whyhang.analyzer.reading import Document
+from whyhang.collectors import tables
 
 MAX_BYTES = 64 << 20
-JOB_LABELS: Mapping[str, str] = {
-    "training.kubeflow.org/job-name": "PyTorchJob",
-    "jobset.sigs.k8s.io/jobset-name": "JobSet",
-    "leaderworkerset.sigs.k8s.io/name": "LeaderWorkerSet",
-    "ray.io/cluster": "RayCluster",
-    "volcano.sh/job-name": "Volcano job",
-    "batch.kubernetes.io/job-name": "Job",
-    "job-name": "Job",
-}
-"""The label that names the job of a pod, and what such a job is called; the first one counts."""
 
-_ROLES = (
-    "training.kubeflow.org/replica-type",
-    "training.kubeflow.org/job-role",
-    "ray.io/node-type",
-)
-_FIRST = {"master", "launcher", "head", "leader"}
-_OUTER = ("leaderworkerset.sigs.k8s.io/group-index", "jobset.sigs.k8s.io/job-global-index")
-_INDEXES = (
-    "training.kubeflow.org/replica-index",
-    "leaderworkerset.sigs.k8s.io/worker-index",
-    "batch.kubernetes.io/job-completion-index",
-    "volcano.sh/task-index",
-    "apps.kubernetes.io/pod-index",
-)
+
+class _Labels(Record):
+    roles: tuple[str, ...]
+    groups: tuple[str, ...]
+    numbers: tuple[str, ...]
+    leaders: frozenset[str]
+    jobs: dict[str, str]
+    short: dict[str, str]
+
+
+LABELS = tables.read("cluster", "pods.toml", _Labels)
 _LISTS = (b'"PodList"', b'"List"', b'"Pod"')
 
 
@@ -65,7 +53,7 @@ class Pod(Record):
     @property
     def job(self) -> tuple[str, str]:
         """What the pod is a part of, as its labels or its owner say: a kind and a name."""
-        for label, kind in JOB_LABELS.items():
+        for label, kind in LABELS.jobs.items():
             if name := self.labels.get(label):
                 by = self.labels.get("training.kubeflow.org/operator-name", "")
                 return ("MPIJob" if by.startswith("mpi") else kind), name
@@ -77,13 +65,15 @@ class Pod(Record):
 
         None where its labels do not number it, as with the workers of Ray.
         """
-        role = next((self.labels[key] for key in _ROLES if key in self.labels), "").lower()
-        index = next((self.labels[key] for key in _INDEXES if key in self.labels), "")
-        group = next((self.labels[key] for key in _OUTER if key in self.labels), "0")
-        if not index.isdecimal() and role not in _FIRST:
+        role, group, index = (
+            next((self.labels[key] for key in keys if key in self.labels), "")
+            for keys in (LABELS.roles, LABELS.groups, LABELS.numbers)
+        )
+        leads = role.lower() in LABELS.leaders
+        if not index.isdecimal() and not leads:
             return None
         numbers = [int(text) if text.isdecimal() else 0 for text in (group, index)]
-        return numbers[0], 0 if role in _FIRST else 1, numbers[1]
+        return numbers[0], 0 if leads else 1, numbers[1]
 
     @property
     def launches(self) -> bool:

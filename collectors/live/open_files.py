@@ -5,7 +5,6 @@ arrow, under the same number, waits for it. Locks that another host holds on a s
 are not in it, nor is a lock file that programs merely look for.
 """
 
-import re
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -28,7 +27,6 @@ MAX_POSITIONS = 64
 _LIBRARY_PARTS = ("/site-packages/", "/dist-packages/", "/lib/python", "/usr/lib/", "/usr/share/")
 _STANDARD = 2  # the last of standard input, output and error
 _LOCK_CALLS = {"flock", "fcntl"}
-_INODE = re.compile(rb"^ino:\s*(\d+)$", re.MULTILINE)
 
 
 def descriptors(proc: Proc, pid: int, sockets: Sockets) -> tuple[str, ...]:
@@ -83,10 +81,10 @@ def positions(proc: Proc, pid: int) -> dict[str, int]:
         and name_of(link, pid, None) == link
     ]
     for number, link in files[:MAX_POSITIONS]:
-        first = (proc.bytes_of(f"{pid}/fdinfo/{number}") or b"").split(b"\n", 1)[0]
-        if first.startswith(b"pos:") and first[4:].strip().isdigit():
+        position = proc.file_info(pid, number).get(b"pos", b"")
+        if position.isdigit():
             name = redact(link)
-            offsets[name] = max(offsets.get(name, 0), int(first[4:]))
+            offsets[name] = max(offsets.get(name, 0), int(position))
     return offsets
 
 
@@ -179,7 +177,7 @@ def locked_files(proc: Proc, table: bytes, pids: Iterable[int]) -> dict[int, tup
         paths = [
             redact(link)
             for number, link in proc.open_files(pid).items()
-            if link.startswith("/") and b"lock:" in (proc.bytes_of(f"{pid}/fdinfo/{number}") or b"")
+            if link.startswith("/") and b"lock" in proc.file_info(pid, number)
         ]
         if paths:
             locked[pid] = tuple(dict.fromkeys(paths))
@@ -197,8 +195,7 @@ def locks_of_others(host: Host, table: bytes, pids: Iterable[int]) -> dict[int, 
     for pid in pids if writers else ():
         links = {n: link for n, link in host.proc.open_files(pid).items() if link.startswith("/")}
         for number, link in links.items():
-            inode = _INODE.search(host.proc.bytes_of(f"{pid}/fdinfo/{number}") or b"")
-            holder = writers.get(inode[1]) if inode is not None else None
+            holder = writers.get(host.proc.file_info(pid, number).get(b"ino", b""))
             if holder is not None and holder != pid:
                 wait = _held_by(host, holder, link)
                 if wait not in locked.setdefault(pid, []):

@@ -150,6 +150,12 @@ class Proc:
         links = ((number, self.link_of(f"{pid}/fd/{number}")) for number in numbers)
         return {number: link for number, link in links if link is not None}
 
+    def file_info(self, pid: int, number: int) -> dict[bytes, bytes]:
+        """Return what the kernel tells of an open file: pos, flags, ino, lock (proc(5), fdinfo)."""
+        lines = (self.bytes_of(f"{pid}/fdinfo/{number}") or b"").splitlines()
+        pairs = (line.partition(b":") for line in lines)
+        return {name: value.strip() for name, _, value in pairs}
+
     def _numbers(self, folder: str) -> list[int]:
         """List the numbers that are names in a folder below /proc; none where it is closed."""
         try:
@@ -252,13 +258,13 @@ class Proc:
         ]
         return round(max(0.0, times[0] - times[1]) / 1000, 2) if len(times) == 2 else None
 
-    def asleep_in_kernel(self, pid: int, readings: int = 3) -> ThreadState | None:
-        """Return a thread in uninterruptible sleep (D) if there is one at each of the readings.
+    def asleep_in_kernel(self, pid: int) -> ThreadState | None:
+        """Return a thread in uninterruptible sleep (D) if there is one at each of three readings.
 
         A thread that reads from a disk is in that state for moments, too.
         """
         sleeper = None
-        for number in range(readings):
+        for number in range(3):
             time.sleep(0.02 if number else 0.0)
             sleeper = next((thread for thread in self.threads(pid) if thread.state == "D"), None)
             if sleeper is None:

@@ -92,7 +92,6 @@ def hit_on(
     strength: float = 1.0,
     fields: dict[str, str] | None = None,
     beside: Iterable[Device] = (),
-    names_culprit: bool = True,
 ) -> Hit:
     """Return a hit about GPUs; ``beside`` are those that it was compared with."""
     members = tuple(sorted({number for device in devices for number in device.members}))
@@ -102,7 +101,6 @@ def hit_on(
         affected=waiting,
         evidence=tuple(evidence),
         strength=strength,
-        names_culprit=names_culprit,
         gpus=tuple(device.number for device in (*devices, *beside)),
         fields={
             "gpus": gpu_names(devices),

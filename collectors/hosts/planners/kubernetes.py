@@ -11,7 +11,13 @@ from collections.abc import Sequence
 
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.facts import Gap, Record, counted
-from whyhang.collectors.cluster.pod_list import Pod, in_order, pods_in, without_specifications
+from whyhang.collectors.cluster.pod_list import (
+    LABELS,
+    Pod,
+    in_order,
+    pods_in,
+    without_specifications,
+)
 from whyhang.collectors.hosts.reach import Reach, ReachedHost
 from whyhang.collectors.live.programs import Outcome, run
 
@@ -23,19 +29,6 @@ PATIENCE = 15.0
 
 PATIENCE_DEBUG = 90.0
 """The same where the image of a debugging container may have to be pulled."""
-
-LABELS = {
-    "pytorchjob": "training.kubeflow.org/job-name",
-    "mpijob": "training.kubeflow.org/job-name",
-    "trainjob": "jobset.sigs.k8s.io/jobset-name",
-    "jobset": "jobset.sigs.k8s.io/jobset-name",
-    "raycluster": "ray.io/cluster",
-    "leaderworkerset": "leaderworkerset.sigs.k8s.io/name",
-    "lws": "leaderworkerset.sigs.k8s.io/name",
-    "vcjob": "volcano.sh/job-name",
-    "job": "batch.kubernetes.io/job-name",
-}
-"""For KIND/NAME: the label by which a kind of job names its pods."""
 
 _KLOG = re.compile(r"[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ ")
 _SHORT = re.compile(r"(?P<kind>[a-z]+)/(?P<name>[a-z0-9][a-z0-9.-]*)")
@@ -77,12 +70,12 @@ def get_pods(asked: Pods) -> tuple[str, ...]:
     """Return the command that lists the pods. Raises ``TargetError`` for a kind not known."""
     selector = asked.selector
     if short := _SHORT.fullmatch(selector):
-        if short["kind"] not in LABELS:
+        if short["kind"] not in LABELS.short:
             raise TargetError(
                 f"{short['kind']} is no kind of job whose labels are known here",
-                f"Known are {', '.join(LABELS)}; else give a label selector: --k8s app=bert.",
+                f"Known are {', '.join(LABELS.short)}; else give a label selector: --k8s app=bert.",
             )
-        selector = f"{LABELS[short['kind']]}={short['name']}"
+        selector = f"{LABELS.short[short['kind']]}={short['name']}"
     return (
         "kubectl",
         "get",

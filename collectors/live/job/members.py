@@ -127,7 +127,11 @@ def _works_for(host: Host, pid: int, rank: int, ranks: set[int]) -> bool:
     return None in {its, own} or its == own
 
 
-def worth_reading(members: Iterable[JobProcess], most_others: int = 8) -> set[int]:
+MOST_OTHERS = 8
+"""Programs below a rank, beside its workers, whose stacks are read."""
+
+
+def worth_reading(members: Iterable[JobProcess]) -> set[int]:
     """Choose the processes whose Python stacks are read: ranks, their workers, launchers.
 
     Of other Python programs below a rank, the first few are read as well: a checkpoint may be
@@ -138,7 +142,7 @@ def worth_reading(members: Iterable[JobProcess], most_others: int = 8) -> set[in
     for member in members:
         if member.role is Role.OTHER and member.python:
             others[member.owner] = others.get(member.owner, 0) + 1
-            if others[member.owner] <= most_others:
+            if others[member.owner] <= MOST_OTHERS:
                 chosen.add(member.pid)
         elif member.role is Role.RANK or (
             member.python and member.role in {Role.DATALOADER_WORKER, Role.LAUNCHER}

@@ -166,11 +166,8 @@ def _beside(site: Site, paths: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def _writes(site: Site, pid: int, number: int) -> bool:
-    """Return whether a process has a file open for writing (proc(5), fdinfo)."""
-    table = site.host.proc.bytes_of(f"{pid}/fdinfo/{number}") or b""
-    flags = next(
-        (line.split()[1] for line in table.splitlines() if line.startswith(b"flags:")), b"0"
-    )
+    """Return whether a process has a file open for writing."""
+    flags = site.host.proc.file_info(pid, number).get(b"flags", b"0")
     return int(flags, 8) & os.O_ACCMODE in {os.O_WRONLY, os.O_RDWR}
 
 

@@ -2,6 +2,15 @@
 
 P2P = frozenset({"send", "recv"})
 
+# Functions that say by themselves that a process waits for others: without one of them, a host
+# with indented words below it is a list of anything.
+OPERATIONS = frozenset(
+    {"all_reduce", "broadcast", "all_gather", "all_gather_into_tensor", "reduce_scatter"}
+    | {"reduce_scatter_tensor", "all_to_all", "all_to_all_single", "reduce", "gather", "scatter"}
+    | {"barrier", "monitored_barrier", "send", "recv", "isend", "irecv", "batch_isend_irecv"}
+    | {"all_gather_object", "broadcast_object_list", "gather_object", "synchronize"}
+)
+
 _WORDS = {
     "all_reduce": "allreduce",
     "all_reduce_coalesced": "allreducecoalesced",

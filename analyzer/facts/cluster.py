@@ -63,7 +63,8 @@ class LaunchPlan(Statement):
     """How many ranks a batch script or a job's specification starts; None: it cannot be told.
 
     ``slots`` is how many tasks the allocation has room for, ``nodes`` how many hosts it has,
-    ``master`` what the script sets as MASTER_ADDR.
+    ``master`` what the script sets as MASTER_ADDR, ``placed`` the host of each slot, in order
+    (None: a command fills them in another).
     """
 
     quote: str
@@ -71,6 +72,7 @@ class LaunchPlan(Statement):
     slots: int | None = None
     nodes: int = 1
     master: str | None = None
+    placed: tuple[str, ...] | None = ()
 
 
 class Capacity(Statement):

@@ -13,10 +13,11 @@ import posixpath
 import re
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import ProcessRank, same_host
+from whyhang.analyzer.facts import LogTail, ProcessRank, same_host
 from whyhang.analyzer.findings.signature import CLEAR, CONTRADICTED, Hit
 from whyhang.analyzer.rank_state.from_logs.ends import loses_peer, waits_in_vain
 from whyhang.analyzer.rank_state.from_logs.log_ends import OF_KERNEL, ended_well
+from whyhang.analyzer.rank_state.from_logs.roll_calls import WAITS, roll_call
 from whyhang.analyzer.rank_state.state import Status
 from whyhang.analyzer.stacks import WaitKind
 
@@ -44,7 +45,9 @@ def weight_of(case: Case, category: str, hit: Hit) -> float:
         return 0.0
     if hit.evidence and all(_GOT_OVER.search(piece.quote) for piece in hit.evidence):
         return CONTRADICTED
-    if category in _ENDS and (_had_given_up(case, hit) or _though_all_ended(case, hit)):
+    if category in _ENDS and any(
+        follows(case, hit) for follows in (_had_given_up, _though_all_ended, _called_the_roll)
+    ):
         return 0.0
     pid = hit.fields.get("pid", "")
     if category in _OF_PROCESSES and _of_another_program(case, hit):
@@ -72,6 +75,17 @@ def _brought_down(case: Case, hit: Hit) -> bool:
     }
     ends = [case.ends.get(rank) for rank in {*case.ranks(hit.members), *hit.ranks} & reported]
     return bool(ends) and all(end is not None and not end.own for end in ends)
+
+
+def _called_the_roll(case: Case, hit: Hit) -> bool:
+    """Return whether these are the words of who named all others but few, and gave up on those."""
+    if not hit.evidence or not all(WAITS.search(piece.quote) for piece in hit.evidence):
+        return False
+    call = roll_call(case.job.of(LogTail), case.job.world_size)
+    return call is not None and all(
+        piece.source != call.source.file or (piece.line or 0) > call.line.number
+        for piece in hit.evidence
+    )
 
 
 def _had_given_up(case: Case, hit: Hit) -> bool:

@@ -1,6 +1,6 @@
 """Hostfiles of mpirun and DeepSpeed: how many ranks there is room for on which hosts."""
 
-from whyhang.analyzer.facts import NOBODY, LaunchPlan, Statement, counted
+from whyhang.analyzer.facts import MAX_RANKS, NOBODY, LaunchPlan, Statement, counted
 from whyhang.collectors import limits
 from whyhang.collectors.prints import Lines, PrintedLine
 
@@ -18,6 +18,7 @@ def hostfile(lines: Lines) -> list[Statement]:
         return []
     first = lines.next
     hosts: list[tuple[PrintedLine, int]] = []
+    placed: list[str] = []
     for line in lines:
         text = line.text.strip()
         match = _LINE.match(text)
@@ -25,6 +26,7 @@ def hostfile(lines: Lines) -> list[Statement]:
             break
         if match is not None and len(hosts) < MAX_HOSTS:
             hosts.append((line, int(match["slots"])))
+            placed += [match["host"]] * min(int(match["slots"]), MAX_RANKS - len(placed))
     slots = sum(count for _, count in hosts)
     shown = ", ".join(line.words for line, _ in hosts[:SHOWN])
     more = ", …" if len(hosts) > SHOWN else ""
@@ -36,5 +38,6 @@ def hostfile(lines: Lines) -> list[Statement]:
             ranks=slots,
             slots=slots,
             nodes=len(hosts),
+            placed=tuple(placed),
         )
     ]

@@ -39,7 +39,8 @@ _TORCHRUN = re.compile(
     r"(?:^|/)attempt_\d+/(\d{1,4})/(?:std(?:out|err)(?:\.log)?|error\.json)(?:\.\w+)?$"
 )
 _RANK = re.compile(
-    r"(?<![a-z])(?P<local>local[-_. ]?)?(?<!node[-_.])(?<!node)(?<!group[-_.])rank"
+    r"(?<![a-z])(?P<local>local[-_. ]?)?(?<!node[-_.])(?<!node)(?<!group[-_.])"
+    r"(?:rank|rango?(?![a-z]))"
     r"[-_.=: ]{0,2}(?P<rank>\d{1,6})(?!\d)",
     re.IGNORECASE,
 )

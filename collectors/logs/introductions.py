@@ -5,6 +5,7 @@ Programs print them in words of their own ("rank 5/8 listening on 10.0.0.7:4005"
 whose the file is: what is said of another rank is no introduction.
 """
 
+import itertools
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,9 +30,18 @@ READ = 32 << 10  # bytes of the beginning of a file
 MOST_LINES = 600  # that speak of ranks
 LONGEST = 300  # characters of a line
 
+_OF_RANKS = re.compile(rb"(?im)^(?=.*?(?:rank|\b(?:task|proc|process|worker|pe)\b)).*$")
 _RANK = re.compile(
     r"(?<![A-Za-z_])(?<!local )(?<!node )(?<!group )(?<!parallel[ _])(?<![tdpec]p )(?:global[ _])?"
     r"rank[ =:#]{0,2}(?P<rank>\d{1,6})\b",
+    re.IGNORECASE,
+)
+# The same of a list of tasks, each behind its number: "task  8 n019 cuda:0", "PE 3 on n02".
+_PLACED = re.compile(
+    r"\W{0,4}(?:rank|task|process|proc|worker|pe)[ =:#]{0,4}(?P<rank>\d{1,6})"
+    r"(?:[ ,:@|=>-]|\bon\b|\bhost\b){1,8}"
+    r"(?P<host>(?!(?:cuda|gpu|device|rank|port|pid|v|step|epoch|of)[\W_]?\d+\b)"
+    r"[a-z][a-z-]*\d[\w.-]*)\b(?! ?[/%])",
     re.IGNORECASE,
 )
 _PID = re.compile(r"(?<![A-Za-z_])pid[ =:#]{0,2}(?P<pid>\d{2,8})\b", re.IGNORECASE)
@@ -100,21 +110,17 @@ _MASTER = re.compile(r"\bMASTER_(?:ADDR|PORT)=\S+")
 
 def _lines(data: bytes, file: LogFile) -> Iterator[tuple[int, Line]]:
     head = data[:READ]
-    low, at, lines = head.lower(), -1, 0
-    end = -1
-    while lines < MOST_LINES and (at := low.find(b"rank", max(at + 1, end))) >= 0:
-        start, end = low.rfind(b"\n", 0, at) + 1, low.find(b"\n", at)
-        end = end if end >= 0 else len(head)
-        if end - start > LONGEST:
-            continue
-        lines += 1
-        line = file.take_apart(clean(head[start:end]))[0]
-        yield head.count(b"\n", 0, start) + 1, line
+    for speaks in itertools.islice(_OF_RANKS.finditer(head), MOST_LINES):
+        if len(speaks[0]) <= LONGEST:
+            line = file.take_apart(clean(speaks[0]))[0]
+            yield head.count(b"\n", 0, speaks.start()) + 1, line
 
 
 def _introduction(line: Line, source: Source) -> _Introduction | None:
     text = _MASTER.sub("", line.text)
+    placed = _PLACED.match(text)
     ranks = {int(match["rank"]) for match in _RANK.finditer(text)}
+    ranks = ranks or ({int(placed["rank"])} if placed else set())
     if not ranks and line.who.rank is not None and line.who.trust <= Trust.PREFIX:
         ranks = {line.who.rank}
     if len(ranks) != 1 or _OF_OTHERS.search(text):
@@ -124,6 +130,7 @@ def _introduction(line: Line, source: Source) -> _Introduction | None:
         return None
     pids = {int(match["pid"]) for match in _PID.finditer(text)}
     hosts = {match["host"].rstrip(".-") for match in _HOST.finditer(text)}
+    hosts = hosts or ({placed["host"].rstrip(".-")} if placed else set())
     hosts = hosts or ({line.who.host} if line.who.host else set())
     places = {(m["host"], m["port"]) for m in _ADDRESS.finditer(text)}
     places = {place for place in places if not place[0].startswith(_LOOPBACK)}

@@ -31,6 +31,7 @@ from whyhang.collectors.logs.introductions import introductions
 from whyhang.collectors.logs.lines.line_reader import FoundLine, LogFile
 from whyhang.collectors.logs.lines.readers import READERS
 from whyhang.collectors.logs.lines.signature_lines import Fold
+from whyhang.collectors.logs.state_tables import state_tables
 from whyhang.collectors.logs.tail import TAIL
 from whyhang.collectors.logs.text.line import Line, clean
 from whyhang.collectors.logs.text.quotes import is_quoted
@@ -102,6 +103,7 @@ class FileScan:
             yield replace(kept, who=self.file.speaker(kept))
         yield from ending(self.tail, self.file, self.last_line, self.size, self.last_words)
         yield from self._last_words()
+        yield from state_tables(self.tail, self.file, self.last_line)
         for fact in compared(self.file.document.head, self.file):
             yield replace(fact, who=self.file.resolve(fact.who))
         yield from introductions(self.file.document.head, self.file)

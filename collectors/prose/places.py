@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from whyhang.analyzer.facts import Frame, Record, StackDump, Trust, Who, replace, unfold
 from whyhang.analyzer.reading import Document
 from whyhang.collectors import limits
-from whyhang.collectors.ops import op_of
+from whyhang.collectors.ops import OPERATIONS, op_of
 from whyhang.collectors.prose.phrases import phrases
-from whyhang.collectors.prose.summaries import OPERATIONS, standing
+from whyhang.collectors.prose.summaries import standing
 from whyhang.collectors.prose.text import is_prose
 from whyhang.collectors.stacks.frames import frame
 

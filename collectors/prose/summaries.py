@@ -39,6 +39,7 @@ from whyhang.analyzer.facts.stacks import SUMMARY
 from whyhang.analyzer.reading import Document
 from whyhang.collectors import limits
 from whyhang.collectors.files.marks import Marks
+from whyhang.collectors.ops import OPERATIONS
 from whyhang.collectors.stacks.frames import MAIN, frame, is_native_file, shared
 
 LARGEST_BYTES = 256 * 1024
@@ -68,14 +69,6 @@ _WHOM = limits.compile(
 )
 _TOOLS = (b'): "', b"most recent call", b"\nThread ", b"#0  ", b'File "')
 
-# Functions that say by themselves that a process waits for others: without one of them, a host
-# with indented words below it is a list of anything.
-OPERATIONS = frozenset(
-    {"all_reduce", "broadcast", "all_gather", "all_gather_into_tensor", "reduce_scatter"}
-    | {"reduce_scatter_tensor", "all_to_all", "all_to_all_single", "reduce", "gather", "scatter"}
-    | {"barrier", "monitored_barrier", "send", "recv", "isend", "irecv", "batch_isend_irecv"}
-    | {"all_gather_object", "broadcast_object_list", "gather_object", "synchronize"}
-)
 _WORD = re.compile(r"[ \t]+([A-Za-z_]\w*)[ \t]*$")
 
 

@@ -13,6 +13,7 @@ from whyhang.analyzer.job.inference.device_ranks import with_device_ranks
 from whyhang.analyzer.job.inference.exceptions import with_stacks_of_exceptions
 from whyhang.analyzer.job.inference.file_hosts import with_hosts_of_files
 from whyhang.analyzer.job.inference.group_ranks import with_group_ranks
+from whyhang.analyzer.job.inference.host_slots import with_hosts_of_slots
 from whyhang.analyzer.job.inference.joined_tails import with_joined_tails
 from whyhang.analyzer.job.inference.local_ranks import numbered
 from whyhang.analyzer.job.inference.order_of_pids import with_ranks_in_order
@@ -30,6 +31,7 @@ STEPS: tuple[Callable[[Sequence[Fact]], Sequence[Fact]], ...] = (
         with_hosts_of_files,
         with_ranks_of_pids,
         with_ranks_in_order,
+        with_hosts_of_slots,
         with_sole_ranks,
         with_ranks_of_siblings,
         numbered,

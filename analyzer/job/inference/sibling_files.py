@@ -34,6 +34,10 @@ _NO_RANKS = re.compile(
 _SAYS_RANK = re.compile(
     r"(?<![A-Za-z_])(?:(?:global|world)[_ ])?rank[ =:#]{1,2}(?P<rank>\d{1,6})\b", re.IGNORECASE
 )
+_OF_ALL = re.compile(
+    r"(?<![\w./:])(?P<rank>\d{1,5}) ?(?:/|of|von|sur|de|из|中) ?(?P<size>\d{1,5})(?![\w./:])"
+)
+"""A number, and of how many it is one."""
 _OF_ONE = LogLine | LogTail | LastLine | StackDump | SignOfLife
 
 
@@ -43,7 +47,8 @@ def with_ranks_of_siblings(facts: Sequence[Fact]) -> Sequence[Fact]:
     for fact in facts:
         if isinstance(fact, _OF_ONE):
             spoken[fact.source.file].add(fact.who.rank)
-    printed = printed_ranks(f for f in facts if isinstance(f, LogTail) and f.who.rank is None)
+    nameless = [f for f in facts if isinstance(f, LogTail) and f.who.rank is None]
+    printed, numbered = printed_ranks(nameless), _numbers_of_all(nameless)
     twice = {file for files in printed.values() if claimed_twice(files) for file in files}
     families: dict[str, list[str]] = defaultdict(list)
     for file in spoken:
@@ -55,7 +60,8 @@ def with_ranks_of_siblings(facts: Sequence[Fact]) -> Sequence[Fact]:
         silent = any(spoken[file] == {None} for file in files)
         if silent and len(files) >= LEAST and not twice & {*files}:
             own = {file: spoken[file] - {None} or _printed_in(file, printed) for file in files}
-            ranks |= _ranks_of(files, own, [*map(counts_ranks, NUMBER.split(files[0])[:-1])], size)
+            may_count = [*map(counts_ranks, NUMBER.split(files[0])[:-1])]
+            ranks |= _ranks_of(files, own, may_count, size or _size_by(files, numbered))
     return [
         replace(fact, who=replace(fact.who, rank=ranks[fact.source.file], trust=Trust.INFERRED))
         if isinstance(fact, _OF_ONE)
@@ -65,6 +71,27 @@ def with_ranks_of_siblings(facts: Sequence[Fact]) -> Sequence[Fact]:
         else fact
         for fact in facts
     ]
+
+
+def _numbers_of_all(tails: Iterable[LogTail]) -> Mapping[str, set[tuple[int, int]]]:
+    """Return which numbers of how many each file tells: "Rang 2/4", "process 2 of 4"."""
+    stated: dict[str, set[tuple[int, int]]] = defaultdict(set)
+    for tail in tails:
+        for line in tail.lines:
+            for number in _OF_ALL.finditer(line.text):
+                stated[tail.source.file].add((int(number["rank"]), int(number["size"])))
+    return stated
+
+
+def _size_by(files: Sequence[str], stated: Mapping[str, set[tuple[int, int]]]) -> int | None:
+    """Return how many files there are if each says to be one of so many, by its own number."""
+    size = len(files)
+    own = [[number for number, total in stated.get(file, ()) if total == size] for file in files]
+    alone = all(
+        len(numbers) == 1 and str(*numbers) in NUMBER.findall(f)
+        for numbers, f in zip(own, files, strict=True)
+    )
+    return size if alone and len({*map(tuple, own)}) == size else None
 
 
 def _kinds(file: str) -> set[str]:

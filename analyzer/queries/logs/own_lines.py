@@ -12,6 +12,7 @@ from whyhang.analyzer.rank_state.from_logs.gave_up import gave_up, lost_peer
 from whyhang.analyzer.rank_state.from_logs.last_phase import last_phases
 from whyhang.analyzer.rank_state.from_logs.log_ends import tails_of_ranks
 from whyhang.analyzer.rank_state.from_logs.phase import LastPhase
+from whyhang.analyzer.rank_state.from_logs.roll_calls import WAITS, roll_call
 from whyhang.analyzer.rank_state.from_logs.unspoken import LEAST, unspoken
 from whyhang.analyzer.rank_state.state import Status
 from whyhang.analyzer.report import Evidence, cite
@@ -38,6 +39,31 @@ def _absent_from_lines(case: Case) -> Iterator[Hit]:
             "line": absent.line.text[:LONGEST],
         },
         at=absent.line.time,
+    )
+
+
+def _absent_from_roll(case: Case) -> Iterator[Hit]:
+    """Yield one hit for the ranks that another process does not name as it names all others."""
+    if any(member.dumps for member in case.job.members) or case.graph.progress:
+        return
+    call = roll_call(case.job.of(LogTail), case.job.world_size)
+    failed = (line for line in case.job.lines if line.raised is not None and line.raised.is_own)
+    if call is None or any(WAITS.search(line.text) is None for line in failed):
+        return
+    if any(end.own for rank, end in case.ends.items() if rank not in call.ranks):
+        return
+    kind = "init-missing-rank" if call.at_start else "checkpoint-stall" if call.of_parts else ""
+    yield Hit(
+        ranks=call.ranks,
+        affected=members_of(case, call.named)[0],
+        evidence=(cite(call.source, call.line.text),),
+        fields={
+            "who": ranks_in_words(call.ranks),
+            "others": ranks_in_words(call.named),
+            "line": call.line.text[:LONGEST],
+        },
+        category=kind,
+        at=call.line.time,
     )
 
 
@@ -138,10 +164,11 @@ def _strength(phase: LastPhase) -> float:
     return CLEAR if phase.lacks is not None else INCOMPLETE
 
 
-What = Literal["absent", "other-phase", "alone-in-trouble"]
+What = Literal["absent", "not-in-roll", "other-phase", "alone-in-trouble"]
 
 _SIDES: dict[What, Callable[[Case], Iterable[Hit]]] = {
     "absent": _absent_from_lines,
+    "not-in-roll": _absent_from_roll,
     "other-phase": _last_phase_differs,
     "alone-in-trouble": _alone_in_trouble,
 }

@@ -198,7 +198,8 @@ def _behind(
     if steps:
         lacks = first.events[first.place[steps[0]]].line if steps[0] in first.place else lacks
     late = missed > 1 and _silent(own, peers)
-    if steps and not rest and not late and not _missed_the_last(own, peers, steps):
+    left = len(behind) > 1 and any(key[0] not in own.templates for key in behind)
+    if steps and not (rest or late or left or _missed_the_last(own, peers, steps)):
         return None
     if lacks.template in {line.template for line in rest}:
         return None  # it printed that, with another value

@@ -11,6 +11,7 @@ from whyhang.collectors.logs.lines.nccl_collectives import CollReader
 from whyhang.collectors.logs.lines.nccl_communicators import NcclReader
 from whyhang.collectors.logs.lines.nccl_last_error import LastErrorReader
 from whyhang.collectors.logs.lines.nccl_start import NcclStartReader
+from whyhang.collectors.logs.lines.placement import PlacementReader
 from whyhang.collectors.logs.lines.process_ranks import ProcessRankReader
 from whyhang.collectors.logs.lines.tracebacks import TracebackReader
 from whyhang.collectors.logs.lines.watchdog import WatchdogReader
@@ -19,6 +20,7 @@ from whyhang.collectors.logs.lines.what_failed import WhatFailedReader
 READERS: tuple[type[LineReader], ...] = (
     JobReader,  # first: what it learns resolves the ranks of the others
     ProcessRankReader,  # likewise
+    PlacementReader,  # likewise
     NcclReader,  # likewise
     NcclStartReader,
     LastErrorReader,

@@ -36,7 +36,7 @@ _MESSAGES = ("log", "message", "msg", "text", "textPayload", "MESSAGE", "line", 
 
 # What a container runtime (CRI), a journal, syslog or dmesg puts in front of each line.
 OUTER_PREFIX = re.compile(
-    r"(?:<\d{1,3}>)?(?:"
+    r"(?:<\d{1,3}>(?! ))?(?:"
     r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d) (?:std(?:out|err) [FP] )?"
     r"(?:(?!(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL) )"
     r"(?P<host2>[\w.-]+) (?P<program2>[\w./-]+)(?:\[(?P<pid2>\d+)\])?: )?"

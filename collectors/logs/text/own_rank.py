@@ -56,11 +56,24 @@ OWN_WORDS = re.compile(
 )
 
 # A number alone in brackets, or of so many, which counts ranks only where ``_count_ranks`` says so.
-INDEX_LABEL = re.compile(r"\[(?P<rank>\d{1,4})(?:/\d{1,4})?\](?=[ :] ?\S)")
+INDEX_LABEL = re.compile(
+    r"(?:\[|(?P<round>\()|(?P<angle><))(?P<rank>\d{1,4})(?:/\d{1,4})?"
+    r"(?(round)\)|(?(angle)>|\]))(?=[ :] ?\S)"
+)
 # The same behind a name that all lines have, as that of a pod: "trainer-3 INFO …".
 NAMED_INDEX = re.compile(
     r"\[?(?P<name>(?!node|host|server|gpu|cuda|step|epoch)[A-Za-z][\w.-]{0,40}?)-(?P<rank>\d{1,4})"
     r"\]?(?=[ :|])"
+)
+# The same behind a word of any language, in brackets or not: (Shard 3), [Rang 2/4], 进程3:
+WORDED_INDEX = re.compile(
+    r"(?P<open>[\[(<{])?(?P<name>(?!(?i:local|node|host|server|gpu|cuda|dev|step|epoch|it(?:er)?\b|iteration"
+    r"|batch|round|attempt|try|trial|run|fold|layer|stage|expert|part|seed|line|time|page|chapter|phase"
+    r"|test|case|update|loss|lr|v|[dtpec]p|pid|tid|port|version|took)[\W_\d])"
+    r"[^\W\d_](?:[\w.-]{0,24}[^\W\d_])?)"
+    r"[ =:#_-]{0,2}(?P<rank>\d{1,4})(?: ?(?:/|of|von|sur|de) ?\d{1,4})?"
+    r"(?(open)(?:[, |]{1,2}(?:pid|tid|ip|host|t)[ =:][\w.-]{1,60}){0,2}[\])>}]:?(?=[ :] ?\S)"
+    r"|(?=: ?\S| ?[|>] ?\S| - \S))"
 )
 # A number of a rank or of its device within a line, which is who speaks where all print that line.
 MENTIONED_INDEX = re.compile(

@@ -24,9 +24,10 @@ _CLOCK = re.compile(
     r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d [\w.-]+ [\w./-]+(?:\[\d+\])?: )"
 )
 _RANKS = ("rank", "rank2", "mpi", "horovod", "gdb4hpc")
-_AXIS = r"(?:(?:ATTN|MOE)_)?(?:DP|TP|PP|EP|CP)"
-_MESH = rf"(?:{_AXIS}\d{{1,4}}[ _,]{{0,2}}){{1,6}}(?<![ _,])"
-_MESH_PLACE = re.compile(rf"(?<![A-Za-z])({_AXIS})(\d{{1,4}})(?!\d)")
+_AXIS = r"(?:(?:ATTN|MOE)_)?(?:[DTPEC]P|[dtpc]p)"
+_NUMBER = r"(?:(?:[_ ]?[Rr]ank)?[= :])?\d{1,4}"
+_MESH = rf"(?:{_AXIS}{_NUMBER}[ _,|/.-]{{0,2}}){{1,6}}(?<![ _,|/.-])"
+_MESH_PLACE = re.compile(rf"(?<![A-Za-z])({_AXIS})(?:(?:[_ ]?[Rr]ank)?[= :])?(\d{{1,4}})(?!\d)")
 # Each alternative names its kind; the longest and surest come first.
 _PREFIX = re.compile(
     _ANSI + r"(?:"
@@ -39,12 +40,14 @@ _PREFIX = re.compile(
     r"|[A-Za-z]\w{0,30}\{(?P<gdb4hpc>\d{1,6})\}: ?"  # gdb4hpc
     r"|(?P<mesh>\[" + _MESH + r"\]:? ?|" + _MESH + r"(?:: ?| \| ?))"  # programs that serve models
     r"|\[(?P<role>[A-Za-z_]+)(?P<local>\d{1,3})\]:"  # torchrun --tee: [default3]:
-    r"|\[(?:gpu|GPU)[ :]?(?P<gpu>\d{1,3})\]:? ?"
+    r"|\[(?:gpu|GPU|(?i:local)(?:[ _-]?(?i:rank))?|lr)[ :=]?(?P<gpu>\d{1,3})\]:? ?"
     r"|\[pod/(?P<pod>[\w.-]+)/[\w.-]+\] "  # kubectl logs --prefix
     # SkyPilot, which counts nodes
     r"|\((?P<node>head|worker\d+), rank=\d+, pid=(?P<pid>\d+)(?:, ip=(?P<ip>[\w.:]+))?\) "
     r"|\((?P<actor>[\w.:<>-]{1,100}(?:\([^()]{0,100}\))?(?: [A-Z]{2}\d{1,4}){0,4})?"
-    r"(?P<facts>(?:[ ,]*(?:pid|ip|rank|repeated)[= ][\w.:]+)+)\)" + _ANSI + r" ?"  # Ray, vLLM
+    r"(?P<facts>(?:[ ,]*(?:pid|ip|rank|repeated|[dtpc]p(?:_rank)?)[= ][\w.:]+)+)\)"
+    + _ANSI
+    + r" ?"  # Ray, vLLM
     r"|(?P<host>localhost|(?:[a-z]{1,30}-){0,8}(?:worker|node|host|nid|master)"
     r"[\w.-]{0,60}?\d[\w.-]{0,60}): "  # pdsh, DeepSpeed
     r")"
@@ -60,7 +63,7 @@ OF_HOST = re.compile(
     re.IGNORECASE,
 )
 _SLURM = ("srun: ", "slurmstepd: ")  # speak for themselves between the lines of the tasks
-_STARTS = frozenset("[(rRwnhm\x1bcigtpslabDTPECSFMW")
+_STARTS = frozenset("[(rRwnhm\x1bcigtpslabdDTPECSFMW")
 _PIECES = re.compile(r"(?m)^(?P<tag>\[\d+,\d+\]<std\w+>:)(?P<rest>.*(?P=tag).*)$")
 _OVERSEES = re.compile(r"(?:Controller|Driver|Coordinator|Supervisor)$")
 """Actors that are no rank: one in brackets behind their name is spoken of."""
@@ -171,13 +174,14 @@ def _of_actor(actor: str, facts: str) -> Who:
         trust=Trust.NONE if rank is None else Trust.PREFIX,
         pid=pid,
         host=values.get("ip"),
-        label=mesh_label(actor) or actor.partition("(")[0] or None,
+        label=mesh_label(f"{actor} {facts}") or actor.partition("(")[0] or None,
     )
 
 
 def mesh_label(text: str) -> str | None:
     """Return the places in groups that a label names, as "DP0 TP1"; None where it names none."""
-    return " ".join("".join(place) for place in _MESH_PLACE.findall(text)) or None
+    places = _MESH_PLACE.findall(text)
+    return " ".join(f"{axis.upper()}{number}" for axis, number in places) or None
 
 
 def _number(text: str) -> int | None:

@@ -23,6 +23,7 @@ from whyhang.collectors.logs.text.own_rank import (
     INDEX_LABEL,
     NAMED_INDEX,
     OWN_WORDS,
+    WORDED_INDEX,
     rank_in_content,
     rank_in_statement,
     states_of,
@@ -100,9 +101,9 @@ def _speak_of_themselves(lines: Iterable[str]) -> bool:
     return any(len(ranks) > 1 for ranks in speakers.values())
 
 
-_INDICES = (INDEX_LABEL, NAMED_INDEX)
+_INDICES = (INDEX_LABEL, NAMED_INDEX, WORDED_INDEX)
 _OF_RANKS = re.compile(
-    r"(?i)(?<![a-z])(?:local[ _-]?)?rank[ _=:\]]{0,2}\d|NCCL (?:INFO|WARN)|torchrun"
+    r"(?i)(?<![a-z])(?:local[ _-]?)?rank[ _=:\]]{0,2}(?P<rank>\d+)|NCCL (?:INFO|WARN)|torchrun"
 )
 
 
@@ -118,9 +119,9 @@ def _count_ranks(lines: Iterable[str], label: re.Pattern[str]) -> bool:
     names: set[str] = set()
     for line in lines:
         if index := label.match(line):
-            if label is NAMED_INDEX:
+            if label is not INDEX_LABEL:
                 names.add(index["name"])
-                if _OF_RANKS.search(line):
+                if (said := _OF_RANKS.search(line)) and said["rank"] != index["rank"]:
                     return False
             spoken.append(int(index["rank"]))
             template, _ = reduce(line[index.end() :].lstrip(" :"))

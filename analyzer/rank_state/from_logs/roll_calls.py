@@ -1,0 +1,161 @@
+"""Roll calls: who is absent where one process names the others, line by line.
+
+``actor joined (rank 2)``, ``worker 0 ready 3/4``, ``snapshot s60: part 3 written``: one line for
+each rank, in whatever order they come. A number that the last round lacks has not come. Rounds
+before it were whole, and nothing follows but waiting, or trouble; else it ends for other reasons.
+"""
+
+import itertools
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from whyhang.analyzer.facts import LogTail, Outlook, OwnLine, Record, Source
+from whyhang.analyzer.rank_state.from_logs.log_ends import NO_LOGS
+
+LEAST = 2  # ranks that are named
+FEW = 3  # one rank in so many may be absent, or one
+MOST = 256  # ranks of a roll
+BEHIND = 2  # statements that may follow
+
+_NAMES = re.compile(
+    r"(?i)(?<![a-z])(?:rank|rank[ _]id|worker|peer|process|proc|client|member|actor|learner|replica"
+    r"|participant|agent|task|trainer|partner|rang|prozess|ранг|pe)"
+    r"[ _=:#(\[-]{0,3}$|(?:进程|节点|プロセス|ランク|卡) ?[:=#]? ?$"
+)
+_PARTS = re.compile(
+    r"(?i)(?<![a-z])(?:shards?|parts?|pieces?|slices?|chunks?|teil)[ _=:#(\[-]{0,3}$"
+)
+_STARTS = re.compile(
+    r"(?i)join|connect|regist|ready|\bup\b|online|arriv|hello|check(?:ed)?[ -]?in|came|here|attach"
+    r"|start|bereit|angemeldet|已|接続|起動|参加"
+)
+_OF_END = re.compile(
+    r"(?i)exit|finish|done|end(?:ed|s)?\b|left|stop|died|lost|disconnect|kill|fail"
+)
+WAITS = re.compile(
+    r"(?i)wait|still|wart|等待|待|time[d_ -]?out|elapsed|expired|retry|g[ai]v(?:e|ing) up|missing"
+    r"|alive|not (?:all|every)|incomplete|deadline|quorum"
+)
+"""Words of a process that waits for others, or has waited in vain."""
+
+
+class RollCall(Record):
+    """The ranks that a roll lacks, and one of its lines.
+
+    ``at_start``: it tells who comes; ``of_parts``: which parts of a snapshot are there.
+    """
+
+    ranks: tuple[int, ...]
+    named: tuple[int, ...]
+    line: OwnLine
+    source: Source
+    at_start: bool
+    of_parts: bool
+
+
+def roll_call(tails: Iterable[LogTail], world_size: int | None) -> RollCall | None:
+    """Return the roll at the end of a log that lacks few ranks; none if there are several."""
+    calls = [call for tail in tails for call in _of_tail(tail, world_size)]
+    calls.sort(key=lambda call: not call.at_start)
+    return calls[0] if len({call.ranks for call in calls}) == 1 else None
+
+
+def _of_tail(tail: LogTail, world_size: int | None) -> Iterable[RollCall]:
+    if tail.outlook is Outlook.ENDED or tail.cut or tail.source.file.endswith(NO_LOGS):
+        return
+    statements: dict[str, list[OwnLine]] = defaultdict(list)
+    for line in tail.lines:
+        statements[line.template].append(line)
+    for template, lines in statements.items():
+        pieces = template.split("#")
+        if len(pieces) != len(lines[0].values) + 1 or _OF_END.search(template):
+            continue
+        for at, front in enumerate(pieces[:-1]):
+            of_parts = _PARTS.search(front) is not None
+            counted = pieces[at + 1].startswith("/")  # how many have come, of so many
+            if not counted and (of_parts or _NAMES.search(front)):
+                call = _call(tail, lines, at, world_size, of_parts=of_parts)
+                if call is not None:
+                    yield call
+
+
+def _call(
+    tail: LogTail, lines: Sequence[OwnLine], at: int, world_size: int | None, *, of_parts: bool
+) -> RollCall | None:
+    rounds = _rounds(lines, at)
+    if not rounds:
+        return None
+    named = {int(line.values[at]) for line in rounds[-1]}
+    everyone = set(range(_size(rounds[-1], at, world_size, named)))
+    if len(rounds) > 1:
+        if not _are_apart(rounds, at, tail.lines):
+            return None
+        whole = {frozenset(int(line.values[at]) for line in each) for each in rounds[:-1]}
+        if len(whole) > 1:
+            return None
+        everyone = set(*whole)
+    elif of_parts and world_size is None:
+        return None
+    elif 0 not in named:
+        everyone -= {0}  # who calls the roll
+    absent = everyone - named - {tail.who.rank}
+    most = max(1, len(everyone) // FEW)
+    if not absent or named - everyone or len(absent) > most or not LEAST <= len(named) <= MOST:
+        return None
+    last = rounds[-1][-1]
+    follow = {line.template for line in tail.lines if line.number > last.number}
+    works = tail.outlook is Outlook.STEPS and tail.lines[tail.decisive].number > last.number
+    if works or sum(WAITS.search(template) is None for template in follow) > BEHIND:
+        return None
+    return RollCall(
+        ranks=tuple(sorted(absent)),
+        named=tuple(sorted(named)),
+        line=last,
+        source=Source(file=tail.source.file, line=last.number),
+        at_start=len(rounds) == 1 and _STARTS.search(last.template) is not None,
+        of_parts=of_parts,
+    )
+
+
+def _rounds(lines: Sequence[OwnLine], at: int) -> list[list[OwnLine]]:
+    """Part lines where a number comes again; none where numbers are no ranks."""
+    rounds: list[list[OwnLine]] = [[]]
+    seen: set[str] = set()
+    for line in lines:
+        number = line.values[at]
+        if not number.isdecimal() or len(number) > len(str(MOST)):
+            return []
+        if number in seen:
+            rounds.append([])
+            seen = set()
+        rounds[-1].append(line)
+        seen.add(number)
+    return rounds
+
+
+def _are_apart(rounds: Sequence[Sequence[OwnLine]], at: int, lines: Sequence[OwnLine]) -> bool:
+    """Return whether each round has a number of its own, or other lines stand between them."""
+    for before, after in itertools.pairwise(rounds):
+        between = range(before[-1].number + 1, after[0].number)
+        first, last = (
+            (*line.values[:at], *line.values[at + 1 :]) for line in (before[-1], after[0])
+        )
+        alone = all(line.number not in between for line in lines)
+        if alone and not any(
+            a != b and a.isdecimal() and b.isdecimal() for a, b in zip(first, last, strict=True)
+        ):
+            return False
+    return True
+
+
+def _size(lines: Sequence[OwnLine], at: int, world_size: int | None, named: set[int]) -> int:
+    """Return how many ranks a roll should name: by the job, the line itself, or its highest."""
+    totals = [
+        set(column)
+        for place, column in enumerate(zip(*(line.values for line in lines), strict=True))
+        if place != at
+    ]
+    stated = [int(*total) for total in totals if len(total) == 1 and next(iter(total)).isdecimal()]
+    fitting = [size for size in stated if max(named) < size <= len(named) + len(named) // FEW + 1]
+    return max(world_size or 0, max(named) + 1, *fitting, 0)

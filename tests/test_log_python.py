@@ -86,7 +86,6 @@ def test_chains_are_one_exception_with_its_cause() -> None:
     (exception,) = exceptions(chain)
 
     assert exception.raised.type == "ValueError"
-    assert exception.raised.cause == "KeyError: 'x'"
     assert exception.raised.frame.file == "/w/b.py"
 
 
@@ -105,7 +104,6 @@ def test_an_exception_in_a_dataloader_worker() -> None:
     (exception,) = exceptions("".join(prefixed(text, 1)))
 
     assert (exception.raised.frame.file, exception.raised.frame.line) == ("/w/data.py", 45)
-    assert exception.raised.worker == 1
     assert exception.raised.message == "'no sample 7'"
 
 

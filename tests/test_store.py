@@ -142,8 +142,8 @@ def test_keys_tell_who_joined_which_group() -> None:
     )  # fmt: skip
 
     default, other = store_keys.joined(view)
-    assert (default.group, default.default, default.ranks) == ("0", True, (0, 1))
-    assert (other.group, other.default, other.ranks) == ("1", False, (0,))
+    assert (default.default, default.ranks) == (True, (0, 1))
+    assert (other.default, other.ranks) == (False, (0,))
     assert store_keys.clients(view) == 3
 
 

@@ -57,8 +57,7 @@ class Raised(Record):
     """An exception of Python that a log holds.
 
     ``frame`` is the innermost of the user's own code, ``op`` the call of torch.distributed within
-    which it was raised, ``cause`` the exception that led to it. ``thread`` names the thread that
-    it ended, which was not the main one, ``worker`` the DataLoader worker where it began.
+    which it was raised. ``thread`` names the thread that it ended, which was not the main one.
     ``stood``: the frames, innermost first, where others brought it about: there the rank stood.
     """
 
@@ -66,9 +65,7 @@ class Raised(Record):
     message: str = ""
     frame: Frame | None = None
     op: str | None = None
-    cause: str = ""
     of_launcher: bool = False
-    worker: int | None = None
     thread: str | None = None
     stood: tuple[Frame, ...] = ()
 

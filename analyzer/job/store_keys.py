@@ -23,7 +23,6 @@ class Joined(Record):
     ``default``: it is the group of all ranks, where they are global ranks.
     """
 
-    group: str
     default: bool
     ranks: tuple[int, ...]
 
@@ -36,7 +35,7 @@ def joined(view: StoreView) -> tuple[Joined, ...]:
         if match is not None:
             ranks_of.setdefault(match["path"], set()).add(int(match["rank"]))
     groups = [
-        Joined(group=path.split("/")[-1], default=_is_default(path), ranks=tuple(sorted(ranks)))
+        Joined(default=_is_default(path), ranks=tuple(sorted(ranks)))
         for path, ranks in sorted(ranks_of.items())
     ]
     return tuple(sorted(groups, key=lambda group: not group.default))
@@ -54,7 +53,7 @@ def clients(view: StoreView) -> int | None:
 class Round(Record):
     """A round of torchrun's c10d rendezvous; nodes are "host pid" of their agents.
 
-    ``waiting`` have come too late for it, ``spare`` are more than are needed.
+    ``waiting`` have come too late for it.
     """
 
     round: int
@@ -62,7 +61,6 @@ class Round(Record):
     closed: bool
     nodes: tuple[str, ...]
     waiting: tuple[str, ...] = ()
-    spare: tuple[str, ...] = ()
 
     @property
     def hosts(self) -> tuple[str, ...]:

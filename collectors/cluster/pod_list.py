@@ -45,7 +45,6 @@ class Pod(Record):
     node: str = ""
     why: str = ""
     code: str = ""
-    restarts: int = 0
     containers: tuple[str, ...] = ()
     default_container: str = ""
     owner: str = ""
@@ -134,7 +133,6 @@ def _pod(item: Mapping[str, Any]) -> Pod:
         node=str(spec.get("nodeName") or ""),
         why=" ".join(why.split())[:400],
         code=code,
-        restarts=max((_number(one.get("restartCount")) for one in states), default=0),
         containers=tuple(str(_mapping(one).get("name")) for one in _list(spec.get("containers"))),
         default_container=str(annotations.get("kubectl.kubernetes.io/default-container", "")),
         owner=str(owners[0].get("uid", "")) if owners else "",

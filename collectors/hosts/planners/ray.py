@@ -7,7 +7,7 @@ import importlib.util
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +47,6 @@ class Actor(Record):
     """An actor. ``died`` says in Ray's words how it ended."""
 
     class_name: str = ""
-    name: str | None = None
     state: str = ""
     node_id: str | None = None
     pid: int | None = None
@@ -59,11 +58,8 @@ class Actor(Record):
 class State(Record):
     """What ``ray_channel state`` prints. ``no_actors`` says why Ray does not tell of any."""
 
-    version: str = ""
-    address: str = ""
     nodes: tuple[Node, ...] = ()
     actors: tuple[Actor, ...] = ()
-    groups: Mapping[str, Any] = {}
     no_actors: str = ""
 
 

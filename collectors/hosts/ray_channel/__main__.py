@@ -5,7 +5,7 @@ Run by any Python that has Ray (standard library besides)::
     python ray_channel state [--address A]
     python ray_channel run [--address A] --node ID=NAME [--node ID=NAME ...] -- WORDS...
 
-``state`` prints nodes, actors and placement groups as JSON. ``run`` runs the words on each node in
+``state`` prints nodes and actors as JSON. ``run`` runs the words on each node in
 an actor that is pinned to it and reserves no CPU and no GPU, with its name in ``WHYHANG_HOST``.
 What stands on standard input goes to each; whole lines of what they print come back. Everything
 ends with this program: Ray ends the actors of a driver that has gone, and what they started finds
@@ -27,7 +27,7 @@ from typing import Any
 CHUNK = 1 << 20
 MOST = 10_000  # actors; Ray's state API gives no more
 NODE_FIELDS = {"id": "NodeID", "host": "NodeManagerHostname", "address": "NodeManagerAddress"}
-ACTOR_FIELDS = ("class_name", "name", "state", "node_id", "pid", "job_id", "placement_group_id")
+ACTOR_FIELDS = ("class_name", "state", "node_id", "pid", "job_id", "placement_group_id")
 
 
 class WhyhangRunner:
@@ -84,16 +84,13 @@ def connect(address: str | None) -> Any:
 
 
 def state(address: str | None) -> dict[str, object]:
-    """Return nodes, actors and placement groups of the cluster."""
+    """Return nodes and actors of the cluster."""
     ray = connect(address)
-    state: dict[str, object] = {
-        "version": ray.__version__,
-        "address": ray.get_runtime_context().gcs_address,
-    }
-    state["nodes"] = [
+    nodes = [
         {**{name: node.get(key) for name, key in NODE_FIELDS.items()}, "alive": node.get("Alive")}
         for node in ray.nodes()
     ]
+    state: dict[str, object] = {"nodes": nodes}
     try:
         from ray.util.state import list_actors  # noqa: PLC0415
 
@@ -104,10 +101,6 @@ def state(address: str | None) -> dict[str, object]:
         ]
     except Exception as error:  # noqa: BLE001 - as above; the dashboard may not run
         state["no_actors"] = str(error).strip().splitlines()[0]
-    table = ray.util.placement_group_table()
-    state["groups"] = {
-        id_: {"name": one.get("name"), "state": one.get("state")} for id_, one in table.items()
-    }
     return state
 
 

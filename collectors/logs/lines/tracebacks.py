@@ -27,7 +27,6 @@ HEAD = 16 << 10  # bytes of a file in which a traceback without its first line i
 MAX_TRACEBACKS = 2000  # of one file
 _FRAMES_BELOW = '\n  File "'
 _HOOK = re.compile(r"\[rank\d+\]: (?:[A-Za-z_][\w.]*\.)?[A-Z]\w*: ")
-_WORKER = re.compile(r"in DataLoader worker process (?P<worker>\d+)")
 _LOGGED = re.compile(r"^(?:\S.{0,60})?\b(?:ERROR|CRITICAL|FATAL|hit an exception)\b")
 _SPAWNED = re.compile(r"-- Process (?P<index>\d+) terminated with the following error:")
 _TABLE_RANK = re.compile(r"\s*rank\s*: (?P<rank>\d+) \(local_rank: \d+\)")
@@ -158,12 +157,8 @@ class TracebackReader(LineReader):
         raised = telling.raised
         if not raised.is_own and (call := call_in(telling.frames, telling.sources, number)):
             self._calls.append((who, call))
-        workers = [worker for part in chain if (worker := _WORKER.search(part.message))]
-        cause = f"{first.type}: {first.message}"[:MAX_MESSAGE]
         raised = replace(
             raised,
-            cause=cause if first is not telling else "",
-            worker=int(workers[-1]["worker"]) if workers else None,
             thread=thread,
             stood=() if raised.is_own or thread else tuple(telling.frames),
         )

@@ -30,6 +30,8 @@ HANGS = {
     "cross-group-deadlock",
     "p2p-mismatch",
     "group-creation-mismatch",
+    "mpi-mismatch",
+    "mpi-missing-rank",
     "dataloader-blocked",
     "init-missing-rank",
     "store-key-never-set",

@@ -32,7 +32,7 @@ _TROUBLE = re.compile(
     r"|\b[Uu]n(?:handled|caught) (?:[Ee]xception|[Ee]rror)"
     r"|\[?[EF]\d{3,4} |^[\w.]*(?:Error|Exception|Interrupt|Exit)\b|[Ww]atchdog"
     r"|\b[Tt]imed?[ -]?out\b|ProcessGroup\w+\.cpp|\b[Aa]bort(?:ed|ing)\b|Segmentation fault|^Killed"
-    r"|\bERROR\b|CANCELLED|[Tt]erminat(?:ed|ing)\b|core dumped"
+    r"|\bERROR\b|CANCELLED|[Tt]erminat(?:ed|ing)\b|core dumped|\^C|Sending Ctrl-C"
 )
 _GIVES_UP = re.compile(r"\[?[EF]\d{3,4} [\d:.]+ ProcessGroup\w+\.cpp:\d+\]")
 """What c10d says as it gives up: behind it the rank is at work no more."""

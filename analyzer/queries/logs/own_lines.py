@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Literal
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import LogTail, Outlook, Source, grouped, ranks_in_words
+from whyhang.analyzer.facts import LogTail, Outlook, Setting, Source, grouped, ranks_in_words
 from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INCOMPLETE, Hit
 from whyhang.analyzer.job.inference.sibling_files import NUMBER, counts_ranks
 from whyhang.analyzer.queries.hits import members_of
@@ -30,6 +30,7 @@ def _absent_from_lines(case: Case) -> Iterator[Hit]:
         return
     others, _ = members_of(case, absent.others)
     yield Hit(
+        category=_category(case),
         ranks=absent.ranks,
         affected=others,
         evidence=(cite(absent.source, absent.line.text, absent.others[-1]),),
@@ -111,6 +112,7 @@ def _last_phase_differs(case: Case) -> Iterator[Hit]:
         if phase is None or state.status not in {Status.UNSEEN, Status.RUNNING}:
             continue
         yield Hit(
+            category=_category(case),
             members=(state.member,),
             affected=tuple(
                 s.member for s in case.states if case.member(s.member).rank in phase.others
@@ -142,6 +144,13 @@ def _last_phase_of_pods(case: Case) -> Iterator[Hit]:
                 fields={"who": files[at], "pid": "PID", **_words(phase, "the others")},
                 at=phase.line.time,
             )
+
+
+def _category(case: Case) -> str:
+    """Return the category of a rank that did not come to the others of a program of MPI alone."""
+    settings = {(each.name, each.value) for each in case.job.of(Setting)}
+    others = {"backend", "torch", "nccl"} & {name for name, _ in settings}
+    return "mpi-missing-rank" if ("launcher", "mpirun") in settings and not others else ""
 
 
 def _words(phase: LastPhase, others: str) -> dict[str, str]:

@@ -41,7 +41,7 @@ def _silent_in_log(case: Case) -> Iterator[Hit]:
     Where ranks write to a shared log and all but few of them speak in it, the silent ones are the
     ones to look at. Where each has a log of its own, and NCCL prints how far it is, so are those
     whose log has no word of it. Where nothing tells the world size, a single hole in the ranks
-    that speak is as much as is said.
+    that speak is as much as is said. Of two, the other one is a possibility in any case.
     """
     job = case.job
     if any(track.kind in {RECORDER, OVERTAKEN} for track in job.tracks):
@@ -66,10 +66,12 @@ def _silent_in_log(case: Case) -> Iterator[Hit]:
         silent = starting and read.keys() - set_up >= set(absent)
         few = few_beside(absent, finding.waiting)
         # who has begun NCCL's set-up is known of all whose output this is
-        if (few or starting) and absent and (are_shared or silent):
+        p2p = finding.call is not None and finding.call.p2p
+        of_two = job.world_size == 2 and not (are_shared or silent or p2p)
+        if (few or starting) and absent and (are_shared or silent or of_two):
             hit = recorded_hit(case, replace(finding, culprits=tuple(absent)))
             strength = hit.strength * (CLEAR if job.world_size else INDIRECT)
-            strength *= CLEAR if few else GUESSED
+            strength *= CLEAR if few and not of_two else GUESSED
             yield replace(_with_absent(hit, finding), strength=strength)
 
 

@@ -6,14 +6,19 @@ concluded of a rank whose lines may stand elsewhere: in a file of its own, or wi
 rank 0 often prints for all.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 
 from whyhang.analyzer.facts import LogTail, Outlook, OwnLine, Record, Source, grouped
 
-LEAST = 3  # ranks that speak
+LEAST = 3  # ranks that speak; two where somebody at the terminal gave up waiting for a third
 FEW = 4  # one rank in so many may be absent, or one
 MOST = 64  # ranks of a list
+
+
+_BY_HAND = re.compile(r"\^C|Ctrl-C|killing job")
+"""Somebody stopped it, who saw that nothing more came."""
 
 
 class Unspoken(Record):
@@ -28,12 +33,15 @@ class Unspoken(Record):
 def unspoken(tails: Iterable[LogTail], world_size: int | None) -> Unspoken | None:
     """Return the ranks that are absent from the lines that all other ranks print in one log."""
     by_file = grouped(tails, lambda tail: tail.source.file)
-    if len(by_file) != 1:
+    stopped = [own for own in by_file.values() if any(map(_is_by_hand, own))]
+    if len(stopped or by_file) != 1:
         return None
-    (in_one,) = by_file.values()
+    (in_one,) = stopped or by_file.values()
     spoken = {tail.who.rank: tail for tail in in_one if tail.who.rank is not None and tail.whole}
     others = sorted(rank for rank in spoken if rank is not None)
-    if not LEAST <= len(others) <= MOST or any(tail.trouble for tail in in_one):
+    by_hand = bool(stopped)
+    troubled = any(tail.trouble and not _is_by_hand(tail) for tail in in_one)
+    if not LEAST - by_hand <= len(others) <= MOST or troubled:
         return None
     if any(tail.outlook in {Outlook.STEPS, Outlook.ENDED} for tail in in_one):
         return None  # they have met it there: its output is elsewhere
@@ -44,7 +52,11 @@ def unspoken(tails: Iterable[LogTail], world_size: int | None) -> Unspoken | Non
     if 0 in absent and len(spoken) < len(in_one):
         return None  # lines without a label may be its
     templates = Counter(line.template for tail in spoken.values() for line in set(tail.lines[-1:]))
-    if max(templates.values()) < len(others):
+    if max(templates.values()) < len(others) and not (by_hand and len(others) < LEAST):
         return None
     last = spoken[others[-1]]
     return Unspoken(ranks=absent, others=tuple(others), line=last.lines[-1], source=last.source)
+
+
+def _is_by_hand(tail: LogTail) -> bool:
+    return tail.trouble is not None and _BY_HAND.search(tail.trouble.text) is not None

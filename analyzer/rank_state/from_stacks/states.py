@@ -26,15 +26,16 @@ def without_bystanders(job: Job, states: list[RankState]) -> tuple[RankState, ..
 
     A dump of everything on a host also holds servers and controllers. Ranks of one job enter
     the program at one place; a process without a rank number that entered elsewhere than all
-    who wait for ranks is none of them.
+    who wait for ranks is none of them. A stack that is cut short does not tell where it entered.
     """
     entries = {_entry(job.members[s.member]) for s in states if s.status in IN_STEP}
     return tuple(
         replace(state, status=Status.IDLE)
         if entries
+        and "" not in entries
         and state.status not in IN_STEP
         and job.members[state.member].rank is None
-        and _entry(job.members[state.member]) not in entries
+        and _entry(job.members[state.member]) not in {"", *entries}
         else state
         for state in states
     )
@@ -71,10 +72,13 @@ def _is_set_by_others(place: Place) -> bool:
 
 
 def _entry(member: Member) -> str:
-    """Name the function through which a process entered its program."""
+    """Name the function through which a process entered its program, if its stack tells."""
     thread = main_thread(member.dumps[-1]) if member.dumps else None
-    for frame in reversed(thread.frames if thread is not None else ()):
-        if not frame.native and not is_library(frame):
+    python = [frame for frame in (thread.frames if thread else ()) if not frame.native]
+    if not python or python[-1].function != "<module>":
+        return ""
+    for frame in reversed(python):
+        if not is_library(frame):
             return f"{frame.function} ({short(frame.file)})"
     return ""
 

@@ -48,10 +48,16 @@ _RAISED_BY = limits.compile(
     r"\[?(?:[Gg]lobal )?[Rr]ank (?P<rank>\d{1,6})\]?[:,]"
 )
 
-# A program that prints its rank in words of its own: "Rank 7 tensor before …", "- rank = 2, …".
+_WORDS = (
+    r"(?:(?:global|GLOBAL)[ _])?"
+    r"(?:rank|Rank|RANK|[Pp]rocess|PROCESS|[Pp]roce(?:so|sso|ssus)|Prozess|PE|进程|プロセス)"
+)
+_OF_SO_MANY = r"(?: (?:of|de|von) \d{1,6}| ?/ ?\d{1,6})?"
+
+# A program that prints its rank in words of its own: "Rank 7 tensor before …", "- rank = 2, …",
+# "Process 3 of 8: …", in the words of other languages, too.
 OWN_WORDS = re.compile(
-    r"^[ \t]{0,8}(?:[#>*-]+ )?(?:(?:global|GLOBAL)[ _])?(?:rank|Rank|RANK) ?[=:#]? ?"
-    r"(?P<rank>\d{1,6})(?=[\s,:;|-])"
+    rf"^[ \t]{{0,8}}(?:[#>*-]+ )?{_WORDS} ?[=:#]? ?(?P<rank>\d{{1,6}}){_OF_SO_MANY}(?=[\s,:;|-])"
     r"|^[A-Za-z][\w.-]{0,60} (?:rank|Rank|RANK)[ =]?(?P<rank2>\d{1,6})(?= ?[|:])"  # behind a host
 )
 
@@ -83,8 +89,8 @@ MENTIONED_INDEX = re.compile(
 
 
 _OWN_LABEL = re.compile(
-    r"[\W_]{0,4}(?:(?:global|GLOBAL)[ _])?(?:rank|Rank|RANK|process|Process|worker|Worker)"
-    r"[ =:#_-]{0,2}(?P<rank>\d{1,6})(?:[])>]\W{0,3}|:\s*|,\s*|\s*[|-]\s+|\s+)(?=\S)"
+    rf"[\W_]{{0,4}}(?:{_WORDS}|worker|Worker)[ =:#_-]{{0,2}}(?P<rank>\d{{1,6}}){_OF_SO_MANY}"
+    r"(?:[])>]\W{0,3}|:\s*|,\s*|\s*[|-]\s+|\s+)(?=\S)"
 )
 
 

@@ -31,6 +31,9 @@ from whyhang.collectors.logs.text.own_rank import (
 from whyhang.collectors.logs.text.prefix import is_by_host, is_numbered, split_prefix
 from whyhang.collectors.logs.text.templates import reduce
 
+_BY_MPI = re.compile(
+    r"^[ \t]{0,8}(?:[\w@:~-]{0,60}[$>#%] ?)?(?:mpirun|mpiexec|orterun) -", re.MULTILINE
+)
 # What each process of Hugging Face's example scripts prints of itself; rank 0's are in all logs.
 _OF_ONE = re.compile(r"\bProcess rank: (?P<rank>\d{1,6}), device: ")
 
@@ -49,7 +52,7 @@ def voice_of(head: bytes, who: Who, taken_at: float | None = None) -> Voice:
         who = replace(who, rank=None, trust=Trust.NONE)
     logger = bare_name(lines)
     messages = [line[header_end(line, logger) :] for line in lines]
-    own_words = _speak_of_themselves(messages)
+    own_words = _speak_of_themselves(messages, of_mpi=_BY_MPI.search(text) is not None)
     voice = Voice(
         who=who,
         numbered=numbered,
@@ -88,17 +91,19 @@ def _others_speak(lines: Iterable[str], who: Who) -> bool:
     return bool(ranks) and who.rank not in ranks
 
 
-def _speak_of_themselves(lines: Iterable[str]) -> bool:
+def _speak_of_themselves(lines: Iterable[str], *, of_mpi: bool) -> bool:
     """Return whether several ranks print one and the same statement, which begins with the rank.
 
-    What is only said of ranks, in prose, says something else of each.
+    What is only said of ranks, in prose, says something else of each; so do the processes of a
+    small program behind the command that started them (``of_mpi``), as sender and receiver.
     """
     speakers: dict[str, set[str]] = {}
     for line in lines:
         if rank := OWN_WORDS.match(line):
             template, _ = reduce(line[rank.end() :].lstrip(" ,:;|"))
             speakers.setdefault(template, set()).add(rank["rank"] or rank["rank2"])
-    return any(len(ranks) > 1 for ranks in speakers.values())
+    alike = any(len(ranks) > 1 for ranks in speakers.values())
+    return alike or (of_mpi and len(set().union(*speakers.values())) > 1)
 
 
 _INDICES = (INDEX_LABEL, NAMED_INDEX, WORDED_INDEX)

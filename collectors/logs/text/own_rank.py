@@ -50,7 +50,7 @@ _RAISED_BY = limits.compile(
 
 _WORDS = (
     r"(?:(?:global|GLOBAL)[ _])?"
-    r"(?:rank|Rank|RANK|[Pp]rocess|PROCESS|[Pp]roce(?:so|sso|ssus)|Prozess|PE|进程|プロセス)"
+    r"(?:rank|Rank|RANK|[Pp]rocess|PROCESS|[Pp]roce(?:so|sso|ssus)|Prozess|PE)"
 )
 _OF_SO_MANY = r"(?: (?:of|de|von) \d{1,6}| ?/ ?\d{1,6})?"
 

@@ -37,7 +37,7 @@ from whyhang.analyzer.rank_state.over_time.recent import (
 from whyhang.analyzer.rank_state.records_beside import ranked_tracks, records_of
 from whyhang.analyzer.rank_state.state import RankState
 from whyhang.analyzer.stacks import LineText, WaitKind, WaitRule, source_lines
-from whyhang.analyzer.wait_graph import wait_graph, waits_of_stacks
+from whyhang.analyzer.wait_graph import calls_in_stacks, wait_graph
 
 
 def align(job: Job, rules: tuple[WaitRule, ...]) -> Case:
@@ -55,8 +55,8 @@ def align(job: Job, rules: tuple[WaitRule, ...]) -> Case:
     ends = ends_of(job)
     tracks = ranked_tracks(job)
     tracks = (*tracks, *records_of(job, states, tracks, ends))
-    waits = waits_of_stacks(job, states, tracks)
-    calls = recorded_calls(tracks, job.groups, job.world_size or at_least(job), waits=waits)
+    tracks = (*tracks, *calls_in_stacks(job, states, tracks))
+    calls = recorded_calls(tracks, job.groups, job.world_size or at_least(job))
     states = with_long_steps(job, completed(job, states, calls.positions, ends))
     places = [child_place(one, rules, line_text) for one in job.launchers]
     in_rendezvous = [place.kind is WaitKind.INIT if place else None for place in places]

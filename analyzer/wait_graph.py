@@ -6,16 +6,17 @@ number, so there ranks meet by operation (``operations``). Both kinds of evidenc
 ``rank_state.beside_stacks`` and ``records_beside`` carry them over.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 
 from whyhang.analyzer.collectives import RecordedCalls
-from whyhang.analyzer.collectives.waits import CallRef, Wait
-from whyhang.analyzer.facts import Record, Track
+from whyhang.analyzer.facts import Call, CallState, Group, Record, Source, Track, Who
 from whyhang.analyzer.job.records import Job
 from whyhang.analyzer.rank_state.over_time.job_progress import progress
 from whyhang.analyzer.rank_state.state import NOT_WAITING, RankState, Status
 from whyhang.analyzer.stacks import Phrase, Place, WaitKind
 from whyhang.analyzer.stacks.usercode import short
+
+NOWHERE = Source(file="")
 
 
 class PendingOperation(Record):
@@ -93,38 +94,28 @@ def pending_operations(states: Sequence[RankState]) -> tuple[PendingOperation, .
     return tuple(sorted(operations, key=lambda each: (-len(each.members), each.members)))
 
 
-def waits_of_stacks(
-    job: Job, states: Sequence[RankState], tracks: Iterable[Track]
-) -> tuple[Wait, ...]:
-    """Draw the waits of ranks that are in a collective while others send and receive.
+def calls_in_stacks(
+    job: Job, states: Sequence[RankState], tracks: Sequence[Track]
+) -> Iterator[Track]:
+    """Yield the collectives that stacks show, while others send and receive, as calls.
 
-    Which group it is on, a stack does not tell; but who waits in it waits for somebody who is
+    Which group one is on, a stack does not tell; but who waits in it waits for somebody who is
     not there. Where no stack tells the peers of a send or receive, this adds nothing.
     """
-    paired = {t.who.rank for t in tracks if t.kind == "stack"}
-    recorded = {t.who.rank for t in tracks if t.kind != "stack"}
-    if not paired:
-        return ()
+    known = {track.who.rank for track in tracks}
     ranks = {s.member: job.members[s.member].rank for s in states}
-    waits = []
-    for operation in pending_operations(states):
-        if operation.kind is not WaitKind.COLLECTIVE:
-            continue
-        inside = {ranks[number] for number in operation.members}
-        others = frozenset(
-            rank for rank in ranks.values() if rank is not None and rank not in inside
-        )
-        waits += [
-            Wait(
-                waiter=rank,
-                on=others,
-                call=CallRef(op=operation.op, group=""),
-                certain=False,
-            )
-            for rank in inside
-            if rank is not None and rank not in recorded
-        ]
-    return tuple(waits)
+    everyone = tuple(sorted(rank for rank in ranks.values() if rank is not None))
+    paired = any(track.kind == "stack" for track in tracks)
+    for number, operation in enumerate(pending_operations(states) if paired else ()):
+        for member in operation.members if operation.kind is WaitKind.COLLECTIVE else ():
+            if ranks[member] is not None and ranks[member] not in known:
+                yield Track(
+                    who=Who(rank=ranks[member]),
+                    group=Group(name=str(number), ranks=everyone),
+                    kind="stack",
+                    source=next((d.source for d in job.members[member].dumps[-1:]), NOWHERE),
+                    calls=(Call(op=operation.op, state=CallState.INSIDE),),
+                )
 
 
 def _purpose(place: Place) -> str:

@@ -9,7 +9,6 @@ from small_jobs import report_of, still
 from stack_docs import facts
 
 from whyhang.analyzer.collectives import Verdict, recorded_calls
-from whyhang.analyzer.collectives.waits import CallRef, Wait
 from whyhang.analyzer.facts import Call, CallState, Excerpt, Group, Source, Track, Trust, Who
 from whyhang.collectors.stacks import pyspy_text
 from whyhang.collectors.stacks.pyspy_json import peers_only
@@ -99,18 +98,20 @@ def stands(rank: int, op: str, peer: int) -> Track:
     return Track(who=who, group=Group(name=""), kind="stack", source=source, calls=(call,))
 
 
-def in_barrier(rank: int, *others: int) -> Wait:
-    """Say that a rank waits in a barrier for others."""
-    call = CallRef(op="barrier", group="")
-    return Wait(waiter=rank, on=frozenset(others), call=call, certain=False)
+def in_barrier(rank: int) -> Track:
+    """Say that a stack shows a rank in a barrier, which may be one of ranks 0 to 3."""
+    world = Group(name="", ranks=(0, 1, 2, 3))
+    calls = (Call(op="barrier", state=CallState.INSIDE),)
+    source = Source(file=f"{rank}.json")
+    return Track(who=Who(rank=rank), group=world, kind="stack", source=source, calls=calls)
 
 
 def test_who_listens_to_a_rank_that_has_gone_on_while_another_sends_is_wrong() -> None:
     """Rank 1 listens to 2, which is in the barrier; 0 sends to 1 in vain: 1 has the wrong peer."""
     tracks = [stands(0, "send", 1), stands(1, "recv", 2)]
-    waits = [in_barrier(2, 0, 1), in_barrier(3, 0, 1)]
+    waits = [in_barrier(2), in_barrier(3)]
 
-    (finding,) = recorded_calls(tracks, waits=waits).findings
+    (finding,) = recorded_calls([*tracks, *waits]).findings
 
     assert (finding.verdict, finding.culprits) == (Verdict.P2P_UNPAIRED, (1,))
 
@@ -119,7 +120,7 @@ def test_who_listens_to_a_late_rank_is_not_wrong() -> None:
     """Rank 2 has not come to its send yet: that rank 0 also has something for 1 proves nothing."""
     tracks = [stands(0, "send", 1), stands(1, "recv", 2)]
 
-    report = recorded_calls(tracks, waits=[in_barrier(3, 0, 1)])
+    report = recorded_calls([*tracks, in_barrier(3)])
 
     assert all(1 not in finding.culprits for finding in report.findings)
 
@@ -127,9 +128,9 @@ def test_who_listens_to_a_late_rank_is_not_wrong() -> None:
 def test_receives_and_collectives_that_wait_for_each_other_blame_nobody() -> None:
     """Two receive from ranks that stand in a collective: which link is wrong stays open."""
     tracks = [stands(0, "recv", 3), stands(2, "recv", 1)]
-    waits = [in_barrier(1, 0, 2), in_barrier(3, 0, 2)]
+    waits = [in_barrier(1), in_barrier(3)]
 
-    (finding,) = recorded_calls(tracks, waits=waits).findings
+    (finding,) = recorded_calls([*tracks, *waits]).findings
 
     assert (finding.verdict, finding.culprits) == (Verdict.P2P_UNPAIRED, ())
 

@@ -8,8 +8,7 @@ import pytest
 from call_docs import OPEN, call, mesh, only, stuck_at, track
 
 from whyhang.analyzer.collectives import RecordedCalls, Verdict, recorded_calls
-from whyhang.analyzer.collectives.waits import Wait
-from whyhang.analyzer.facts import Group, replace
+from whyhang.analyzer.facts import Call, CallState, Group, replace
 
 
 def test_equal_names_on_disjoint_ranks_are_different_groups() -> None:
@@ -152,7 +151,8 @@ def test_waits_from_stacks_move_the_root() -> None:
     """What the recorder takes for idle may wait in something that it does not record."""
     tracks = [track(rank, *stuck_at(7)) for rank in (0, 1)]
     tracks += [track(2, call(seq=6)), track(3, call(seq=6))]
-    waits = [Wait(waiter=2, on=frozenset((3,)))]
+    inside = Call(op="gather_object", state=CallState.INSIDE)
+    stack = track(2, inside, kind="stack", group=Group(name="", ranks=(2, 3)))
 
     assert only(recorded_calls(tracks)).culprits == (2, 3)
-    assert only(recorded_calls(tracks, waits=waits)).culprits == (3,)
+    assert only(recorded_calls([*tracks, stack])).culprits == (3,)

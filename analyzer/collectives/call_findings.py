@@ -37,21 +37,17 @@ class RecordedCalls(Record):
 
 
 def recorded_calls(
-    tracks: Iterable[Track],
-    groups: Iterable[Group] = (),
-    world_size: int | None = None,
-    *,
-    waits: Sequence[Wait] = (),
+    tracks: Iterable[Track], groups: Iterable[Group] = (), world_size: int | None = None
 ) -> RecordedCalls:
     """Merge all tracks (recorders, logs, counters, stacks) and find what became of the calls.
 
     Tracks without a rank are left out: whoever identifies the ranks fills ``track.who.rank`` in
-    before. ``waits`` are more edges of the wait graph, read off stacks; members are ranks there.
+    before.
     """
     job = consistent_calls(tracks, groups, world_size)
     pending, disagreements = pending_calls(job)
     positions = last_calls(job) | {rank: calls[0] for rank, calls in pending.items()}
-    graph = call_graph(job, pending, positions, waits)
+    graph = call_graph(job, pending, positions)
     moving = in_motion(job)
     return RecordedCalls(
         findings=(_in_motion(job),) if moving else _findings(graph),

@@ -1,6 +1,6 @@
 """All pending calls of a job, who waits in them for whom, and where the waits end."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 
 from whyhang.analyzer.collectives.groups import JobCalls
 from whyhang.analyzer.collectives.pending import IssuedCall, Pending
@@ -8,6 +8,7 @@ from whyhang.analyzer.collectives.shared_calls import (
     Key,
     PendingP2P,
     SharedCall,
+    in_stacks,
     pending_collectives,
     pending_p2p,
     with_peers,
@@ -19,7 +20,7 @@ from whyhang.analyzer.facts import Record
 class CallGraph(Record):
     """The pending calls of all ranks, and the reading of the wait graph.
 
-    ``waits`` are those that the calls give; ``roots`` and ``cycles`` take others into account, too.
+    ``waits`` are who waits in them for whom, ``roots`` and ``cycles`` where these end.
     """
 
     job: JobCalls
@@ -57,15 +58,14 @@ class CallGraph(Record):
         return tuple(sorted(reaching.difference(culprits)))
 
 
-def call_graph(
-    job: JobCalls, pending: Pending, positions: dict[int, IssuedCall], others: Sequence[Wait]
-) -> CallGraph:
-    """Read off who waits for whom; ``others`` are waits that were read off stacks."""
-    known = job.present | set(job.stacks) | {wait.waiter for wait in others}
+def call_graph(job: JobCalls, pending: Pending, positions: dict[int, IssuedCall]) -> CallGraph:
+    """Read off who waits for whom."""
+    known = job.present | set(job.stacks)
     collectives = pending_collectives(pending)
     p2p = pending_p2p(job, pending, known)
-    waits = tuple(w for call in (*collectives, *with_peers(p2p)) for w in call.waits())
-    roots, cycles = ends((*waits, *others), known)
+    shared = (*collectives, *with_peers(p2p), *in_stacks(job, pending))
+    waits = tuple(wait for call in shared for wait in call.waits())
+    roots, cycles = ends(waits, known)
     return CallGraph(
         job=job,
         pending=dict(pending),

@@ -232,6 +232,17 @@ def _other_variants(mismatch: Mismatch) -> dict[int, frozenset[int]]:
     return dict.fromkeys(variants[0], frozenset().union(*variants[1:]))
 
 
+def in_stacks(job: JobCalls, pending: Pending) -> Iterable[SharedCall]:
+    """Yield the collectives that only stacks show: whoever is elsewhere may be who is awaited."""
+    every = [each for calls in pending.values() for each in calls]
+    shown = [each for each in every if each.group is None and not each.call.p2p]
+    groups = {each.rank: job.stacks[each.rank].group for each in shown}
+    for own in grouped(shown, lambda each: (groups[each.rank].name, each.call.op)).values():
+        ranks = frozenset(groups[own[0].rank].ranks or ())
+        others = ranks.difference(each.rank for each in own)
+        yield SharedCall(call=own[0].ref, inside=tuple(own), queued=others)
+
+
 def pending_p2p(job: JobCalls, pending: Pending, known: Collection[int]) -> tuple[PendingP2P, ...]:
     """Hold every send and receive that a rank is in against its peer.
 

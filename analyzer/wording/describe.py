@@ -237,7 +237,7 @@ def collective_of(case: Case, operation: PendingOperation, others: str | None = 
     positions = [
         position
         for rank, position in case.graph.calls.positions.items()
-        if rank in ranks and position.inside
+        if rank in ranks and position.inside and position.group is not None
     ]
     calls = {
         (position.ref.group, position.ref.seq)

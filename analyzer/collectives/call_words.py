@@ -23,7 +23,6 @@ def says(
     """Fill a sentence about ranks, whose verbs agree with them, and with ``others``."""
     words = {
         "who": ranks_in_words(who),
-        "has": "has" if len(who) == 1 else "have",
         "call": str(call),
         "others": ranks_in_words(others),
     }

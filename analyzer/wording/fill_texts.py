@@ -9,14 +9,23 @@ _VERB = re.compile(
 _COUNT = re.compile(r"\{(\w+)\} (rank|process|node|host|client)(?:es|s)\b(?: (have|are|were)\b)?")
 _OF_ONE = {"have": " has", "are": " is", "were": " was", None: ""}
 _IRREGULAR = {"is": "are", "was": "were", "has": "have", "does": "do", "goes": "go"}
-_MANY = re.compile(r"(?:ranks|GPUs|hosts) |.*(?:, |; | and )|\d+ (?:processes|GPUs)")
+_MANY = re.compile(r"the others$|(?:ranks|GPUs|hosts) |.*(?:, |; | and )|\d+ (?:processes|GPUs)")
+
+
+_VERBS = {"is": "is", "has": "has", "gets": "gets", "waits": "waits", "do": "does", "stay": "stays"}
+"""Verbs that agree with ``{who}``, wherever they stand in a text, and how they are of one.
+
+``{wait}`` agrees with ``{others}``.
+"""
 
 
 class _Words(dict[str, str]):
     """Fields of a text; one that the evidence does not fill reads as "?", not as a crash."""
 
     def __missing__(self, key: str) -> str:
-        return "?"
+        if key == "wait":
+            return _agreeing("waits", self.get("others", ""))
+        return _agreeing(_VERBS[key], self.get("who", "")) if key in _VERBS else "?"
 
 
 def fill(text: str, words: Mapping[str, str]) -> str:
@@ -24,7 +33,7 @@ def fill(text: str, words: Mapping[str, str]) -> str:
 
     def agreeing(match: re.Match[str]) -> str:
         field, verb = match.groups()
-        return f"{{{field}}} {_plural(verb) if _MANY.match(words.get(field, '')) else verb}"
+        return f"{{{field}}} {_agreeing(verb, words.get(field, ''))}"
 
     def counted(match: re.Match[str]) -> str:
         field, noun, verb = match.groups()
@@ -41,7 +50,9 @@ def sentence(text: str) -> str:
     return text if first and "_" in first.group() else text[:1].upper() + text[1:]
 
 
-def _plural(verb: str) -> str:
+def _agreeing(verb: str, whom: str) -> str:
+    if not _MANY.match(whom):
+        return verb
     if verb in _IRREGULAR:
         return _IRREGULAR[verb]
     return verb[:-2] if verb.endswith(("ches", "shes", "sses", "xes")) else verb[:-1]

@@ -141,8 +141,6 @@ def _fields(rows: Sequence[ProcessState], who: str) -> dict[str, str]:
     several = len(rows) > 1
     return {
         "who": who,
-        "is": "are" if several else "is",
-        "has": "have" if several else "has",
         "does": "do" if several else "does",
         "them": "them" if several else "it",
         "pid": str(rows[0].who.pid),

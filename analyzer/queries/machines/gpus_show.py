@@ -160,8 +160,6 @@ def _launch_hit(case: Case, odd: Sequence[Device], rest: Sequence[Device], stren
             "others": gpu_names(rest),
             "theirs": load_in_words(rest),
             "why": _why(case, states),
-            "is": "is" if len(odd) == 1 else "are",
-            "has": "has" if len(odd) == 1 else "have",
             "are": "is" if len(rest) == 1 else "are",
         },
     )

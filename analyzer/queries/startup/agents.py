@@ -42,7 +42,6 @@ def _differ(case: Case) -> Iterator[Hit]:
         names_culprit=False,
         fields={
             "who": _names(odd),
-            "waits": "waits" if len(odd) == 1 else "wait",
             "others": _names(even),
             "theirs": ", ".join(f"{name} {mine}" for name, mine, _ in differing),
             "usual": ", ".join(f"{name} {its}" for name, _, its in differing),
@@ -110,7 +109,6 @@ def _hit(case: Case, agents: list[Agent], *, reached: bool) -> Hit:
     at = f" at {first.endpoint}" if first.endpoint else ""
     fields = {
         "who": _names(agents),
-        "waits": "waits" if len(agents) == 1 else "wait",
         "reaches": "does" if len(agents) == 1 else "do",
         "pid": str(first.who.pid) if first.who.pid is not None else "PID",
         "come": _come(here, agents, state),

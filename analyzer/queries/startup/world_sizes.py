@@ -84,7 +84,6 @@ def _joins_too_many(case: Case) -> Iterator[Hit]:
     fields = subject_fields(case, states[:1], waiters_for(case))
     fields |= {
         "who": ranks_in_words(missing),
-        "has": "have" if len(missing) > 1 else "has",
         "size": str(size),
         "count": str(len(here)),
     }

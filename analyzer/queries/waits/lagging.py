@@ -210,9 +210,6 @@ def absent(case: Case, *, starting: bool) -> tuple[Hit, ...]:
     many = len(ranks) > 1
     fields = subject_fields(case, [], waiters) | {
         "who": ranks_in_words(ranks),
-        "is": "are" if many else "is",
-        "has": "have" if many else "has",
-        "do": "do" if many else "does",
         "does": f"no process of {'them' if many else 'it'} runs{_where_from(gone)}",
     }
     hit = Hit(

@@ -65,14 +65,11 @@ def recorded_hit(case: Case, finding: CallFinding) -> Hit:
     fields = {
         "who": _who(finding),
         "pid": pid_in_words(case, sorted(members)),
-        "is": "are" if len(finding.culprits) > 1 else "is",
-        "has": "have" if len(finding.culprits or finding.waiting) > 1 else "has",
         "call": call,
         "seen": f"Everyone that was seen is inside {call}; no rank is missing.",
         "others": ranks_in_words(finding.waiting)
         if finding.waiting and (finding.culprits or finding.verdict is not Verdict.STALLED)
         else "the others",
-        "wait": "waits" if len(finding.waiting) == 1 else "wait",
         "waiting": f" while {ranks_in_words(finding.waiting)} "
         f"wait{'s' if len(finding.waiting) == 1 else ''} in {call}"
         if finding.waiting

@@ -48,10 +48,10 @@ SIGNATURE = Signature(
     id="stale-communicator-id",
     category="init-master-unreachable",
     level="setup",
-    title="{who} {has} used the id of an old NCCL communicator again ({id})",
+    title="{who} has used the id of an old NCCL communicator again ({id})",
     when=when,
     means=(
-        "{who} {has} set up a communicator under {id} before, and nobody listens there any more. "
+        "{who} has set up a communicator under {id} before, and nobody listens there any more. "
         "The others set up the new one under another id, and wait."
     ),
     confidence="strong",

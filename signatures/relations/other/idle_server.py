@@ -39,10 +39,10 @@ SIGNATURE = Signature(
     id="idle-server",
     category="healthy",
     level="wait",
-    title="{who} {waits} for requests, and {others} for what it hands them: nothing to do",
+    title="{who} waits for requests, and {others} for what it hands them: nothing to do",
     when=when,
     means=(
-        "{who} {is} in the loop of a server{at} and {others} in {call}. So a server of several "
+        "{who} is in the loop of a server{at} and {others} in {call}. So a server of several "
         "ranks stands between two requests."
     ),
     confidence="likely",

@@ -64,7 +64,7 @@ SIGNATURE = Signature(
     when=when,
     means=(
         "TORCHELASTIC_RESTART_COUNT is {new} on {others} and {old} on {who}. {others} "
-        "{wait} in init_process_group, {who} {is} {does}{at} and does not come there. Why the "
+        "waits in init_process_group, {who} is {does}{at} and does not come there. Why the "
         "restart began is in the log of the node that restarted first."
     ),
     confidence="certain",

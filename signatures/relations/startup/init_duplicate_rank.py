@@ -44,7 +44,6 @@ def when(case: Case) -> Iterator[Hit]:
     fields["who"] = queries.ranks_in_words(twice)
     missing = [rank for rank in range(case.job.world_size or 0) if rank not in claims]
     fields["pids"] = pids if len(twice) > 1 else f"pids {next(iter(listed.values()))}"
-    fields["is"] = "are" if len(twice) > 1 else "is"
     fields["missing"] = f"; nobody is {queries.ranks_in_words(missing)}" if missing else ""
     fields["starts"] = (
         " Several ranks are there twice, as if the job had been started twice on one port."
@@ -76,7 +75,7 @@ SIGNATURE = Signature(
     id="init-duplicate-rank",
     category="init-duplicate-rank",
     level="setup",
-    title="{who} {is} claimed by several processes ({pids}){missing}",
+    title="{who} is claimed by several processes ({pids}){missing}",
     when=when,
     means=(
         "Several processes say that they are {who} ({pids}){missing}. Each rank must be one "

@@ -18,7 +18,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from whyhang.analyzer.collectives.groups import JobCalls
 from whyhang.analyzer.collectives.mismatch import elements, family
 from whyhang.analyzer.collectives.pending import IssuedCall, issued
-from whyhang.analyzer.facts import Record, replace
+from whyhang.analyzer.facts import Record
 
 MAX_RANKS = 8
 """More ranks than these are not compared."""
@@ -52,7 +52,7 @@ class _Comparison(Record):
 
     ``own`` and ``theirs`` is what each did then, ``usual`` what both did in the ``rounds``
     before; all None where they do not differ. ``new``: no call like ``own`` came before.
-    ``other`` is the rank compared with, ``offset`` how much later the same call is in its sequence.
+    ``call`` is that of the other rank.
     """
 
     at: int
@@ -61,8 +61,7 @@ class _Comparison(Record):
     usual: Hashable | None = None
     rounds: int = 0
     new: bool = False
-    other: int = -1
-    offset: int = 0
+    call: IssuedCall | None = None
 
 
 class _Routine(Record):
@@ -145,7 +144,7 @@ class _Issued:
 
 def _divergence(calls: _Issued, rank: int, ranks: Sequence[int], step: Step) -> Divergence | None:
     compared = [
-        replace(comparison, other=other)
+        comparison
         for other in calls.near(rank, ranks)
         if (comparison := _compare(calls.by(rank), calls.by(other), step)) is not None
     ]
@@ -155,15 +154,12 @@ def _divergence(calls: _Issued, rank: int, ranks: Sequence[int], step: Step) -> 
     if len(against) == 1 and against[0].new and against[0].rounds < MIN_ROUNDS:
         return None  # it may be the next phase of the program, which the other has missed
     first = min(against, key=lambda comparison: comparison.at)
+    own = calls.by(rank)[first.at]
     agreeing = sum(comparison.at > first.at for comparison in compared)
     rounds = min(comparison.rounds for comparison in against)
     if agreeing and (len(against) <= agreeing or rounds < MIN_ROUNDS):
         return None
-    return Divergence(
-        rank=rank,
-        own=calls.by(rank)[first.at],
-        usual=calls.by(first.other)[first.at + first.offset],
-    )
+    return Divergence(rank=rank, own=own, usual=first.call or own)
 
 
 def _compare(
@@ -198,7 +194,7 @@ def _compare(
         usual=usual,
         rounds=rounds,
         new=left[until] not in left[:until],
-        offset=there - start,
+        call=theirs[there + until],
     )
 
 

@@ -138,31 +138,22 @@ def _completed(job: Job, state: RankState, known: _Accounts) -> RankState:
         return replace(state, status=Status.GONE)
     if position is not None and position.inside:
         return replace(state, status=Status.WAITING, place=_place_of(position), position=position)
+    phase, says = _of(known.phases, member.rank), ""
     if end is not None and member.rank in known.at_work and position is None:
         last = known.last.get(member.rank, "")[:MAX_LINE].strip()
         after = f"after '{last}', " if last else ""
         says = f"at work {after}until the launcher ended it"
-        place = Place(kind=WaitKind.WORK, scope=Scope.WORK, says=phrase(says), certain=False)
-        return replace(state, status=Status.RUNNING, place=place)
-    if end is not None and member.rank in known.waited and position is None:
-        place = Place(
-            kind=WaitKind.COLLECTIVE,
-            scope=Scope.RANKS,
-            says=UNNAMED,
-            certain=False,
-        )
+    elif end is not None and member.rank in known.waited and position is None:
+        place = Place(kind=WaitKind.COLLECTIVE, scope=Scope.RANKS, says=UNNAMED, certain=False)
         return replace(state, status=Status.WAITING, place=place)
-    if position is not None:
-        place = Place(
-            kind=WaitKind.WORK, scope=Scope.WORK, says=phrase(str(position)), certain=False
-        )
-        return replace(state, status=Status.RUNNING, place=place, position=position)
-    phase = _of(known.phases, member.rank)
-    if phase is not None:
+    elif position is not None:
+        says = str(position)
+    elif phase is not None:
         says = f"at '{phase.line.text[:MAX_LINE]}', its last line"
-        place = Place(kind=WaitKind.WORK, scope=Scope.WORK, says=phrase(says), certain=False)
-        return replace(state, status=Status.RUNNING, place=place)
-    return state
+    if not says:
+        return state
+    place = Place(kind=WaitKind.WORK, scope=Scope.WORK, says=phrase(says), certain=False)
+    return replace(state, status=Status.RUNNING, place=place, position=position)
 
 
 def state_with_end(member: Member, state: RankState) -> RankState:
@@ -184,11 +175,8 @@ def state_with_end(member: Member, state: RankState) -> RankState:
 def _place_of(position: IssuedCall) -> Place:
     """Return the place of a rank that a record shows inside a call."""
     call = position.ref
-    kind = WaitKind.COLLECTIVE
-    if call.p2p:
-        kind = WaitKind.P2P
-    elif call.op == COMM_INIT:
-        kind = WaitKind.NCCL_INIT
+    kind = WaitKind.P2P if call.p2p else WaitKind.COLLECTIVE
+    kind = WaitKind.NCCL_INIT if call.op == COMM_INIT else kind
     return Place(
         kind=kind,
         scope=Scope.RANKS,

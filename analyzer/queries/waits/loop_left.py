@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import Frame, replace
+from whyhang.analyzer.facts import Frame
 from whyhang.analyzer.findings.signature import INCOMPLETE, Hit
 from whyhang.analyzer.queries.hits import hit_about, places_of
 from whyhang.analyzer.queries.waits.states import await_messages
@@ -196,7 +196,7 @@ def _past(case: Case, state: RankState, other: RankState) -> float:
     here, there = text(mine), text(its)
     if here is not None and there is not None:
         around = {*heads(mine, text)}
-        left = _leaves_loop(text, its, indent(there), indent(here)) or any(
+        left = _leaves_loop(text, its, indent(here)) or any(
             _is_over_data(text(head) or "") for head in heads(its, text) if head not in around
         )
         waits = state.status in {Status.WAITING, Status.MAYBE}
@@ -206,16 +206,14 @@ def _past(case: Case, state: RankState, other: RankState) -> float:
     return INCOMPLETE if state.place is not None and state.place.kind is WaitKind.TEARDOWN else 0.0
 
 
-def _leaves_loop(text: LineText, inside: Frame, depth: int, to: int) -> bool:
-    """Return whether going from ``depth`` out to ``to`` leaves a loop, and not only ifs and withs.
+def _leaves_loop(text: LineText, inside: Frame, to: int) -> bool:
+    """Return whether going from a line out to an indent leaves a loop, not only ifs and withs.
 
-    The lines that open the blocks around ``inside`` are looked up. Where the source is not kept
-    that far, being less deep has to do.
+    Where the source is not kept that far, being less deep has to do.
     """
-    for number in range((inside.line or 1) - 1, 0, -1):
-        line = text(replace(inside, line=number)) or ""
-        if not line.strip() or line.lstrip().startswith("#") or indent(line) >= depth:
-            continue
+    depth = indent(text(inside) or "")
+    for head in heads(inside, text):
+        line = text(head) or ""
         depth = indent(line)
         if depth < to:
             return False

@@ -7,7 +7,7 @@ from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import LockWait, program, replace
 from whyhang.analyzer.findings.signature import INDIRECT, Hit
 from whyhang.analyzer.job.records import Child, Member, lock_holder
-from whyhang.analyzer.queries.hits import merged
+from whyhang.analyzer.queries.hits import hit_about, merged, places_of
 from whyhang.analyzer.queries.waits.lagging import lagging
 from whyhang.analyzer.queries.waits.states import is_shared_lock, waiters_for
 from whyhang.analyzer.rank_state.state import RankState, Status, busy_worker
@@ -206,20 +206,18 @@ def _circle(case: Case, holder: Member | None) -> list[Member]:
 
 
 def _circle_hit(case: Case, circle: list[Member]) -> Hit:
-    states = [case.states[member.id] for member in circle]
-    others = tuple(n for n in waiters_for(case) if n not in {s.member for s in states})
+    members = [member.id for member in circle]
     has = [
         f"{holder.name} has {lock.path or 'a file'}, which {member.name} wants"
         for member in circle
         if (lock := member.processes[-1].lock) and (holder := lock_holder(case.job, member))
     ]
-    return Hit(
-        members=tuple(state.member for state in states),
-        affected=others,
-        evidence=tuple(_cite_wait(case, state) for state in states[:3])
-        + tuple(piece for state in states for piece in evidence_of(case, state)[:1]),
-        location=location_of(case, states[0]),
-        fields={**subject_fields(case, states, others), "locks": "; ".join(has)},
+    return hit_about(
+        case,
+        members,
+        [number for number in waiters_for(case) if number not in members],
+        evidence=(*(_cite_wait(case, m) for m in circle[:3]), *places_of(case, *members)),
+        fields={"locks": "; ".join(has)},
     )
 
 
@@ -241,27 +239,23 @@ def _lock(case: Case, state: RankState) -> LockWait | None:
 
 
 def _hit(case: Case, states: list[RankState]) -> Hit:
-    member = case.member(states[0].member)
-    lock = member.processes[-1].lock
-    holder = lock_holder(case.job, member)
-    inside = {state.member for state in states}
-    others = tuple(n for n in waiters_for(case) if n not in inside)
-    blamed = [case.states[holder.id]] if holder is not None else states
-    fields = subject_fields(case, blamed, others if holder is None else sorted(inside))
-    fields["file"] = (lock.path if lock is not None else None) or "a file"
-    fields["holder"] = _holder_words(lock)
-    fields["wanting"] = case.names(inside)
+    wanting = [case.member(state.member) for state in states]
+    lock, holder = wanting[0].processes[-1].lock, lock_holder(case.job, wanting[0])
+    inside = sorted(member.id for member in wanting)
+    others = [number for number in waiters_for(case) if number not in inside]
+    blamed = [holder.id] if holder is not None else [member.id for member in wanting]
     everyone = len(inside) == len([s for s in case.states if s.status is not Status.IDLE])
-    return Hit(
-        members=tuple(state.member for state in blamed),
-        affected=tuple(sorted(inside)) if holder is not None else others,
+    return hit_about(
+        case,
+        blamed,
+        inside if holder is not None else others,
         names_culprit=holder is not None or not everyone,
-        evidence=(
-            *(_cite_wait(case, state) for state in states[:3]),
-            *(piece for state in blamed for piece in evidence_of(case, state)[:1]),
-        ),
-        location=location_of(case, blamed[0]),
-        fields=fields,
+        evidence=(*(_cite_wait(case, m) for m in wanting[:3]), *places_of(case, *blamed)),
+        fields={
+            "file": (lock.path if lock is not None else None) or "a file",
+            "holder": _holder_words(lock),
+            "wanting": case.names(inside),
+        },
     )
 
 
@@ -273,8 +267,7 @@ def _holder_words(lock: LockWait | None) -> str:
     return f"process {lock.holder_pid} ({program(lock.holder)})"
 
 
-def _cite_wait(case: Case, state: RankState) -> Evidence:
-    member = case.member(state.member)
+def _cite_wait(case: Case, member: Member) -> Evidence:
     process = member.processes[-1]
     lock, holder = process.lock, lock_holder(case.job, member)
     file = lock.path if lock is not None and lock.path else "a file"

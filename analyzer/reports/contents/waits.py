@@ -9,8 +9,8 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.collectives.waits import Wait, ends
-from whyhang.analyzer.facts import Record, fold, grouped
+from whyhang.analyzer.collectives.waits import CallRef, Wait, ends
+from whyhang.analyzer.facts import fold, grouped, replace
 from whyhang.analyzer.job.records import lock_holder
 from whyhang.analyzer.queries.waits.moving import left_behind
 from whyhang.analyzer.queries.waits.states import is_shared_lock
@@ -22,15 +22,6 @@ MAX_NAMES = 8
 UNSEEN = {"missing", "unreachable"}
 
 Role: TypeAlias = Literal["root", "cycle", "missing", ""]
-
-
-class _Edge(Record):
-    """One subject waits, in a call, for others."""
-
-    waiter: int
-    call: str
-    on: frozenset[int]
-    certain: bool
 
 
 def waits(case: Case, rows: Sequence[RankRow], culprits: Iterable[int]) -> Waits:
@@ -49,7 +40,7 @@ def waits(case: Case, rows: Sequence[RankRow], culprits: Iterable[int]) -> Waits
     return _Drawing(edges, rows, frozenset(culprits)).drawn()
 
 
-def _recorded(case: Case, by_rank: Mapping[int | None, int]) -> Iterable[_Edge]:
+def _recorded(case: Case, by_rank: Mapping[int | None, int]) -> Iterable[Wait]:
     shared: dict[frozenset[int], frozenset[int]] = {}
     for wait in case.graph.calls.waits:
         if wait.waiter not in by_rank:
@@ -57,13 +48,11 @@ def _recorded(case: Case, by_rank: Mapping[int | None, int]) -> Iterable[_Edge]:
         on = wait.on | wait.absent
         if on not in shared:
             shared[on] = frozenset(by_rank[rank] for rank in on if rank in by_rank)
-        yield _Edge(
-            waiter=by_rank[wait.waiter], call=str(wait.call or ""), on=shared[on],
-            certain=wait.certain and not wait.absent,
-        )  # fmt: skip
+        certain = wait.certain and not wait.absent
+        yield replace(wait, waiter=by_rank[wait.waiter], on=shared[on], certain=certain)
 
 
-def _of_locks(case: Case, subject: Callable[[int], int | None]) -> Iterable[_Edge]:
+def _of_locks(case: Case, subject: Callable[[int], int | None]) -> Iterable[Wait]:
     """Return the waits for locks: on a file, whose holder is known, and on one processes share."""
     wanting = [state.member for state in case.states if is_shared_lock(state.place)]
     others = {subject(state.member) for state in case.states if state.member not in wanting}
@@ -71,17 +60,17 @@ def _of_locks(case: Case, subject: Callable[[int], int | None]) -> Iterable[_Edg
     for number in wanting if on else ():
         one = subject(number)
         if one is not None:
-            yield _Edge(waiter=one, call="a lock that processes share", on=on, certain=False)
+            yield _edge(one, "a lock that processes share", on, certain=False)
     for member in case.job.members:
         holder = lock_holder(case.job, member)
         one, other = subject(member.id), subject(holder.id) if holder else None
         if one is not None and other is not None:
-            yield _Edge(waiter=one, call="a lock on a file", on=frozenset({other}), certain=True)
+            yield _edge(one, "a lock on a file", frozenset({other}), certain=True)
 
 
 def _of_stacks(
     case: Case, rows: Sequence[RankRow], subject: Callable[[int], int | None]
-) -> Iterable[_Edge]:
+) -> Iterable[Wait]:
     """Return the waits that stacks show: for those that wait for nobody, else for each other."""
     graph = case.graph
     expected = {index for index, row in enumerate(rows) if row.state in UNSEEN}
@@ -95,27 +84,27 @@ def _of_stacks(
         others = set().union(*inside) - waiters
         on = frozenset(one for one in late - waiters or others if one is not None)
         for waiter in sorted(one for one in waiters - behind if one is not None):
-            yield _Edge(
-                waiter=waiter, call=str(operation.says.call), on=on,
-                certain=bool(late),
-            )  # fmt: skip
+            yield _edge(waiter, str(operation.says.call), on, certain=bool(late))
+
+
+def _edge(waiter: int, call: str, on: frozenset[int], *, certain: bool) -> Wait:
+    return Wait(waiter=waiter, on=on, call=CallRef(op=call, group=""), certain=certain)
 
 
 class _Drawing:
     """The waits of subjects, and what each of them is in the graph."""
 
     def __init__(
-        self, edges: Sequence[_Edge], rows: Sequence[RankRow], culprits: frozenset[int]
+        self, edges: Sequence[Wait], rows: Sequence[RankRow], culprits: frozenset[int]
     ) -> None:
         self.rows = rows
         self.culprits = culprits
-        plain = [Wait(waiter=e.waiter, on=e.on, certain=e.certain) for e in edges]
-        roots, cycles = ends(plain)
+        roots, cycles = ends(edges)
         self.ends = {root.member for root in roots if root.direct}
         self.circle = {member for cycle in cycles for member in cycle.members}
         self.distance = _distances(edges, self.ends | self.circle)
         self.numbers = {on: number for number, on in enumerate(dict.fromkeys(e.on for e in edges))}
-        self.of: dict[int, list[_Edge]] = defaultdict(list)
+        self.of: dict[int, list[Wait]] = defaultdict(list)
         for edge in edges:
             self.of[edge.waiter].append(edge)
         self.awaited: dict[int, list[int]] = defaultdict(list)
@@ -148,12 +137,12 @@ class _Drawing:
         return self.role(one), self.rows[one].rank in self.culprits, self.rows[one].state
 
     def _finely(self, one: int) -> Hashable:
-        own = tuple((e.call, self.numbers[e.on], e.certain) for e in self.of.get(one, ()))
+        own = tuple((str(e.call), self.numbers[e.on], e.certain) for e in self.of.get(one, ()))
         activity = "" if own else self.rows[one].activity
         return (*self._by_role(one), activity, own, tuple(self.awaited.get(one, ())))
 
     def _coarsely(self, one: int) -> Hashable:
-        calls = {_without_ranks(edge.call) for edge in self.of.get(one, ())}
+        calls = {_without_ranks(str(edge.call)) for edge in self.of.get(one, ())}
         return (*self._by_role(one), self.distance.get(one), tuple(sorted(calls)))
 
     def drawn(self) -> Waits:
@@ -166,7 +155,7 @@ class _Drawing:
         joined: dict[tuple[int, int], bool] = {}
         for one, index in number.items():
             for edge in self.of.get(one, ()) if rough or one == folded[index][0] else ():
-                name = _without_ranks(edge.call) if rough else edge.call
+                name = _without_ranks(str(edge.call)) if rough else str(edge.call)
                 key = (name, targets[edge.on])
                 if key not in calls:
                     calls[key] = len(nodes)
@@ -179,7 +168,7 @@ class _Drawing:
         edges = (WaitEdge(source=a, target=b, certain=sure) for (a, b), sure in joined.items())
         return Waits(nodes=tuple(nodes), edges=tuple(edges))
 
-    def _nobody_missing(self, edge: _Edge) -> str:
+    def _nobody_missing(self, edge: Wait) -> str:
         """Say that a call awaits nobody that is known, or that all ranks of the job are in it."""
         inside = sum(any(e.call == edge.call for e in own) for own in self.of.values())
         everyone = inside == len(self.rows)
@@ -205,7 +194,7 @@ def _without_ranks(call: str) -> str:
     return call.partition(" (ranks ")[0].partition(" rank ")[0]
 
 
-def _distances(edges: Sequence[_Edge], ends: Iterable[int]) -> dict[int, int]:
+def _distances(edges: Sequence[Wait], ends: Iterable[int]) -> dict[int, int]:
     """Return over how many waits each subject leads to where waits end."""
     into: dict[int, list[frozenset[int]]] = defaultdict(list)
     waiters: dict[frozenset[int], list[int]] = defaultdict(list)

@@ -50,6 +50,10 @@ class Location(Record):
     function: str | None = None
     excerpt: tuple[str, ...] = ()
 
+    def __str__(self) -> str:
+        where = f"{self.file}{f':{self.line}' if self.line is not None else ''}"
+        return f"{self.function} ({where})" if self.function else where
+
 
 class Finding(Record):
     """One thing that is wrong, and why it is believed.

@@ -3,7 +3,8 @@
 Ranks whose calls are recorded meet by process group and sequence number (``calls``, see
 ``whyhang.analyzer.collectives``); a stack or a traceback alone tells the operation and not its
 number, so there ranks meet by operation (``operations``). Both kinds of evidence speak in both:
-``rank_state.beside_stacks`` and ``records_beside`` carry them over.
+``rank_state.beside_stacks`` and ``records_beside`` carry them over, and ``calls_in_stacks`` makes
+calls without group and number of operations.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,7 +15,7 @@ from whyhang.analyzer.job.records import Job
 from whyhang.analyzer.rank_state.over_time.job_progress import progress
 from whyhang.analyzer.rank_state.state import NOT_WAITING, RankState, Status
 from whyhang.analyzer.stacks import Phrase, Place, WaitKind
-from whyhang.analyzer.stacks.usercode import short
+from whyhang.analyzer.stacks.usercode import line_of
 
 NOWHERE = Source(file="")
 
@@ -81,7 +82,7 @@ def pending_operations(states: Sequence[RankState]) -> tuple[PendingOperation, .
     operations = []
     for (kind, op, _), members in by_call.items():
         places = [place for member in members if (place := states[member].place) is not None]
-        sites = {_site(place) for place in places}
+        sites = {line_of(place.user) if place.user is not None else "" for place in places}
         operations.append(
             PendingOperation(
                 kind=WaitKind[kind],
@@ -127,8 +128,3 @@ def _purpose(place: Place) -> str:
         return ""
     inside = "backward" if place.context is WaitKind.BACKWARD else ""
     return f"{place.says.call} {inside}"
-
-
-def _site(place: Place) -> str:
-    frame = place.user
-    return f"{short(frame.file)}:{frame.line}" if frame is not None else ""

@@ -8,7 +8,7 @@ from whyhang.analyzer.collectives.pending import IssuedCall
 from whyhang.analyzer.collectives.shift import Shift
 from whyhang.analyzer.collectives.waits import CallRef
 from whyhang.analyzer.facts import Frame, ranks_in_words
-from whyhang.analyzer.stacks.usercode import short
+from whyhang.analyzer.stacks.usercode import line_of
 from whyhang.analyzer.wording.fill_texts import fill, sentence
 
 MAX_DIVERGENCES = 2
@@ -31,10 +31,7 @@ def says(
 
 def at(site: Frame | None) -> str:
     """Write " at train.py:40 (step)", or nothing."""
-    if site is None:
-        return ""
-    line = f":{site.line}" if site.line is not None else ""
-    return f" at {short(site.file)}{line} ({site.function})"
+    return f" at {line_of(site)} ({site.function})" if site is not None else ""
 
 
 def late(

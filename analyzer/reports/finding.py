@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from whyhang.analyzer.facts import ranks_in_words
-from whyhang.analyzer.report import Collective, Evidence, Finding, Location
+from whyhang.analyzer.report import Collective, Evidence, Finding
 from whyhang.analyzer.reports.blocks import Block, Code, Commands, Items, Para, Quotes, Section
 
 NO_COLLECTIVES = {"send", "recv", "isend", "irecv", "comm_init"}
@@ -45,7 +45,7 @@ def finding_blocks(
     if finding.collective is not None:
         blocks.append(Para(text=_collective(finding.collective)))
     if finding.location is not None:
-        lines = (place_line(finding.location), *finding.location.excerpt)
+        lines = (str(finding.location), *finding.location.excerpt)
         blocks += [
             Section(title="Where", level=3, name="where"),
             Code(lines=lines[:1] if lines in shown.places else lines),
@@ -170,13 +170,6 @@ def _collective(call: Collective) -> str:
         return text
     named = call.others.startswith("rank")  # who called what, on all sides
     return f"{text}; {call.others}" if named else f"{text}; the others called {call.others}"
-
-
-def place_line(location: Location) -> str:
-    """Name a place in one line: "step (train.py:40)"."""
-    line = f":{location.line}" if location.line is not None else ""
-    where = f"{location.file}{line}"
-    return f"{location.function} ({where})" if location.function else where
 
 
 def places_of(alike: list[Evidence]) -> str:

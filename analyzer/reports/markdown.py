@@ -23,7 +23,7 @@ from whyhang.analyzer.reports.blocks import (
     Section,
     Table,
 )
-from whyhang.analyzer.reports.finding import MAX_RANKS, cut, is_command, known, place_line
+from whyhang.analyzer.reports.finding import MAX_RANKS, cut, is_command, known
 from whyhang.analyzer.reports.page import job_line, page
 from whyhang.analyzer.reports.rank_rows import who
 
@@ -85,7 +85,7 @@ def _of_finding(report: Report, finding: Finding) -> Iterator[tuple[str, str]]:
         on = f" on {', '.join(hosts[:3])}{', …' if len(hosts) > 3 else ''}" if hosts else ""
         yield "Look at", _text(f"{'rank' if len(rows) == 1 else 'ranks'} {who(rows)}{on}")
     if finding.location is not None:
-        yield "Where", _code(place_line(finding.location))
+        yield "Where", _code(str(finding.location))
     if finding.affected_ranks:
         count = len(finding.affected_ranks)
         ranks = few(finding.affected_ranks, MAX_RANKS)

@@ -122,10 +122,14 @@ def short(path: str) -> str:
     return "/".join(path.split("/")[-2:]).lstrip("/")
 
 
+def line_of(frame: Frame) -> str:
+    """Name the line of a place: "train.py:40"."""
+    return short(frame.file) + ("" if frame.line is None else f":{frame.line}")
+
+
 def in_words(frame: Frame) -> str:
     """Name a place for people: "step (train.py:40)"."""
-    line = "" if frame.line is None else f":{frame.line}"
-    return f"{frame.function} ({short(frame.file)}{line})"
+    return f"{frame.function} ({line_of(frame)})"
 
 
 @functools.lru_cache(maxsize=262144)

@@ -14,7 +14,7 @@ from whyhang.analyzer.report import Collective, Evidence, Location, RankStateNam
 from whyhang.analyzer.stacks import Place, WaitKind
 from whyhang.analyzer.stacks.source_blocks import rank_branch, unasked
 from whyhang.analyzer.stacks.threads import source_lines
-from whyhang.analyzer.stacks.usercode import in_words, short, user_path
+from whyhang.analyzer.stacks.usercode import in_words, line_of, short, user_path
 from whyhang.analyzer.wait_graph import PendingOperation
 
 STATES: dict[Status, RankStateName] = {
@@ -268,7 +268,7 @@ def branch_in_words(case: Case, members: Sequence[int]) -> str:
     words = []
     if head := rank_branch(path, text):
         condition = (text(head) or "").partition("  #")[0].strip().rstrip(":")
-        words.append(f"{there} under `{condition}` ({short(head.file)}:{head.line})")
+        words.append(f"{there} under `{condition}` ({line_of(head)})")
     if called := unasked(path, text):
         words.append(f"{there} in {called[1]}, {in_words(called[0])}, which runs at any line")
     return "; ".join(words)

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Process, program
 from whyhang.analyzer.rank_state.state import RankState, busy_worker, waits_for_pool
-from whyhang.analyzer.report import Location
 from whyhang.analyzer.stacks import UNNAMED, Phrase, Place, WaitKind
 from whyhang.analyzer.stacks.guesses import from_kernel
 from whyhang.analyzer.stacks.source_blocks import heads
@@ -43,11 +42,11 @@ def subject_fields(case: Case, states: list[RankState], affected: Iterable[int])
         "does": _does(case, states),
         "io": _io(case, states),
         "on": _on(case, states),
-        "where": _site(place) if place is not None else "an unknown place",
-        "look": f"Look at {_site(place)}"
+        "where": str(place or "an unknown place"),
+        "look": f"Look at {place}"
         if place is not None
         else f"Find out where {who} {'are' if many else 'is'}",
-        "at": f" at {_site(place)}" if place else "",
+        "at": f" at {place}" if place else "",
         "since": _since(case, states),
         "lasting": _lasting(states),
         "loads": _loads(states),
@@ -197,11 +196,6 @@ def _awaited_program(case: Case, state: RankState) -> str:
     kernel = from_kernel(own[0].wchan)
     waits = f", {kernel.says}" if kernel is not None and kernel.firm else ""
     return f" ({program(own[0].command) or 'a process'}, pid {own[0].who.pid}{waits})"
-
-
-def _site(place: Location) -> str:
-    line = f":{place.line}" if place.line is not None else ""
-    return f"{place.function} ({place.file}{line})"
 
 
 def _single(members: tuple[int, ...], case: Case) -> bool:

@@ -20,7 +20,7 @@ from whyhang.analyzer.queries.waits.states import (
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.report import Collective
 from whyhang.analyzer.stacks import WaitKind
-from whyhang.analyzer.stacks.usercode import in_words, short
+from whyhang.analyzer.stacks.usercode import in_words, line_of
 from whyhang.analyzer.wait_graph import PendingOperation
 from whyhang.analyzer.wording.describe import call_of, collective_of, evidence_of, location_of
 from whyhang.analyzer.wording.title_fields import subject_fields
@@ -287,7 +287,7 @@ def _call_text(case: Case, frame: Frame) -> str | None:
 def _side(case: Case, group: str, states: list[RankState]) -> str:
     place = states[0].place
     frame = place.user if place is not None else None
-    where = f" ({short(frame.file)}:{frame.line})" if frame is not None else ""
+    where = f" ({line_of(frame)})" if frame is not None else ""
     ranks = case.ranks(s.member for s in states)
     who = ranks_in_words(ranks) if ranks else case.names(s.member for s in states)
     op = place.op if place is not None else "a collective"

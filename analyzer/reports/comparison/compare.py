@@ -6,7 +6,6 @@ from whyhang.analyzer.facts import counted, few, fold, unfold
 from whyhang.analyzer.report import Finding, ProcessGroup, RankRow, Report
 from whyhang.analyzer.reports.comparison.records import Change, Comparison, Group, Ranks, Side
 from whyhang.analyzer.reports.comparison.two_incidents import common_and_different, what_is_alike
-from whyhang.analyzer.reports.finding import place_line
 from whyhang.analyzer.reports.rank_rows import activity_of
 
 
@@ -99,7 +98,7 @@ def _standing(row: RankRow | None) -> str:
     if row is None:
         return "not seen"
     activity = f": {activity_of(row)}" if row.activity else ""
-    place = f" at {place_line(row.location)}" if row.location is not None else ""
+    place = f" at {row.location}" if row.location is not None else ""
     return f"{row.state}{activity}{place}"
 
 

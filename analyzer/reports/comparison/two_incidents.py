@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from whyhang.analyzer.report import Finding, Report, StackGroup
 from whyhang.analyzer.reports.comparison.records import Alike, Kind
-from whyhang.analyzer.reports.finding import place_line
 
 
 def common_and_different(before: Report, after: Report) -> Iterator[Alike]:
@@ -68,7 +67,7 @@ def _of_signatures(before: list[Finding], after: list[Finding]) -> Iterator[Alik
 
 
 def _places(causes: list[Finding]) -> str:
-    return ", ".join(place_line(f.location) for f in causes[:1] if f.location is not None)
+    return ", ".join(str(f.location) for f in causes[:1] if f.location is not None)
 
 
 _NUMBER = re.compile(r"\d+")

@@ -14,7 +14,7 @@ import msgspec
 from whyhang.analyzer.exports.stacks import shown_frame
 from whyhang.analyzer.facts import fold
 from whyhang.analyzer.report import RankRow, Report
-from whyhang.analyzer.reports.finding import cut, place_line
+from whyhang.analyzer.reports.finding import cut
 from whyhang.analyzer.reports.rank_rows import activity_of
 from whyhang.analyzer.stacks.usercode import Origin, origin_of_file
 
@@ -96,7 +96,7 @@ def _ranks(rows: tuple[RankRow, ...]) -> dict[str, Any]:
         "host": [hosts(row.host or "") for row in rows],
         "state": [states(row.state) for row in rows],
         "activity": [activities(activity_of(row)) for row in rows],
-        "place": [places(place_line(row.location) if row.location else "") for row in rows],
+        "place": [places(str(row.location or "")) for row in rows],
     }
     return {
         **columns,

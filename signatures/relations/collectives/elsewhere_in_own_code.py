@@ -13,7 +13,7 @@ from whyhang.analyzer import queries
 from whyhang.analyzer.facts import Frame, StackDump
 from whyhang.analyzer.findings.signature import INDIRECT
 from whyhang.analyzer.queries import Case, Hit, Signature, WaitKind
-from whyhang.analyzer.stacks.usercode import short
+from whyhang.analyzer.stacks.usercode import in_words
 
 BY_HAND = "summary"
 """The tool of a stack that a person, or the report of a program on its own hang, wrote down."""
@@ -54,8 +54,8 @@ def when(case: Case) -> Iterator[Hit]:
             "who": case.names(few),
             "others": case.names(many),
             "stand": "stand" if len(few) > 1 else "stands",
-            "here": _place(stacks[few[0]][0]),
-            "there": _place(stacks[many[0]][0]),
+            "here": in_words(stacks[few[0]][0]),
+            "there": in_words(stacks[many[0]][0]),
         },
     )
 
@@ -82,10 +82,6 @@ def _frames(dump: StackDump) -> tuple[Frame, ...]:
 
 def _function(frame: Frame) -> tuple[str, str]:
     return (frame.function, frame.file)
-
-
-def _place(frame: Frame) -> str:
-    return f"{frame.function} ({short(frame.file)}:{frame.line})"
 
 
 SIGNATURE = Signature(

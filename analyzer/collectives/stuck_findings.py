@@ -34,7 +34,7 @@ def stuck(graph: CallGraph, call: SharedCall, roots: Sequence[Root]) -> CallFind
         return _partly_completed(graph, call, replace(finding, quotes=quotes))
     late = late_arrivals(call.inside) if not call.call.p2p else {}
     if late:
-        return _came_late(graph, call, late)
+        return _came_late(graph, call, late, finding)
     alone = call.group is not None and call.inferred and len(call.group.members) < 2
     if not call.unknown and not alone:
         return finding
@@ -45,11 +45,14 @@ def stuck(graph: CallGraph, call: SharedCall, roots: Sequence[Root]) -> CallFind
     )
 
 
-def _came_late(graph: CallGraph, call: SharedCall, late: Mapping[int, float]) -> CallFinding:
-    """Return the finding on a call to which ranks came when the others had given it up."""
+def _came_late(
+    graph: CallGraph, call: SharedCall, late: Mapping[int, float], finding: CallFinding
+) -> CallFinding:
+    """Complete the finding on a call to which ranks came when the others had given it up."""
     culprits = tuple(sorted(late))
     waiting = tuple(rank for rank in call.ranks if rank not in late)
-    return CallFinding(
+    return replace(
+        finding,
         verdict=Verdict.CAME_LATE,
         says=call_words.says(
             f"{{who}} came to {{call}} {min(late.values()):,.0f} s later than {{others}}, "
@@ -58,14 +61,11 @@ def _came_late(graph: CallGraph, call: SharedCall, late: Mapping[int, float]) ->
             call.call,
             waiting,
         ),
-        call=call.call,
         culprits=culprits,
         waiting=waiting,
         affected=graph.reaching(call.ranks, culprits),
-        absent=tuple(sorted(call.unknown)),
         site=next((each.site for each in call.inside if each.rank in late), None),
         quotes=graph.quotes((*waiting[:2], *culprits[:3])),
-        inferred=call.inferred,
     )
 
 

@@ -35,32 +35,17 @@ _SHARE = re.compile(r"\b(?!(?:range|len|enumerate|zip|reversed|sorted|list)\()\w
 """A call that is looped over: what it is given may be the rank, for its share of the data."""
 
 
-def _still_inside(case: Case) -> Iterator[Hit]:
-    """Yield one hit for few ranks in a loop over data that the many others have left."""
-    sides = _sides(case, smallest=True)
-    if sides is None:
-        return
-    inside, outside, sure = sides
+def _loop_over_data(case: Case, inside: list[RankState], outside: list[RankState]) -> bool:
+    """Return whether ranks are in a loop over data that the others, further down, have left."""
     create = any(s.place is not None and s.place.kind is WaitKind.GROUP for s in outside)
     if create or await_messages(inside):
-        return  # who should have come along, or whose partner has gone on
+        return False  # who should have come along, or whose partner has gone on
     text = source_lines(case.job.excerpts)
     path = path_of(case, inside[0])
     forked = fork(path_of(case, outside[0]), path)
     if forked is None or rank_branch(path, text) is not None:
-        return  # a branch for some ranks only holds more than data
-    if not any(_is_over_data(text(head) or "") for head in _left(text, *forked)):
-        return
-    members = tuple(s.member for s in inside)
-    others = tuple(s.member for s in outside)
-    yield hit_about(
-        case,
-        members,
-        others,
-        evidence=places_of(case, members[0], others[0]),
-        strength=sure,
-        collective=call_of(case, members),
-    )
+        return False  # a branch for some ranks only holds more than data
+    return any(_is_over_data(text(head) or "") for head in _left(text, *forked))
 
 
 def _left(text: LineText, past: Frame, inside: Frame) -> Iterator[Frame]:
@@ -74,28 +59,6 @@ def _is_over_data(line: str) -> bool:
     called = [call.partition("(")[0] for call in _SHARE.findall(line)]
     over = " ".join((_SHARE.sub("", line), *called))
     return _LOOP.match(line) is not None and _OF_A_MODEL.search(over) is None
-
-
-def _have_left(case: Case) -> Iterator[Hit]:
-    """Yield one hit for few ranks further down in the function whose loop the others are in.
-
-    Seen in the source: further down, and no deeper than the head of a loop that the others are
-    in. Without the source, further down and shutting down says the same, less surely.
-    """
-    sides = _sides(case)
-    if sides is None:
-        return
-    inside, outside, sure = sides
-    waiting = tuple(s.member for s in inside)
-    members = tuple(s.member for s in outside)
-    yield hit_about(
-        case,
-        members,
-        waiting,
-        evidence=(p for s in (*outside, inside[0]) for p in evidence_of(case, s)),
-        strength=sure,
-        collective=call_of(case, waiting),
-    )
 
 
 def _sides(
@@ -238,5 +201,22 @@ def _in_loop_below(text: LineText, caller: Frame, path: list[Frame]) -> bool:
 
 
 def loop_left(case: Case, by: Literal["few", "many"]) -> Iterator[Hit]:
-    """Yield one hit if few ranks have left a loop that the others are in, or all but few have."""
-    return _have_left(case) if by == "few" else _still_inside(case)
+    """Yield one hit if few ranks have left a loop that the others are in, or all but few have.
+
+    Seen in the source: further down, and no deeper than the head of a loop that the others are
+    in. Without the source, further down and shutting down says the same, less surely.
+    """
+    sides = _sides(case, smallest=by == "many")
+    if sides is None or (by == "many" and not _loop_over_data(case, *sides[:2])):
+        return
+    inside, outside = (tuple(s.member for s in side) for side in sides[:2])
+    members, others = (inside, outside) if by == "many" else (outside, inside)
+    evidence = [p for n in (*members, others[0]) for p in evidence_of(case, case.states[n])]
+    yield hit_about(
+        case,
+        members,
+        others,
+        evidence=evidence if by == "few" else places_of(case, members[0], others[0]),
+        strength=sides[2],
+        collective=call_of(case, inside),
+    )

@@ -9,7 +9,7 @@ from whyhang.analyzer.collectives.call_graph import CallGraph, call_graph, merge
 from whyhang.analyzer.collectives.consistency import consistent_calls, in_motion
 from whyhang.analyzer.collectives.groups import Disagreement, GroupCalls, JobCalls
 from whyhang.analyzer.collectives.mismatch_findings import mismatches, with_skipped
-from whyhang.analyzer.collectives.p2p_findings import in_p2p, unclosed, unpaired
+from whyhang.analyzer.collectives.p2p_findings import as_one_call, unclosed, unpaired
 from whyhang.analyzer.collectives.pending import IssuedCall, issued, last_calls, pending_calls
 from whyhang.analyzer.collectives.shared_calls import Key, SharedCall
 from whyhang.analyzer.collectives.stuck_findings import deadlock, stuck
@@ -146,7 +146,7 @@ def _at_roots(
     for key, roots in inside.items():
         yield stuck(graph, graph.collectives[key], roots)
     members = {root.member for root in posted}
-    call = in_p2p(sorted((p for p in graph.p2p if p.rank in members), key=lambda p: p.rank))
+    call = as_one_call(sorted((p for p in graph.p2p if p.rank in members), key=lambda p: p.rank))
     if call is not None:
         yield stuck(graph, call, posted)
 
@@ -214,7 +214,7 @@ def _lagging_part(
 ) -> CallFinding | None:
     """Return the finding on the ranks that hold up one call, or answer no send or receive."""
     culprits = tuple(sorted(root.member for root in roots))
-    call = collective or in_p2p(p for p in graph.p2p if p.peer in culprits and not p.matched)
+    call = collective or as_one_call(p for p in graph.p2p if p.peer in culprits and not p.matched)
     if call is None:
         return None
     last = graph.positions.get(culprits[0])

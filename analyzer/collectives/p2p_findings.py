@@ -76,7 +76,7 @@ def _culprits(
     return tuple(d.rank for d in diverged) or left_routine(graph.job, compared), diverged
 
 
-def in_p2p(p2p: Iterable[PendingP2P]) -> SharedCall | None:
+def as_one_call(p2p: Iterable[PendingP2P]) -> SharedCall | None:
     """Take sends and receives that stand for one reason as one call, named after the first."""
     every = tuple(p2p)
     if not every:

@@ -126,3 +126,36 @@ def test_lines_that_begin_with_hosts(name: str) -> None:
     for text in (alike, other):
         found = {f.signature for f in diagnosed_files({"run.out": text}).findings}
         assert "init-duplicate-rank" not in found
+
+
+STAGES = "".join(f"rank {n} -> stage{n // 2}.dp{n % 2}\n" for n in range(4))
+PLACES = (0, 2, 1, 3), (3, 0, 2, 1), (1, 3, 0, 2)
+
+
+def in_turn(label: str) -> str:
+    """Return lines of four processes, each of which speaks again and again."""
+    return "".join(f"{label.format(n)}step {s} done\n" for s, who in enumerate(PLACES) for n in who)
+
+
+@pytest.mark.parametrize(
+    ("log", "label", "rank"),
+    [
+        (STAGES, "[stage1.dp1] ", 3),
+        ("stage0 is rank 1\nstage1 is rank 0\n", "stage1: ", 0),
+        (in_turn("<{}> "), "<2> ", 2),
+        (in_turn("({}) "), "(3) ", 3),
+        (in_turn("[Rang {}/4] "), "[Rang 1/4] ", 1),
+        (in_turn("进程{}: "), "进程3: ", 3),
+        (in_turn("train-{}  | "), "train-2  | ", 2),
+        (in_turn("(TPWorker tp={} pid=12) "), "(TPWorker tp=1 pid=12) ", 1),
+        (in_turn("node{}: "), "node3: ", None),
+        (in_turn("[epoch {}] "), "[epoch 3] ", None),
+        (in_turn("w-{}  | rank 7 "), "w-2  | ", None),
+        ("stage0 is rank 1\nstage0 is rank 0\n", "stage0: ", None),
+    ],
+)
+def test_labels_in_a_program_s_own_words(log: str, label: str, rank: int | None) -> None:
+    """They are ranks where a line says so, or where all count, in turn, as ranks do."""
+    finding = diagnosed_files({"job.log": log + raised(label)}).findings[0]
+
+    assert finding.culprit_ranks == (None if rank is None else (rank,))

@@ -119,3 +119,40 @@ def test_a_line_of_few_ranks_is_not_compared() -> None:
         logs[f"rank{rank}.log"] = f"world size {value}\n" + logs[f"rank{rank}.log"]
 
     assert not [f for f in diagnosed_files(logs).findings if f.signature.startswith("printed-")]
+
+
+CONFIG = "cfg world=4 algo=ring buf={} role=r{} overlap=1"
+TOO_LONG = (
+    "RuntimeError: [gloo/transport/tcp/pair.cc:552] op.preamble.length <= op.nbytes. 4194304 vs 8\n"
+)
+
+
+def configured(*values: str, end: str) -> dict[str, str]:
+    """Make the log of each rank: its settings, and its last line."""
+    return {f"rank{n}.log": f"{CONFIG.format(v, n)}\n{end}" for n, v in enumerate(values)}
+
+
+def test_the_one_with_another_setting_where_ranks_do_not_fit_together() -> None:
+    """Settings of any name and kind; those that are each rank's own do not count."""
+    logs = configured("4MiB", "8MiB", "4MiB", "4MiB", end=TOO_LONG)
+    (finding, *_) = diagnosed_files(logs).findings
+
+    assert (finding.signature, finding.culprit_ranks) == ("printed-settings-differ", (1,))
+
+
+@pytest.mark.parametrize(
+    ("values", "end"),
+    [
+        (("4MiB", "8MiB", "4MiB", "4MiB"), "RuntimeError: Timed out waiting 1800000ms for recv\n"),
+        (("4MiB", "8MiB", "4MiB", "8MiB"), TOO_LONG),
+        (("4MiB",) * 4, TOO_LONG),
+    ],
+    ids=["no such complaint", "two and two", "alike"],
+)
+def test_a_setting_that_names_nobody(values: tuple[str, ...], end: str) -> None:
+    """Ranks of several roles have settings of their own."""
+    findings = diagnosed_files(configured(*values, end=end)).findings
+
+    assert not any(
+        each.signature == "printed-settings-differ" for each in findings if each.culprit_ranks
+    )

@@ -59,3 +59,33 @@ def test_the_rank_behind_a_local_one(node: str, label: str, rank: int | None) ->
     (finding, *_) = diagnosed_files({"node.log": text}).findings
 
     assert finding.culprit_ranks == (None if rank is None else (rank,))
+
+
+@pytest.mark.parametrize(("rows", "ranks"), [("n1:2\nn2:2\nn3:2\n", (2, 3)), ("n1:2\n", None)])
+def test_the_ranks_of_a_host_in_a_machinefile(rows: str, ranks: tuple[int, ...] | None) -> None:
+    """MPICH's machinefiles hold nothing but hosts and their slots."""
+    lost = "[mpiexec@n1] control_cb (x.c:208): connection to proxy 1 at host n2 failed\n"
+    logs = {"machines": rows, "go.sh": "mpiexec -f machines -n 6 ./wave\n", "out.txt": lost}
+    (finding, *_) = diagnosed_files(logs).findings
+
+    assert (finding.signature, finding.culprit_ranks) == ("mpi-lost-daemon", ranks)
+
+
+def test_global_ranks_beside_local_ones() -> None:
+    """Lines with a local rank in front and the global one in them say how they go together."""
+    steps = "".join(
+        f"[default{n}]:step {s} rank {4 + n} loss 2\n" for s in (1, 2) for n in range(4)
+    )
+    (finding, *_) = diagnosed_files({"node1.log": steps + RAISED.format("[default2]:")}).findings
+
+    assert finding.culprit_ranks == (6,)
+
+
+def test_a_pod_whose_state_is_unknown() -> None:
+    """Its node does not answer; ranks are counted as operators count."""
+    table = "NAME    READY  STATUS   RESTARTS  AGE\nsft-0   1/1    Running  0         3h\n"
+    pods = table + "sft-1   1/1    Running  0         3h\nsft-2   0/1    Unknown  0         3h\n"
+    log = "torchrun --nnodes 3 --nproc_per_node 2 sft.py\n[rank1]: step 3\n"
+    (finding, *_) = diagnosed_files({"pods.txt": pods, "sft-0.log": log}).findings
+
+    assert (finding.category, finding.culprit_ranks) == ("rank-died", (4, 5))

@@ -40,7 +40,7 @@ _TORCHRUN = re.compile(
 )
 _RANK = re.compile(
     r"(?<![a-z])(?P<local>local[-_. ]?)?(?<!node[-_.])(?<!node)(?<!group[-_.])"
-    r"(?:rank|rango?(?![a-z]))"
+    r"(?:rank|rango?(?![a-z])|卡|进程|ランク|プロセス)"
     r"[-_.=: ]{0,2}(?P<rank>\d{1,6})(?!\d)",
     re.IGNORECASE,
 )

@@ -30,9 +30,10 @@ TOPICS: tuple[tuple[Topic, tuple[bytes, ...]], ...] = (
         "sizes",
         (
             *(b"parameters", b"params", b"numel", b"elements", b"shape", b"vocab", b"bucket"),
-            *(b"size([", b"config", b"batch_size", b"batch size", b"seq_len", b"hidden_size"),
+            *(b"size([", b"batch_size", b"batch size", b"seq_len", b"hidden_size"),
         ),
     ),
+    ("settings", (b"cfg", b"config", b"settings", b"setup", b"options", b"args", b"world=")),
     (
         "inputs",
         (b"batches", b"samples", b"iterations", b"steps per", b"examples", b"shards", b"loader"),
@@ -51,6 +52,15 @@ _ALONE = re.compile(
     r"(?P<value>\d{1,15})\s*$"
 )
 """A row of a table: a rank, and a value that its heading explains."""
+LEAST_PAIRS = 3
+_PAIR = re.compile(
+    r"(?<![\w.-])(?P<name>[A-Za-z][\w.-]{1,30})[=:] ?(?P<value>[\w.+-]{1,24})(?=[,;\s)\]}]|$)"
+)
+_OWN_NAME = re.compile(
+    r"(?i).*(?:rank|node|host|pid|port|gpu|cuda|device|seed|worker|stage|role|name|shard|part|index"
+    r"|addr|numa|cpu|core|time|start|begin|end|first|last|offset|mem|free|used|loss|lr|step|epoch"
+    r"|iter|grad|tok|speed|size_on|local).*|ip|id|[dtpec]p|it|mb|t|s|x|y|z|acc|kl|reward"
+)
 _OWN_BEHIND = re.compile(
     r" ?(?:[smu]s\b|s\b|sec|min|hour|[kmgt]i?b\b|bytes|%|it/s|tokens/s|samples/s|/s\b)",
     re.IGNORECASE,
@@ -62,6 +72,8 @@ _BY_DESIGN = re.compile(
     r"|\b(?:saw|seen|processed|consumed|done|so far|completed|after|left)\b",
 )
 
+_NO_SETTINGS = re.compile(r"NCCL INFO|WARN|rror|\.cpp:\d|WorkNCCL|loss")
+
 
 def compared(data: bytes, file: LogFile) -> Iterator[PrintedValue]:
     """Yield the values in the lines of the beginning of a file, by speaker, last told last."""
@@ -70,14 +82,17 @@ def compared(data: bytes, file: LogFile) -> Iterator[PrintedValue]:
     for at, topic in sorted(_places(head.lower()).items()):
         end = head.find(b"\n", at)
         raw = head[at : end if end >= 0 else len(head)]
-        if len(raw) > LONGEST or _BY_DESIGN.search(text := clean(raw)):
+        by_design = _NO_SETTINGS if topic == "settings" else _BY_DESIGN
+        if len(raw) > LONGEST or by_design.search(text := clean(raw)):
             continue
         number = head.count(b"\n", 0, at) + 1
         for row in _rows_below(head, end, file, topic, text):
             values.setdefault((row.who, row.name), row)
         for line in file.take_apart(text):
             label = OWN_WORDS.match(line.text) if file.voice.own_words else None
-            for name, value in _values(line.text[label.end() if label else 0 :], topic):
+            text = line.text[label.end() if label else 0 :]
+            settings = _settings(text) if topic == "settings" else []
+            for name, value in settings or _values(text, topic):
                 key = (line.who, name)
                 known = values.get(key, ...)
                 if known is None or (known is not ... and known.value != value):
@@ -88,7 +103,7 @@ def compared(data: bytes, file: LogFile) -> Iterator[PrintedValue]:
                     source=file.document.source(number),
                     name=name,
                     value=value,
-                    topic=topic,
+                    topic="sizes" if topic == "settings" and not settings else topic,
                     text=line.text.strip(),
                 )
     yield from filter(None, values.values())
@@ -133,6 +148,13 @@ def _places(low: bytes) -> dict[int, Topic]:
             places.setdefault(start, topic)
             at = low.find(word, at + len(word))
     return places
+
+
+def _settings(text: str) -> list[tuple[str, str]]:
+    """Return the settings that a line lists, those left out that are each rank's own by nature."""
+    pairs = [(pair["name"], pair["value"]) for pair in _PAIR.finditer(text)]
+    shared = [pair for pair in pairs if _OWN_NAME.fullmatch(pair[0]) is None]
+    return shared if len(pairs) >= LEAST_PAIRS else []
 
 
 def _values(text: str, topic: Topic) -> Iterator[tuple[str, str]]:

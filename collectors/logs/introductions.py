@@ -84,7 +84,7 @@ def introductions(data: bytes, file: LogFile) -> Iterator[ProcessRank | OwnAddre
             template, _ = reduce(_MASTER.sub("", text))
             spoken[template].append(made)
     for made in _believed(spoken.values()):
-        if made.who.pid is not None or made.who.host is not None:
+        if (made.who.pid, made.who.host, made.who.local_rank) != (None, None, None):
             yield ProcessRank(rank=made.rank, who=made.who, source=made.source)
         if made.address is not None:
             who = Who(rank=made.rank, trust=Trust.CONTENT, host=made.who.host)
@@ -129,18 +129,20 @@ def _introduction(line: Line, source: Source) -> _Introduction | None:
     if rank >= MAX_RANKS or line.who.rank not in {None, rank}:
         return None
     pids = {int(match["pid"]) for match in _PID.finditer(text)}
+    pids = pids or ({line.who.pid} if line.who.pid is not None else set())
     hosts = {match["host"].rstrip(".-") for match in _HOST.finditer(text)}
     hosts = hosts or ({placed["host"].rstrip(".-")} if placed else set())
     hosts = hosts or ({line.who.host} if line.who.host else set())
     places = {(m["host"], m["port"]) for m in _ADDRESS.finditer(text)}
     places = {place for place in places if not place[0].startswith(_LOOPBACK)}
-    if max(len(pids), len(hosts), len(places)) != 1:
+    local = line.who.local_rank
+    if max(len(pids), len(hosts), len(places), local is not None) != 1:
         return None
-    pid = next(iter(pids), line.who.pid)
+    pid = next(iter(pids), None)
     host = next(iter(hosts), None)
     address = next((Address(host=ip, port=int(p) if p else None) for ip, p in places), None)
     own = line.who.rank == rank and line.who.trust is Trust.FILE_NAME
-    who = Who(pid=pid, host=host)
+    who = Who(pid=pid, host=host, local_rank=local)
     return _Introduction(rank=rank, who=who, address=address, source=source, own=own)
 
 
@@ -164,7 +166,12 @@ def _joined(made: Sequence[_Introduction]) -> _Introduction | None:
     pids = {one.who.pid for one in made} - {None}
     hosts = {one.who.host for one in made} - {None}
     addresses = {one.address for one in made} - {None}
-    if max(len(pids), len(hosts), len(addresses)) > 1:
+    locals_ = {one.who.local_rank for one in made} - {None}
+    if max(len(pids), len(hosts), len(addresses), len(locals_)) > 1:
         return None
-    who = Who(pid=next(iter(pids), None), host=next(iter(hosts), None))
+    who = Who(
+        pid=next(iter(pids), None),
+        host=next(iter(hosts), None),
+        local_rank=next(iter(locals_), None),
+    )
     return replace(made[0], who=who, address=next(iter(addresses), None))

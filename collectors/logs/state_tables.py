@@ -44,7 +44,9 @@ _COUNTS = re.compile(
     r"(?i)(?:.*[ _])?(?:step|iter(?:ation)?|it|seq(?:uence)?|count|barrier|update|batch|epoch"
     r"|schritt|sweep|round|calls?|collectives?|ops|步|ステップ)(?:[ _]?(?:no|nr|num|#|id))?"
 )
-_LAST_SEEN = re.compile(r"(?i).*(?:beat|seen|heard|alive|ping|ago|silent|age)\b.*")
+_LAST_SEEN = re.compile(
+    r"(?i).*(?:beat|seen|heard|alive|ping|ago|silent|age|msg|message|contact)\b.*"
+)
 _WAITS = re.compile(
     r"(?i)wait|barrier|sync|reduce|gather|bcast|broadcast|recv|halo|block|poll|idle|rendezvous|wart"
     r"|attent|等|待"
@@ -61,6 +63,8 @@ _NOT_WELL = re.compile(
     r"(?i)miss|absent|stale|hung|stuck|time|stall|never|not\b|pending|start|init|load|no\b|false|none"
     r"|n/a|-+$|\?+$|$|未|fehlt"
 )
+_NO = re.compile(r"(?i)no|n|false|✗|x")
+_YES_OR_NO = re.compile(r"(?i)no|n|false|✗|x|yes|y|true|✓|ok")
 _SECONDS = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>m(?:in)?|h)?s?(?: ago)?")
 
 
@@ -101,8 +105,9 @@ def state_tables(data: bytes, file: LogFile, last: int | None) -> Iterator[Accou
         yield SignOfLife(text=row.text, who=file.voice.who, source=source)
         return
     odd = _standing_out(table)
-    if odd is None:
-        return
+    before = [other for other in tables[-2:-1] if other.heads == table.heads]
+    if odd is None or any(_standing_out(other) not in {None, odd} for other in before):
+        return  # who stands out changes: it moves
     deed, ranks = odd
     for row in table.rows:
         yield Account(
@@ -185,7 +190,7 @@ def _move(tables: Sequence[_Table]) -> bool:
     return False
 
 
-def _standing_out(table: _Table) -> tuple[Deed, set[int]] | None:
+def _standing_out(table: _Table) -> tuple[Deed, frozenset[int]] | None:
     """Return the few ranks that stand out, and how."""
     readings = ((_OF_STATE, _in_state), (_COUNTS, _behind), (_LAST_SEEN, _silent))
     for heads, reading in readings:
@@ -195,16 +200,29 @@ def _standing_out(table: _Table) -> tuple[Deed, set[int]] | None:
                 odd = reading(table.column(at))
                 if odd is not None:
                     return odd
-    return None
+    answers = (table.column(at) for at, head in enumerate(table.heads) if head)
+    negative = (
+        {r for r, cell in cells.items() if _NO.fullmatch(cell)}
+        for cells in answers
+        if all(map(_YES_OR_NO.fullmatch, cells.values()))
+    )
+    return next(
+        (
+            (Deed.ODD, frozenset(no))
+            for no in negative
+            if 0 < len(no) <= max(1, len(table.rows) // FEW)
+        ),
+        None,
+    )
 
 
-def _few(cells: dict[int, str], common: str) -> set[int]:
+def _few(cells: dict[int, str], common: str) -> frozenset[int]:
     """Return the ranks with another value than the common one, if they are few."""
-    odd = {rank for rank, cell in cells.items() if cell != common}
-    return odd if 0 < len(odd) <= max(1, len(cells) // FEW) else set()
+    odd = frozenset(rank for rank, cell in cells.items() if cell != common)
+    return odd if 0 < len(odd) <= max(1, len(cells) // FEW) else frozenset()
 
 
-def _in_state(cells: dict[int, str]) -> tuple[Deed, set[int]] | None:
+def _in_state(cells: dict[int, str]) -> tuple[Deed, frozenset[int]] | None:
     ((common, _),) = Counter(cells.values()).most_common(1)
     odd = _few(cells, common)
     theirs = [cells[rank] for rank in odd]
@@ -219,7 +237,7 @@ def _in_state(cells: dict[int, str]) -> tuple[Deed, set[int]] | None:
     return None
 
 
-def _behind(cells: dict[int, str]) -> tuple[Deed, set[int]] | None:
+def _behind(cells: dict[int, str]) -> tuple[Deed, frozenset[int]] | None:
     if not all(cell.isdecimal() for cell in cells.values()):
         return None
     furthest = max(cells.values(), key=int)
@@ -227,7 +245,7 @@ def _behind(cells: dict[int, str]) -> tuple[Deed, set[int]] | None:
     return (Deed.ODD, odd) if odd else None
 
 
-def _silent(cells: dict[int, str]) -> tuple[Deed, set[int]] | None:
+def _silent(cells: dict[int, str]) -> tuple[Deed, frozenset[int]] | None:
     times = {rank: _SECONDS.fullmatch(cell) for rank, cell in cells.items()}
     ages = {
         rank: float(time["number"]) * {"m": 60, "h": 3600}.get((time["unit"] or "")[:1], 1)
@@ -237,5 +255,5 @@ def _silent(cells: dict[int, str]) -> tuple[Deed, set[int]] | None:
     if len(ages) < len(cells):
         return None
     usual = sorted(ages.values())[len(ages) // 2]
-    odd = {rank for rank, age in ages.items() if age > max(LONG_AGO, FAR * usual)}
+    odd = frozenset(rank for rank, age in ages.items() if age > max(LONG_AGO, FAR * usual))
     return (Deed.ODD, odd) if 0 < len(odd) <= max(1, len(ages) // FEW) else None

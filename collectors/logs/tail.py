@@ -32,7 +32,8 @@ _TROUBLE = re.compile(
     r"|\b[Uu]n(?:handled|caught) (?:[Ee]xception|[Ee]rror)"
     r"|\[?[EF]\d{3,4} |^[\w.]*(?:Error|Exception|Interrupt|Exit)\b|[Ww]atchdog"
     r"|\b[Tt]imed?[ -]?out\b|ProcessGroup\w+\.cpp|\b[Aa]bort(?:ed|ing)\b|Segmentation fault|^Killed"
-    r"|\bERROR\b|CANCELLED|[Tt]erminat(?:ed|ing)\b|core dumped|\^C|Sending Ctrl-C"
+    r"|\b[Gg][ai]v(?:e|ing|en) up\b|\bERROR\b|CANCELLED|[Tt]erminat(?:ed|ing)\b|core dumped|\^C"
+    r"|Sending Ctrl-C"
 )
 _GIVES_UP = re.compile(r"\[?[EF]\d{3,4} [\d:.]+ ProcessGroup\w+\.cpp:\d+\]")
 """What c10d says as it gives up: behind it the rank is at work no more."""
@@ -70,7 +71,7 @@ def tails(data: bytes, file: LogFile, last: int, size: int) -> Iterator[LogTail]
         if who in over and (sign(line.text) or ENDED_WELL.search(line.text)):
             del over[who]  # it got over it
         message = line.text[header_end(line.text, file.voice.logger) :].strip()
-        message = behind_own_label(message, who)
+        message = behind_own_label(message, who, file.voice.names)
         template, values = reduce(message)
         if any(letter.isalpha() for letter in template):
             text, time = message, line.time

@@ -18,6 +18,7 @@ from whyhang.analyzer.facts import (
     LogLine,
     LogTail,
     Process,
+    ProcessRank,
     Speaker,
     StackDump,
     Statement,
@@ -41,9 +42,12 @@ def numbered(facts: Sequence[Fact]) -> Sequence[Fact]:
     paired: dict[str, set[int | None]] = defaultdict(set)
     highest = -1
     for fact in facts:
-        if not _speaks(fact):
+        if isinstance(fact, ProcessRank) and fact.who.local_rank is not None:
+            who = replace(fact.who, rank=fact.rank)
+        elif _speaks(fact):
+            who = fact.who
+        else:
             continue
-        who = fact.who
         highest = max(highest, -1 if who.rank is None else who.rank)
         here[fact.source.file].add(who.local_rank)
         if who.local_rank is not None and who.rank is None:

@@ -130,6 +130,12 @@ may differ from group to group.
 """
 _COMPLAINS = re.compile(r"NCCL WARN|[Tt]imed? ?out|ranks? .* (?:not|mismatch|differ)|[Mm]ismatch")
 
+_MISMATCH = re.compile(
+    r"(?i)mismatch|op\.preamble|different (?:size|shape|number)|shapes?\b.*\binvalid|truncat"
+    r"|(?:size|length|shape|elements?)\b.{0,40}\b(?:expected|got|vs|must match|differ)"
+)
+"""Words of ranks that do not fit together."""
+
 
 def printed_values_differ(case: Case, *topics: Topic) -> Iterator[Hit]:
     """Yield one hit for the first line in which one rank prints another value than all others.
@@ -139,6 +145,8 @@ def printed_values_differ(case: Case, *topics: Topic) -> Iterator[Hit]:
     """
     if not (stands(case) or _failed(case) or _shows_no_work(case)):
         return
+    if "settings" in topics and not any(_MISMATCH.search(line.text) for line in case.job.lines):
+        return  # roles have settings of their own
     lines: dict[str, dict[int, PrintedValue]] = defaultdict(dict)
     variables = {fact.source for fact in case.job.of(Variable)}  # have signatures of their own
     for fact in case.job.of(PrintedValue):

@@ -50,7 +50,11 @@ def last_phases(tails: Mapping[int, LogTail]) -> dict[int, LastPhase]:
     logs = _logs({rank: tail for rank, tail in tails.items() if tail.lines})
     phases = {rank: phase for rank in logs if (phase := _phase(rank, logs)) is not None}
     phases = phases or dict(unfinished_bars(tails))
-    return phases if len(phases) <= max(1, len(logs) // FEW) else {}
+    few = max(1, len(logs) // FEW)
+    if len(phases) > few:  # who waits for one that is behind may stand elsewhere, too
+        furthest = max(phase.missed for phase in phases.values())
+        phases = {rank: phase for rank, phase in phases.items() if phase.missed == furthest}
+    return phases if len(phases) <= few else {}
 
 
 def shared_steps(tails: Mapping[int, LogTail]) -> dict[int, dict[Key, float]]:
@@ -211,6 +215,7 @@ def _behind(
         lacks=lacks,
         lacks_source=Source(file=first.tail.source.file, line=lacks.number),
         at_work=bool(rest) or not steps,
+        missed=len(behind),
     )
 
 

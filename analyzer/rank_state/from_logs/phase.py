@@ -9,6 +9,7 @@ class LastPhase(Record):
     ``line`` is its last line, ``lacks`` the first of the others' that it does not have (None where
     it only stands in a phase of its own), ``others`` are those ranks. ``at_work``: its last lines
     are of a phase that the others are not in, rather than merely the end of its log.
+    ``missed`` counts the events of the others that it lacks.
     """
 
     rank: int
@@ -18,3 +19,4 @@ class LastPhase(Record):
     lacks: OwnLine | None = None
     lacks_source: Source | None = None
     at_work: bool = False
+    missed: int = 0

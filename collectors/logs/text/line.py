@@ -16,6 +16,7 @@ from whyhang.collectors.logs.text.logger_header import header_end
 from whyhang.collectors.logs.text.margin import NO_MARGIN, Margin
 from whyhang.collectors.logs.text.own_rank import (
     C10D_RANK,
+    NAME,
     OWN_WORDS,
     rank_in_content,
     rank_in_statement,
@@ -99,9 +100,11 @@ class Voice(Record):
     ``who`` is what the file's name says, ``numbered``: each line begins with a task number
     ("3: "), and ``ranks_by_number``: that number is a rank. ``by_host``: it begins with a host.
     ``own_words``: lines of the program itself begin with a rank, ``index``: with its number in
-    this form. ``year`` is for times without one. ``margin`` stands in front of every line,
-    ``logger`` is the name that stands bare behind the headers of a logger. ``speakers`` are those
-    whose labels its first lines have, where the file is not one rank's.
+    this form; ``names``: with a name of which a line says the rank;
+    ``services``: the numbers of docker compose's services are ranks. ``year`` is for times without
+    one. ``margin`` stands in front of every line, ``logger`` is the name that stands bare behind
+    the headers of a logger. ``speakers`` are those whose labels its first lines have, where the
+    file is not one rank's.
     """
 
     who: Who = NOBODY
@@ -111,6 +114,8 @@ class Voice(Record):
     own_words: bool = False
     index: re.Pattern[str] | None = None
     statements: frozenset[str] = frozenset()
+    names: dict[str, int] = {}
+    services: bool = False
     year: int | None = None
     margin: Margin = NO_MARGIN
     logger: str = ""
@@ -187,7 +192,7 @@ def _lines_of(text: str, wrapped: str, voice: Voice) -> list[Line]:
         text = text[voice.margin.end(text) :]
     outer = OUTER_PREFIX.match(text)
     end = outer.end() if outer is not None else 0
-    around = _around(outer) if outer is not None and end else NOBODY
+    around = _around(outer, voice) if outer is not None and end else NOBODY
     who, rest = speaker_and_rest(text[end:], voice)
     lines = []
     for part_who, part in _parts(who, rest):
@@ -270,6 +275,8 @@ def _rank_in_message(message: str, voice: Voice) -> Who:
         return Who(rank=int(own["rank"] or own["rank2"]), trust=Trust.INFERRED)
     if voice.index is not None and (index := voice.index.match(message)):
         return Who(rank=int(index["rank"]), trust=Trust.INFERRED)
+    if voice.names and (name := NAME.match(message)) and name["name"] in voice.names:
+        return Who(rank=voice.names[name["name"]], trust=Trust.INFERRED)
     rank, statement = rank_in_statement(message) if voice.statements else (0, "")
     if statement and statement in voice.statements:
         return Who(rank=rank, trust=Trust.INFERRED)
@@ -281,7 +288,10 @@ def label_of_message(message: str) -> Who:
     return NOBODY if C10D_RANK.match(message) else split_prefix(message)[0]
 
 
-def _around(outer: re.Match[str]) -> Who:
+def _around(outer: re.Match[str], voice: Voice) -> Who:
+    if voice.services and outer["service"]:
+        rank = int(outer["service"].rpartition("-")[2])
+        return Who(rank=rank, trust=Trust.INFERRED, label=outer["service"])
     host = outer["host"] or outer["host2"]
     if host is None:
         return Who(label=outer["service"]) if outer["service"] else NOBODY

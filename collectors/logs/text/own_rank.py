@@ -5,6 +5,7 @@ which count where the whole file shows that they do (``voice.py``).
 """
 
 import re
+from collections.abc import Mapping
 
 from whyhang.analyzer.facts import NOBODY, Trust, Who
 from whyhang.collectors import limits
@@ -81,6 +82,18 @@ WORDED_INDEX = re.compile(
     r"(?(open)(?:[, |]{1,2}(?:pid|tid|ip|host|t)[ =:][\w.-]{1,60}){0,2}[\])>}]:?(?=[ :] ?\S)"
     r"|(?=: ?\S| ?[|>] ?\S| - \S))"
 )
+# A name in front of a message, and lines that say which rank it is: "rank 3 -> stage1.dp1".
+NAME = re.compile(
+    r"[\[(<{]?(?P<name>[^\W\d_][\w./@|-]{0,60}?)[\])>}]?(?: ?[:|>]|(?<=[\])>}]))? +(?=\S)"
+)
+_IS = r" ?(?:->|=>|→|[=:(]|\bis\b|\bas\b) ?"
+_OF_NAME = r"[\[(]?(?P<name>[^\W\d_][\w./@|-]{0,60}\d[\w./@|-]{0,20})[\])]?"
+NAMED_RANK = (
+    re.compile(rf"(?i)\b(?:global )?rank[ =:#]{{0,2}}(?P<rank>\d{{1,6}}){_IS}{_OF_NAME}\W*$"),
+    re.compile(
+        rf"(?i)(?:^|(?<=\s)){_OF_NAME}{_IS}(?:global )?rank[ =:#]{{0,2}}(?P<rank>\d{{1,6}})\W*$"
+    ),
+)
 # A number of a rank or of its device within a line, which is who speaks where all print that line.
 MENTIONED_INDEX = re.compile(
     r".{0,160}?(?<![\w-])(?:(?:global[ _])?[Rr]ank|RANK|[Pp]rocess|GPU|cuda|[Dd]evice)"
@@ -94,11 +107,13 @@ _OWN_LABEL = re.compile(
 )
 
 
-def behind_own_label(text: str, who: Who) -> str:
+def behind_own_label(text: str, who: Who, names: Mapping[str, int]) -> str:
     """Return what a rank says behind its own label, as the other ranks say it: "[rank 3] saving".
 
     The text as it stands where no label of this rank begins it, or nothing but numbers follows.
     """
+    if (name := NAME.match(text)) is not None and name["name"] in names:
+        return text[name.end() :]
     label = _OWN_LABEL.match(text)
     if label is None or int(label["rank"]) not in {who.rank, who.local_rank}:
         return text

@@ -22,6 +22,7 @@ from whyhang.collectors.logs.text.own_rank import (
     C10D_RANK,
     INDEX_LABEL,
     NAMED_INDEX,
+    NAMED_RANK,
     OWN_WORDS,
     WORDED_INDEX,
     rank_in_content,
@@ -61,6 +62,8 @@ def voice_of(head: bytes, who: Who, taken_at: float | None = None) -> Voice:
         own_words=own_words,
         index=next((label for label in _INDICES if _count_ranks(messages, label)), None),
         statements=frozenset() if own_words else _statements(messages),
+        names=_names(messages),
+        services=_services_are_ranks(raw),
         year=year,
         margin=margin,
         logger=logger,
@@ -145,6 +148,35 @@ def _count_ranks(lines: Iterable[str], label: re.Pattern[str]) -> bool:
         and len(spoken) >= 2 * len(everyone)
         and any(ranks == everyone for ranks in speakers.values())
     )
+
+
+def _services_are_ranks(lines: Iterable[str]) -> bool:
+    """Return whether docker compose's services count ranks, from 0: all of one name print alike."""
+    speakers: dict[str, set[str]] = {}
+    for line in lines:
+        if (outer := OUTER_PREFIX.match(line)) is not None and (service := outer["service"]):
+            if (named := _OF_RANKS.search(line)) and named["rank"] != service.rpartition("-")[2]:
+                return False
+            speakers.setdefault(reduce(line[outer.end() :])[0], set()).add(service)
+    everyone = set().union(*speakers.values())
+    numbers = {service.rpartition("-")[2] for service in everyone}
+    counted = numbers == {str(number) for number in range(len(everyone))}
+    one_name = len({service.rpartition("-")[0] for service in everyone}) == 1
+    alike = any(who == everyone for who in speakers.values())
+    return len(everyone) > 1 and counted and one_name and alike
+
+
+def _names(lines: Iterable[str]) -> dict[str, int]:
+    """Return the names that lines give to ranks, where each is that of one rank."""
+    pairs = {
+        (named["name"], int(named["rank"]))
+        for line in lines
+        for form in NAMED_RANK
+        if (named := form.search(line)) is not None
+    }
+    names = dict(pairs)
+    alone = len(pairs) == len(names) == len(set(names.values()))
+    return names if alone and len(names) > 1 else {}
 
 
 def _statements(lines: Iterable[str]) -> frozenset[str]:

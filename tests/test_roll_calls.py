@@ -62,12 +62,24 @@ def test_the_part_of_a_snapshot_that_nobody_wrote() -> None:
         joined(0, 1, 2, 3, 4, form="worker {} ready") + WAITS,
         joined(0, 1, 3, form="worker {} ready") + "".join(f"step {n} loss 2\n" for n in range(9)),
         joined(0, 1, 3, form="worker {} finished") + WAITS,
+        joined(2, 3, 4, form="explorer is rank {}")
+        + joined(0, 1, form="learner is rank {}")
+        + WAITS,
         joined(0, 1, 3, 2, 5, form="layer {} loaded") + WAITS,
         joined(0, 1, 7, form="worker {} ready") + WAITS,
         joined(1, 2, form="worker {} ready") + joined(0, 1, 2, form="worker {} ready") + WAITS,
         joined(0, 1, 3, form="worker {} ready") + BREAKS,
     ],
-    ids=["all came", "it goes on", "ends", "no ranks", "many", "rounds differ", "another error"],
+    ids=[
+        "all came",
+        "it goes on",
+        "ends",
+        "two roles",
+        "no ranks",
+        "many",
+        "rounds differ",
+        "another error",
+    ],
 )
 def test_a_roll_that_says_nothing(text: str) -> None:
     """Nobody is named where the list may end there for another reason."""

@@ -34,8 +34,16 @@ SEEN = "worker {rank}   {state}"
             table({5: "913.2s"}, "0.8s", "worker  last_seen\n", form=SEEN.replace("worker ", "")),
             "missing-rank-in-collective",
         ),
+        (
+            table({5: "no"}, "yes", "rank  voted\n", form="{rank}  {state}"),
+            "missing-rank-in-collective",
+        ),
+        (
+            table({5: "-"}, "6.1", "rank  bwd\n", form="{rank}  {state}"),
+            "missing-rank-in-collective",
+        ),
     ],
-    ids=["at work", "a step behind", "not ready", "dead", "without a head", "silent"],
+    ids=["at work", "a step behind", "not ready", "dead", "without a head", "silent", "no", "none"],
 )
 def test_who_stands_out(text: str, category: str) -> None:
     """Most wait, or are as they should be."""
@@ -62,9 +70,19 @@ MOVES = "".join(
         table({5: "waiting"}, "running", BARRED, form=BARS),
         table({0: "Sampling data"}, "Waiting here", "", form="[Rank {rank}]: {state}"),
         table({5: "spare"}, "ready", "| rank | host | role |\n|--|--|--|\n", form=BARS),
+        table({5: "-"}, "1", "rank  exit_code\n", form="{rank}  {state}"),
         MOVES,
     ],
-    ids=["none", "one waits", "several", "who waits", "their own lines", "a role", "it moves"],
+    ids=[
+        "none",
+        "one waits",
+        "several",
+        "who waits",
+        "their own lines",
+        "a role",
+        "ends",
+        "it moves",
+    ],
 )
 def test_nobody_stands_out(text: str) -> None:
     """What one does beside the others says nothing there."""

@@ -54,7 +54,8 @@ _ALONE = re.compile(
 """A row of a table: a rank, and a value that its heading explains."""
 LEAST_PAIRS = 3
 _PAIR = re.compile(
-    r"(?<![\w.-])(?P<name>[A-Za-z][\w.-]{1,30})[=:] ?(?P<value>[\w.+-]{1,24})(?=[,;\s)\]}]|$)"
+    r"(?<![\w.-])(?P<name>[A-Za-z][\w.-]{1,30})['\"]?[=:] ?['\"]?(?P<value>[\w.+-]{1,24})"
+    r"(?=['\",;\s)\]}]|$)"
 )
 _OWN_NAME = re.compile(
     r"(?i).*(?:rank|node|host|pid|port|gpu|cuda|device|seed|worker|stage|role|name|shard|part|index"

@@ -38,7 +38,7 @@ _RANK = re.compile(
 )
 # The same of a list of tasks, each behind its number: "task  8 n019 cuda:0", "PE 3 on n02".
 _PLACED = re.compile(
-    r"\W{0,4}(?:rank|task|process|proc|worker|pe)[ =:#]{0,4}(?P<rank>\d{1,6})"
+    r"(?:^|.{0,40}[ :|\]\[(])(?:rank|task|process|proc|worker|pe)[ =:#]{0,4}(?P<rank>\d{1,6})"
     r"(?:[ ,:@|=>-]|\bon\b|\bhost\b){1,8}"
     r"(?P<host>(?!(?:cuda|gpu|device|rank|port|pid|v|step|epoch|of)[\W_]?\d+\b)"
     r"[a-z][a-z-]*\d[\w.-]*)\b(?! ?[/%])",

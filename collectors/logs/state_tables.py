@@ -63,6 +63,8 @@ _NOT_WELL = re.compile(
     r"(?i)miss|absent|stale|hung|stuck|time|stall|never|not\b|pending|start|init|load|no\b|false|none"
     r"|n/a|-+$|\?+$|$|未|fehlt"
 )
+_NOTHING = re.compile(r"-+|n/?a|none|nan|\?+", re.IGNORECASE)
+_OF_ENDS = re.compile(r"(?i)exit|code|err|signal|fault|xid|warn|retr|gpu|host|node|port")
 _NO = re.compile(r"(?i)no|n|false|✗|x")
 _YES_OR_NO = re.compile(r"(?i)no|n|false|✗|x|yes|y|true|✓|ok")
 _SECONDS = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>m(?:in)?|h)?s?(?: ago)?")
@@ -200,6 +202,11 @@ def _standing_out(table: _Table) -> tuple[Deed, frozenset[int]] | None:
                 odd = reading(table.column(at))
                 if odd is not None:
                     return odd
+    lacking = (
+        _lacks(table.column(at)) for at, head in enumerate(table.heads) if not _OF_ENDS.search(head)
+    )
+    if (ranks := next(filter(None, lacking), None)) is not None:
+        return Deed.ODD, ranks
     answers = (table.column(at) for at, head in enumerate(table.heads) if head)
     negative = (
         {r for r, cell in cells.items() if _NO.fullmatch(cell)}
@@ -220,6 +227,14 @@ def _few(cells: dict[int, str], common: str) -> frozenset[int]:
     """Return the ranks with another value than the common one, if they are few."""
     odd = frozenset(rank for rank, cell in cells.items() if cell != common)
     return odd if 0 < len(odd) <= max(1, len(cells) // FEW) else frozenset()
+
+
+def _lacks(cells: dict[int, str]) -> frozenset[int]:
+    """Return the few ranks without a value where all others have a number."""
+    lack = frozenset(rank for rank, cell in cells.items() if _NOTHING.fullmatch(cell))
+    others = (cell for rank, cell in cells.items() if rank not in lack)
+    few = 0 < len(lack) <= max(1, len(cells) // FEW)
+    return lack if few and all(map(_SECONDS.fullmatch, others)) else frozenset()
 
 
 def _in_state(cells: dict[int, str]) -> tuple[Deed, frozenset[int]] | None:

@@ -32,7 +32,9 @@ _NO_RANKS = re.compile(
 )
 """Before a number that counts something else."""
 _SAYS_RANK = re.compile(
-    r"(?<![A-Za-z_])(?:(?:global|world)[_ ])?rank[ =:#]{1,2}(?P<rank>\d{1,6})\b", re.IGNORECASE
+    r"(?<![A-Za-z_])(?:(?:global|world)[_ ])?(?:rank|task|process|proc)[ =:#]{1,2}"
+    r"(?P<rank>\d{1,6})\b",
+    re.IGNORECASE,
 )
 _OF_ALL = re.compile(
     r"(?<![\w./:])(?P<rank>\d{1,5}) ?(?:/|of|von|sur|de|из|中) ?(?P<size>\d{1,5})(?![\w./:])"

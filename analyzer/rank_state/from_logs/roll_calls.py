@@ -8,7 +8,7 @@ before it were whole, and nothing follows but waiting, or trouble; else it ends 
 import itertools
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from whyhang.analyzer.facts import LogTail, Outlook, OwnLine, Record, Source
 from whyhang.analyzer.rank_state.from_logs.log_ends import NO_LOGS
@@ -76,7 +76,7 @@ def _of_tail(tail: LogTail, world_size: int | None) -> Iterable[RollCall]:
             counted = pieces[at + 1].startswith("/")  # how many have come, of so many
             if not counted and (of_parts or _NAMES.search(front)):
                 call = _call(tail, lines, at, world_size, of_parts=of_parts)
-                if call is not None:
+                if call is not None and not _named_alike(call, template, statements, at):
                     yield call
 
 
@@ -116,6 +116,21 @@ def _call(
         at_start=len(rounds) == 1 and _STARTS.search(last.template) is not None,
         of_parts=of_parts,
     )
+
+
+def _named_alike(
+    call: RollCall, template: str, statements: Mapping[str, Sequence[OwnLine]], at: int
+) -> bool:
+    """Return whether a line with but one other word names one of the absent, as of another role."""
+    words = template.split()
+    alike = (
+        line
+        for other, lines in statements.items()
+        if len(own := other.split()) == len(words)
+        and sum(a != b for a, b in zip(own, words, strict=True)) == 1
+        for line in lines
+    )
+    return any(line.values[at : at + 1] == (str(rank),) for line in alike for rank in call.ranks)
 
 
 def _rounds(lines: Sequence[OwnLine], at: int) -> list[list[OwnLine]]:

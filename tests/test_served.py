@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from small_jobs import BARRIER, case_of, dump, frames, process, report_of, still
+from small_jobs import BARRIER, ELSEWHERE, case_of, dump, frames, process, report_of, still
 
-from whyhang.analyzer.commands.questions import until_a_sleep_ends
+from whyhang.analyzer.commands.questions import at_work_or_asleep, until_a_sleep_ends
 from whyhang.analyzer.facts import NO_LIMIT, Fact, StackDump, Thread, ThreadState, replace
 
 CALLER = "\nfetch (train.py:12)\ntrain (train.py:38)\n<module> (train.py:60)\n"
@@ -93,6 +93,22 @@ def test_a_sleep_that_ends_soon_is_waited_for(seconds: float | None, *, asked: b
 
 
 MAIN_LOOP = "main_loop (ray/_private/worker.py:1069)\n<module> (ray/default_worker.py:330)\n"
+
+
+@pytest.mark.parametrize(("alone", "asked"), [(False, []), (True, [0, 1, 2])])
+def test_of_ranks_that_all_compute_the_steps_are_counted(*, alone: bool, asked: list[int]) -> None:
+    """None is seen to wait for another, whose steps would tell; a wait is settled otherwise."""
+    facts: list[Fact] = []
+    for look in (0, 1):
+        for rank in range(3):
+            stack = ELSEWHERE if alone or rank else BARRIER
+            state = "S" if stack == BARRIER else "R"
+            facts += [process(rank, look=look, state=state, ticks=90 * look)]
+            facts += [dump(rank, stack, look=look)]
+
+    assert at_work_or_asleep(case_of(facts)) == asked
+
+
 TRAINS = "run (threading.py:982)\n_bootstrap (threading.py:1002)\n"
 
 

@@ -89,6 +89,7 @@ def test_gil_held_by_a_thread_that_sleeps() -> None:
     busy = place_of(dump(main, replace(holder, active=True)), process(), TABLE)
     assert (asleep.kind, asleep.scope) == (WaitKind.GIL, Scope.LOCAL)
     assert '"holder"' in (asleep.through or "")
+    assert (asleep.user and asleep.user.function) == "call"
     assert busy.kind is WaitKind.LOCK
 
 

@@ -55,6 +55,7 @@ def questions(*, several_snapshots: bool, native: bool) -> list[Question]:
     rest = Question(open_for=come_to_rest, take=lambda job, _: job.look_more(MORE_SNAPSHOTS))
     late = Question(open_for=between_steps, take=lambda job, _: job.look_more(MORE_SNAPSHOTS))
     paced = Question(open_for=asleep_by_turns, take=_count_twice)
+    own = Question(open_for=at_work_or_asleep, take=_count_twice)
     beside = Question(open_for=still_beside_others, take=_count_twice)
     naps = Question(open_for=all_asleep, take=lambda job, _: job.look_more(SURE_SNAPSHOTS))
     nap = Question(open_for=until_a_sleep_ends, take=lambda job, _: job.look_more(1, spacing=4.0))
@@ -68,7 +69,7 @@ def questions(*, several_snapshots: bool, native: bool) -> list[Question]:
     slow = Question(open_for=with_a_slow_rank, take=lambda job, _: job.look_more(SURE_SNAPSHOTS))
     return [
         *([nap] * WATCHES if several_snapshots else ()),
-        *((rest, paced, late, beside, naps, pace) if several_snapshots else ()),
+        *((rest, paced, late, own, beside, naps, pace) if several_snapshots else ()),
         *((*[long] * WATCHES, turn, turn, load) if several_snapshots else ()),
         *(peer, step),
         *((wait,) if native else ()),
@@ -91,12 +92,16 @@ def come_to_rest(case: Case) -> Sequence[int]:
 def between_steps(case: Case) -> Sequence[int]:
     """List the members that hold the others up and may only have been caught in a long step.
 
-    Of a job that moves, whoever is late; else those in what ends by itself. Where none waits
-    for another, all of them.
+    Of a job that moves, whoever is late; else those in what ends by itself.
     """
     if case.graph.progress and case.graph.lagging:
         return case.graph.lagging
-    return late_but_on_the_way(case) or all_run(case) or all_asleep(case)
+    return late_but_on_the_way(case)
+
+
+def at_work_or_asleep(case: Case) -> list[int]:
+    """List all ranks if none waits for another, but all compute or all sleep by turns."""
+    return [] if case.graph.progress else all_run(case) or all_asleep(case)
 
 
 def late_but_on_the_way(case: Case) -> list[int]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from whyhang.analyzer.facts import StackDump, Thread, replace
+from whyhang.analyzer.facts import Thread, replace
 from whyhang.analyzer.stacks.kinds import (
     BLOCKED_POOL,
     PROCESS_POOL,
@@ -52,19 +52,21 @@ def follow_wait(place: Place, main: Thread, at: PlacedSnapshot) -> Place:
         place.op == REQUESTS or (place.frame is not None and place.frame.file.endswith(_RPC))
     ):
         place = _served(place, main, at)
-    return place if place.through is not None else _with_gil_holder(place, main, at.dump)
+    return place if place.through is not None else _with_gil_holder(place, main, at)
 
 
-def _with_gil_holder(place: Place, main: Thread, dump: StackDump) -> Place:
-    """Add who holds the GIL, if the main thread waits for it or may do so.
+def _with_gil_holder(place: Place, main: Thread, at: PlacedSnapshot) -> Place:
+    """Add who holds the GIL and where, if the main thread waits for it or may do so.
 
     A thread that holds the GIL and yet sleeps lets no other thread run any Python.
     """
-    holder = next((t for t in dump.threads if t.holds_gil and t is not main), None)
+    holder = next((t for t in at.dump.threads if t.holds_gil and t is not main), None)
     if holder is None:
         # Threads that run take turns at it: one look at such a wait proves nothing.
         return replace(place, certain=False) if place.kind is WaitKind.GIL else place
     through = f'which thread "{holder.name or holder.tid}" holds'
+    its = thread_place(holder, at)
+    place = place if its.user is None else replace(place, user=its.user, frame=its.frame)
     if place.kind is WaitKind.GIL:
         return replace(place, through=through, certain=holder.active is False)
     if holder.active is False and (not place.certain or place.kind in _NEEDS_GIL):

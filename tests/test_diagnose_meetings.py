@@ -142,3 +142,21 @@ def test_batches_of_sends_and_receives_of_another_schedule(
     assert report.verdict == "hung"
     assert report.findings[0].category == "p2p-mismatch"
     assert report.findings[0].culprit_ranks == culprits
+
+
+@pytest.mark.parametrize(
+    ("inner", "signature"),
+    [
+        ("rpc_sync (torch/distributed/rpc/api.py:842)", "rpc-all-wait"),
+        ("wait (torch/futures/__init__.py:80)", "stuck-together"),  # of a collective, perhaps
+        ("wait_for (multiprocessing/synchronize.py:313)", "process-barrier-incomplete"),
+        ("all_reduce (torch/distributed/distributed_c10d.py:3100)", "stuck-together"),
+    ],
+)
+def test_what_all_wait_for_tells_what_is_missing(inner: str, signature: str) -> None:
+    """An answer, for which no thread is left; a process more than there are; or nothing."""
+    stack = f"{inner}\ntrain (train.py:40)\n<module> (train.py:60)"
+
+    finding = report_of(still(dict.fromkeys(range(3), stack))).findings[0]
+
+    assert (finding.signature, finding.culprit_ranks) == (signature, None)

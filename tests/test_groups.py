@@ -174,3 +174,18 @@ def test_a_call_that_all_others_have_passed_by_is_one_too_many(
     finding = report_of([*_native(job(*stacks)), *facts]).findings[0]
 
     assert (finding.signature, finding.culprit_ranks) == ("mpi-mismatch", culprits)
+
+
+@pytest.mark.parametrize(
+    ("call", "signature"),
+    [("Win_lock", "mpi-window-locked"), ("Allreduce", "mpi-all-in-one-call")],
+)
+def test_all_that_want_the_lock_of_a_window_are_kept_from_it_by_one_of_them(
+    call: str, signature: str
+) -> None:
+    """A collective that all are in has another reason."""
+    stack = f"PMPI_{call} (libmpi.so.40:1)\nadd (grid.py:5)\nmain (step.py:12)"
+
+    finding = report_of(_native(job(stack, stack, stack))).findings[0]
+
+    assert (finding.signature, finding.culprit_ranks) == (signature, None)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from fake_proc import FakeProc
-from small_jobs import ALL_REDUCE, BARRIER, ELSEWHERE, report_of, still
+from small_jobs import ALL_REDUCE, BARRIER, ELSEWHERE, dump, process, report_of, still
 
 from whyhang.analyzer.facts import Fact, LockWait, Process, replace
 from whyhang.collectors.live.open_files import (
@@ -276,3 +276,18 @@ def test_one_rank_that_wants_a_lock_shared_with_its_workers_is_where_to_look() -
 
     assert finding.category == "gil-or-lock-deadlock"
     assert finding.culprit_ranks == (1,)
+
+
+@pytest.mark.parametrize(("woke", "locked"), [(0, True), (2, False)])
+def test_who_wakes_up_and_waits_again_is_in_no_deadlock(woke: int, *, locked: bool) -> None:
+    """All ranks pace themselves by an event with a limit, and none waits for another."""
+    stack = "wait (threading.py:331)\npace (train.py:11)\nmain (train.py:24)"
+    facts: list[Fact] = []
+    for look in (0, 1):
+        for rank in range(3):
+            facts += [process(rank, look=look, woke=woke * look), dump(rank, stack, look=look)]
+
+    findings = report_of(facts).findings
+
+    assert ("gil-or-lock-deadlock" in {f.category for f in findings}) is locked
+    assert all(finding.culprit_ranks is None for finding in findings)

@@ -421,16 +421,25 @@ def test_the_file_of_another_thread_is_known_too(
 
 
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="the numbers of calls are x86-64's")
-@pytest.mark.parametrize(("flags", "known"), [("0x1", True), ("0x0", False)])
+@pytest.mark.parametrize(
+    ("call", "known"),
+    [
+        ("230 0x1 0x1 0x0 0x0", True),
+        ("230 0x1 0x0 0x0 0x0", False),  # for so long, not until then
+        ("202 0x55d0 0x89 0x0 0x10", True),
+        ("202 0x55d0 0x89 0x0 0x0", False),  # without a limit
+        ("202 0x55d0 0x189 0x0 0x10", False),  # by the clock on the wall
+    ],
+)
 def test_how_long_a_rank_sleeps_is_read_from_its_call(
-    tmp_path: Path, flags: str, *, known: bool
+    tmp_path: Path, call: str, *, known: bool
 ) -> None:
     """The end of a sleep on the monotonic clock lies in the memory of the process."""
     fake = FakeProc(tmp_path)
     fake.add(50, 1, "python3 t.py", {"RANK": 1})
     place = tmp_path / "50"
-    (place / "syscall").write_text(f"230 0x1 {flags} 0x0 0x0 0x0 0x0 0x7ffd 0x7f4c\n")
-    (place / "mem").write_bytes(struct.pack("qq", int(time.monotonic()) + 100, 0))
+    (place / "syscall").write_text(f"{call} 0x0 0x0 0x7ffd 0x7f4c\n")
+    (place / "mem").write_bytes(struct.pack("qq", int(time.monotonic()) + 100, 0) * 2)
     host = fake.host()
     sockets = Sockets(host.proc)
     member = describe(host, JobProcess(pid=50, ppid=1, role=Role.RANK, rank=1), "h", sockets)

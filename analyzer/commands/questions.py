@@ -165,9 +165,10 @@ def until_a_sleep_ends(case: Case) -> list[int]:
 def _wakes_up(case: Case, state: RankState) -> bool:
     processes = case.member(state.member).processes
     ends = [p.threads[0].sleeps_for for p in processes if p.threads]
-    if len(ends) < 2 or ends[0] is None or ends[-1] is None or case.graph.progress:
+    known = [end for end in ends if end is not None]
+    if len(ends) < 2 or not known or case.graph.progress:
         return False
-    return state.motion.moved is Moved.STILL and ends[0] < MOST_WATCHED
+    return state.motion.moved is Moved.STILL and known[0] < MOST_WATCHED
 
 
 def still_beside_others(case: Case) -> list[int]:
@@ -241,10 +242,14 @@ def _runs(state: RankState) -> bool:
 
 
 def all_asleep(case: Case) -> list[int]:
-    """List all ranks if all sleep a while and ran in between, as in a step that paces itself."""
+    """List all ranks if all sleep a while and ran in between, as in a step that paces itself.
+
+    Or wait for an event with a limit, which no other thread of theirs may be meant to set.
+    """
     ran = {Moved.IN_PLACE, Moved.STIRRED}
+    kinds = {WaitKind.SLEEP, WaitKind.LOCK}
     naps = all(
-        state.place is not None and state.place.kind is WaitKind.SLEEP and state.motion.moved in ran
+        state.place is not None and state.place.kind in kinds and state.motion.moved in ran
         for state in case.states
     )
     return _all_if(case, naps)

@@ -23,6 +23,9 @@ _IDLE = (
 )  # fmt: skip
 _MONOTONIC = 1
 _TIMER_ABSTIME = 1
+_WAIT_BITSET = 9
+_FUTEX_WAYS = 0x17F
+"""Of futex(2): what it does, and whether its time is that of the wall."""
 _TIMESPEC = struct.Struct("qq")
 """Of time.h; /proc/PID/syscall tells where it lies."""
 _BY_PATH = {"openat", "newfstatat", "statx"}
@@ -91,8 +94,8 @@ def _in_call(host: Host, pid: int, thread: ThreadState, sockets: Sockets) -> Thr
         return thread
     name, number = call
     thread = replace(thread, limit=limit_of(text))
-    if name == "clock_nanosleep":
-        thread = replace(thread, sleeps_for=_sleeps_for(host, pid, text))
+    if name in {"clock_nanosleep", "futex"}:
+        thread = replace(thread, sleeps_for=_sleeps_for(host, pid, text, name))
     if is_shared_futex(text):
         return replace(thread, syscall=SHARED_FUTEX)
     link = proc.link_of(f"{pid}/fd/{number}") if number is not None else None
@@ -111,14 +114,20 @@ def _in_call(host: Host, pid: int, thread: ThreadState, sockets: Sockets) -> Thr
     return replace(thread, file=redact(link), mount=None if folder is None else mounts[folder])
 
 
-def _sleeps_for(host: Host, pid: int, text: str) -> float | None:
+def _sleeps_for(host: Host, pid: int, text: str, name: str) -> float | None:
     """Return for how many seconds more a thread sleeps that was given the time of its end.
 
-    ``time.sleep`` gives that of the monotonic clock (Python 3.11 and later), which counts the same
-    in all processes of a host, but for those in a time namespace of their own.
+    ``time.sleep`` and the waits of locks with a limit give that of the monotonic clock (Python 3.11
+    and later), which counts the same in all processes of a host, but for those in a time namespace
+    of their own.
     """
-    clock, flags, request = (int(word, 16) for word in text.split()[1:4])
-    if clock != _MONOTONIC or not flags & _TIMER_ABSTIME or host.proc.foreign(pid, "time"):
+    first, flags, third, fourth = (int(word, 16) for word in text.split()[1:5])
+    futex = name == "futex"
+    if futex:
+        request, timed = fourth, flags & _FUTEX_WAYS == _WAIT_BITSET and fourth != 0
+    else:
+        request, timed = third, first == _MONOTONIC and flags & _TIMER_ABSTIME != 0
+    if not timed or host.proc.foreign(pid, "time"):
         return None
     content = host.files.read(f"{host.proc.root}/{pid}/mem", start=request, most=_TIMESPEC.size)
     if len(content.data) < _TIMESPEC.size:

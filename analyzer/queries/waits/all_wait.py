@@ -26,12 +26,14 @@ from whyhang.analyzer.wording.describe import call_of, collective_of, evidence_o
 from whyhang.analyzer.wording.title_fields import subject_fields
 
 
-def all_in_one_call(case: Case, *kinds: WaitKind) -> Iterator[Hit]:
-    """Yield one hit that blames nobody; ``kinds`` limits it to operations of these kinds."""
+def all_in_one_call(case: Case, *kinds: WaitKind, says: str = "") -> Iterator[Hit]:
+    """Yield one hit that blames nobody; ``kinds`` and what it ``says`` limit the operation."""
     if not all_wait(case) or len(case.graph.operations) != 1 or all_recorded(case):
         return
     meeting = case.graph.operations[0]
     if kinds and (meeting.kind not in kinds or case.job.absent):
+        return
+    if says not in str(meeting.says):
         return
     others = [s for s in case.states if s.member not in set(meeting.members)]
     ranked = any(case.member(s.member).rank is not None for s in others)

@@ -10,6 +10,7 @@ from whyhang.analyzer.job.records import Child, Member, lock_holder
 from whyhang.analyzer.queries.hits import hit_about, merged, places_of
 from whyhang.analyzer.queries.waits.lagging import lagging
 from whyhang.analyzer.queries.waits.states import is_shared_lock, waiters_for
+from whyhang.analyzer.rank_state.over_time.motion import Moved
 from whyhang.analyzer.rank_state.state import RankState, Status, busy_worker
 from whyhang.analyzer.report import Evidence, cite
 from whyhang.analyzer.stacks import WaitKind
@@ -124,6 +125,9 @@ def _lock_deadlock(case: Case) -> Iterator[Hit]:
         if is_shared_lock(place) and len(hit.members) > 1:
             continue
         everyone = len(hit.members) == len(case.states) > 1  # then none differs from the others
+        moves = {case.states[number].motion.moved for number in hit.members}
+        if everyone and moves <= {Moved.STIRRED, Moved.IN_PLACE}:
+            continue  # who wakes up and waits again paces itself
         yield replace(hit, names_culprit=hit.names_culprit and not everyone)
 
 

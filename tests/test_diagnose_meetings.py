@@ -8,6 +8,7 @@ from small_jobs import ALL_REDUCE, BARRIER, dump, report_of, still
 from whyhang.analyzer.facts import (
     Call,
     CallState,
+    Excerpt,
     Frame,
     Group,
     Setting,
@@ -160,3 +161,30 @@ def test_what_all_wait_for_tells_what_is_missing(inner: str, signature: str) -> 
     finding = report_of(still(dict.fromkeys(range(3), stack))).findings[0]
 
     assert (finding.signature, finding.culprit_ranks) == (signature, None)
+
+
+@pytest.mark.parametrize(
+    ("above", "culprits"),
+    [("        return {}", (0,)), ("    path.touch()", None)],
+)
+def test_who_is_behind_a_broadcast_was_not_in_it_where_it_may_return_before(
+    above: str, culprits: tuple[int, ...] | None
+) -> None:
+    """Rank 0 sends its settings alone; without the return, the others may have had them."""
+    sends = "broadcast (torch/distributed/distributed_c10d.py:2900)\n"
+    own = sends + "settings (train.py:11)\nmain (train.py:20)\n<module> (train.py:60)"
+    behind = ALL_REDUCE.replace("train (train.py:40)", "main (train.py:21)")
+    source = (
+        Excerpt(
+            file="train.py", first_line=9, lines=("def settings():", above, "    dist.broadcast(x)")
+        ),
+        Excerpt(
+            file="train.py",
+            first_line=19,
+            lines=("def main():", "    read = settings()", "    dist.all_reduce(x)"),
+        ),
+    )
+
+    finding = report_of([*still({0: own, 1: behind, 2: behind}), *source]).findings[0]
+
+    assert (finding.category, finding.culprit_ranks) == ("collective-mismatch", culprits)

@@ -72,7 +72,7 @@ def comes_first(path: Sequence[Frame], other: Sequence[Frame], text: LineText) -
     """Return whether who stands at the end of ``other`` has come through ``path``.
 
     Its function goes on there further down, and each line names the next function, with no loop or
-    condition around it: who was not in the call has turned off before.
+    condition around it and no return above: who was not in the call has turned off before.
     """
     forked = fork(path, other)
     if forked is None or (forked[0].line or 0) >= (forked[1].line or 0):
@@ -81,7 +81,18 @@ def comes_first(path: Sequence[Frame], other: Sequence[Frame], text: LineText) -
     inside = path[path.index(forked[0]) :]
     around = [head for frame in inside for head in heads(frame, text) if head not in shared]
     named = all(last_name(b) in (text(a) or "") for a, b in pairwise(inside))
-    return named and bool(text(inside[-1])) and all(_STRAIGHT.match(text(h) or "") for h in around)
+    straight = all(_STRAIGHT.match(text(h) or "") for h in around)
+    returns = any(_returns_above(frame, text) for frame in inside[1:])
+    return named and bool(text(inside[-1])) and straight and not returns
+
+
+def _returns_above(frame: Frame, text: LineText) -> bool:
+    """Return whether a function may have been left above the line where a frame stands."""
+    for number in range((frame.line or 1) - 1, 0, -1):
+        line = (text(replace(frame, line=number)) or "").lstrip()
+        if line.startswith((*_FUNCTION, "return")):
+            return line.startswith("return")
+    return False
 
 
 _SIGNAL = re.compile(

@@ -169,3 +169,16 @@ def test_an_error_of_all_but_one_that_speaks_is_theirs() -> None:
 
     assert culprits(started + errors) == (1, 2)
     assert culprits(errors) == ()
+
+
+@pytest.mark.parametrize(("world", "named"), [("1", (0,)), ("2", ())])
+def test_what_befell_a_rank_of_one_befell_rank_0(world: str, named: tuple[int, ...]) -> None:
+    """Of a job with one rank nobody has to say which."""
+    text = (
+        f"world_size={world} backend=nccl\n"
+        "[2031-01-19 10:14:05,900] [INFO] [launch.py:315:sigkill_handler] Killing subprocess 112\n"
+        "[2031-01-19 10:14:05,903] [ERROR] [launch.py:321:sigkill_handler] ['/usr/bin/python', "
+        "'-u', 'main.py'] exits with return code = -9\n"
+    )
+
+    assert culprits(text) == named

@@ -61,6 +61,9 @@ TRIED_AGAIN = (
 )
 """What is said where a program has not ended yet over what is wrong."""
 
+OF_A_RANK = {"rank-died", "rank-oom-killed", "gpu-oom"}
+"""Categories of what befell a rank: of a job of one it is known which."""
+
 HELD_BACK = {"init-missing-rank", "missing-rank-in-collective", "slow-not-hung", "rank-spinning"}
 """Categories that say a rank is late, which a shortage of CPU or memory may explain."""
 
@@ -195,10 +198,13 @@ def _tells_whom(cause: Candidate, effect: Candidate) -> bool:
 
 def _finding(case: Case, candidate: Candidate) -> Finding:
     signature, hit = candidate.signature, candidate.hit
-    ranks = tuple(sorted({*case.ranks(hit.members), *hit.ranks}))
-    everyone = all(case.member(number).rank is not None for number in hit.members)
-    known = hit.names_culprit and bool(ranks) and everyone
     category = hit.category or signature.category
+    ranks = tuple(sorted({*case.ranks(hit.members), *hit.ranks}))
+    of_one = case.job.world_size == 1 and signature.kind is Kind.CAUSE
+    alone = of_one and not ranks and category in OF_A_RANK
+    ranks = (0,) if alone else ranks
+    everyone = all(case.member(number).rank is not None for number in hit.members)
+    known = (hit.names_culprit or alone) and bool(ranks) and everyone
     if signature.everywhere and has_no_ranks_to_blame(case, ranks):
         category, known = signature.everywhere, False
     words = dict(hit.fields)

@@ -64,3 +64,21 @@ def test_an_error_that_cannot_be_read_is_no_quiet_log() -> None:
 def test_other_text_stays_as_it_is(text: str) -> None:
     """Lines of one length are no lines broken at an edge, nor is text that an editor filled."""
     assert rejoin(text.encode()).decode() == text
+
+
+BY_HAND = (
+    "[rank1] compiling a kernel of the sampler\n"
+    "[rank0] Watchdog caught collective operation timeout:{gap}WorkNCCL(SeqNum=3466,{gap}"
+    "OpType=ALLREDUCE, NumelIn=16, NumelOut=16, Timeout(ms)=600000){gap}"
+    "ran for 600071 milliseconds before timing out\n"
+)
+
+
+@pytest.mark.parametrize("gap", [" ", "\n    "], ids=["as printed", "broken by hand"])
+def test_a_watchdogs_line_that_somebody_broke(gap: str) -> None:
+    """What it says in four lines it says in one; the line numbers stay."""
+    text = BY_HAND.format(gap=gap)
+    finding = diagnosed({None: text}).findings[0]
+
+    assert (finding.signature, finding.culprit_ranks) == ("waits-for-silent-rank", (1,))
+    assert rejoin(text.encode()).count(b"\n") == text.count("\n")

@@ -290,6 +290,11 @@ STALLED = (
             (),
         ),
         (
+            "  Missing ranks:\n    0: [Sgd_Allreduce/Horovod_grads_0, ...]\n",
+            "horovod-missing-ranks",
+            (0,),
+        ),
+        (
             "Stalled ranks:\n0: [allreduce.a, allreduce.b ...]\n1: [allreduce.c ...]\n",
             "horovod-missing-ranks",
             (0, 1),

@@ -234,3 +234,28 @@ def test_a_call_behind_one_that_was_given_up_is_of_another_start() -> None:
     )
     for track in tracks(read_log(text)).values():
         assert ([call.seq for call in track.calls], track.group.name) == ([12], "0")
+
+
+IN_GROUP = (
+    "[rank{rank}]:[E813 12:25:30.{rank}91567129 ProcessGroupNCCL.cpp:632] [Rank {rank}] Watchdog "
+    "caught collective operation timeout: WorkNCCL(SeqNum=57, OpType=ALLGATHER, NumelIn=1, "
+    "NumelOut={size}, Timeout(ms)=600000) ran for 600038 milliseconds before timing out.\n"
+    "[rank{rank}]:[E813 12:25:30.{rank}92163833 ProcessGroupNCCL.cpp:2271] [PG ID 1 PG GUID 1 Rank "
+    "{rank}]  failure detected by watchdog at work sequence id: 57 PG status: last enqueued work: "
+    "57, last completed work: 56\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("size", "signature", "ranks"),
+    [(3, "waits-for-silent-rank", (2,)), (2, "stuck-together", None)],
+)
+def test_what_a_group_gathers_tells_how_many_it_has(
+    size: int, signature: str, ranks: tuple[int, ...] | None
+) -> None:
+    """Two of three that wait have not all arrived; the third prints no such line."""
+    text = "".join(IN_GROUP.format(rank=rank, size=size) for rank in range(2))
+    other = "[rank2]:[E813 12:26:00.651 P.cpp:1] [PG ID 1 PG GUID 1 Rank 2] aborted its group\n"
+    first = diagnosed_files({"train.log": text + other}).findings[0]
+
+    assert (first.signature, first.culprit_ranks) == (signature, ranks)

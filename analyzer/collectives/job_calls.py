@@ -199,18 +199,22 @@ def _by_local_ranks(tracks: Sequence[Track]) -> set[int]:
     """Return the ranks of a group that its local ranks prove, also those without a record.
 
     If ranks 4, 5 and 7 are numbers 0, 1 and 3 of it, rank 6 is number 2: groups are cut out of
-    the world evenly. Nothing is inferred where the numbers do not lie on one line.
+    the world evenly. What one of them gathers tells how many they are. Nothing is inferred where
+    the numbers do not lie on one line.
     """
     numbers = {_rank(track): track.number for track in tracks if track.number is not None}
     places = {number: rank for rank, number in numbers.items()}
-    if len(places) < max(MIN_LOCAL_RANKS, len(numbers)):
+    sizes = {size for track in tracks for call in track.calls if (size := call.group_size)}
+    size = next(iter(sizes)) if len(sizes) == 1 else 0
+    if len(places) < max(2 if size else MIN_LOCAL_RANKS, len(numbers)):
         return set()
     (first, start), (last, end) = min(places.items()), max(places.items())
     step = (end - start) // max(1, last - first)
     if step < 1 or any(rank != start + step * (n - first) for n, rank in places.items()):
         return set()
     low = start - step * first
-    return set(range(low, end + 1, step)) if low >= 0 and last < MAX_RANKS else set()
+    high = max(end, low + step * (size - 1))
+    return set(range(low, high + 1, step)) if low >= 0 and high < MAX_RANKS else set()
 
 
 def _names(by_key: Mapping[Key, tuple[Group, list[Track]]]) -> dict[Key, str]:

@@ -3,11 +3,15 @@
 import enum
 from collections.abc import Callable
 
-from whyhang.analyzer.facts.base import Record, Source, Who
+from whyhang.analyzer.facts.base import MAX_RANKS, Record, Source, Who
 from whyhang.analyzer.facts.stacks import Frame
 
 ROOTED = frozenset(("broadcast", "reduce", "gather", "scatter"))
 """Collectives with one rank that gives or takes: some may finish while others have not joined."""
+
+
+_GATHERS = frozenset(("all_gather", "all_gather_into_tensor"))
+_SCATTERS = frozenset(("reduce_scatter", "reduce_scatter_tensor"))
 
 
 class CallState(enum.IntEnum):
@@ -49,6 +53,20 @@ class Call(Record):
     line: int | None = None  # of the source
     order: int | None = None
     unclosed: bool = False
+
+    @property
+    def group_size(self) -> int | None:
+        """From how many ranks it gathers, or to how many it scatters, as its sizes tell."""
+        if not (self.input_sizes and self.output_sizes):
+            return None
+        given, taken = self.input_sizes[0], self.output_sizes[0]
+        if len(given) != 1 or len(taken) != 1:
+            return None
+        few, many = (given[0], taken[0]) if self.op in _GATHERS else (taken[0], given[0])
+        if self.op not in _GATHERS | _SCATTERS or few <= 0 or many % few or not few < many:
+            return None
+        size = many // few
+        return size if size <= MAX_RANKS else None
 
 
 class Group(Record):

@@ -24,6 +24,7 @@ from whyhang.analyzer.report import cite
 
 MAX_QUOTES = 4
 LONGEST = 100  # characters of a sentence in a title
+LEAST = 4  # ranks, more than half of which are not the odd ones
 
 ELSEWHERE = {Deed.ABSENT, Deed.ODD, Deed.LEFT, Deed.WORKS, Deed.AWAITED, Deed.AHEAD}
 """What counts only of ranks whose numbers are given, and where nothing tells why."""
@@ -50,6 +51,8 @@ def reported(case: Case, *deeds: Deed) -> Iterator[Hit]:
         ended = deed is Deed.ENDED
         known = by_deed[Deed.OUT_OF_MEMORY] if ended else case.graph.lagging
         if by_deed[deed] and not vague and not known:
+            # what most of them did is no exception
+            ranks = set() if 2 * len(ranks) > max((LEAST, *ranks)) + 1 else ranks
             yield _hit(case, ranks, by_deed[deed], waits - ranks if deed in ELSEWHERE else set())
             return
 

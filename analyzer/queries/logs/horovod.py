@@ -17,7 +17,7 @@ CUT = ("...]", "...")
 SOME = "..."  # stands for all tensors, where lists of them were cut short
 
 _REPORT = re.compile(r"(?P<tensor>\S+) \[(?P<how>missing|ready) ranks: ?(?P<ranks>\d[\d, ]*)")
-_LISTED = re.compile(r"^(?:\[\d+\] )?(?P<rank>\d+)!?: \[(?P<tensors>.*?)(?: \.\.\.)?\]?$")
+_LISTED = re.compile(r"^\s*(?:\[\d+\] )?(?P<rank>\d+)!?: \[(?P<tensors>.*?)(?: \.\.\.)?\]?$")
 
 
 def horovod_stalls(case: Case, lines: Sequence[LogLine], *, differ: bool) -> Iterator[Hit]:

@@ -4,7 +4,15 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Literal
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import LogTail, Outlook, Setting, Source, grouped, ranks_in_words
+from whyhang.analyzer.facts import (
+    LogTail,
+    Outlook,
+    Setting,
+    Source,
+    WorldSize,
+    grouped,
+    ranks_in_words,
+)
 from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INCOMPLETE, Hit
 from whyhang.analyzer.job.inference.sibling_files import NUMBER, counts_ranks
 from whyhang.analyzer.queries.hits import members_of
@@ -25,7 +33,8 @@ def _absent_from_lines(case: Case) -> Iterator[Hit]:
     """Yield one hit for the ranks that are absent from what all others print."""
     if any(member.dumps for member in case.job.members) or case.graph.progress:
         return
-    absent = unspoken(case.job.of(LogTail), case.job.world_size)
+    sizes = {stated.source.file: stated.size for stated in case.job.of(WorldSize)}
+    absent = unspoken(case.job.of(LogTail), case.job.world_size, sizes)
     if absent is None:
         return
     others, _ = members_of(case, absent.others)

@@ -56,7 +56,7 @@ def _silent_in_log(case: Case) -> Iterator[Hit]:
             ranks_in[end.source.file].add(end.who.rank)
     are_shared = all(len(ranks) > 1 for ranks in ranks_in.values())
     read, set_up = last_lines(job), {rank for rank, _ in setups(case)}
-    gave = gave_up(job)
+    gave = gave_up(job) | {rank for rank, end in case.ends.items() if end.stood}
     breaks_off = any(end.cut and len(end.text.strip()) < BROKEN for end in job.of(LastLine))
     for finding in case.graph.calls.of(Verdict.WAITS_FOR_ABSENT):
         absent = [rank for rank in finding.absent if rank not in gave]
@@ -69,10 +69,11 @@ def _silent_in_log(case: Case) -> Iterator[Hit]:
         p2p = finding.call is not None and finding.call.p2p
         of_two = job.world_size == 2 and not (are_shared or silent or p2p)
         if (few or starting) and absent and (are_shared or silent or of_two):
-            hit = recorded_hit(case, replace(finding, culprits=tuple(absent)))
+            silent_ones = replace(finding, culprits=tuple(absent), absent=tuple(absent))
+            hit = recorded_hit(case, silent_ones)
             strength = hit.strength * (CLEAR if job.world_size else INDIRECT)
             strength *= CLEAR if few and not of_two else GUESSED
-            yield replace(_with_absent(hit, finding), strength=strength)
+            yield replace(_with_absent(hit, silent_ones), strength=strength)
 
 
 def _unrecorded(case: Case) -> Iterator[Hit]:

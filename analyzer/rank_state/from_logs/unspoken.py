@@ -8,7 +8,7 @@ rank 0 often prints for all.
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from whyhang.analyzer.facts import LogTail, Outlook, OwnLine, Record, Source, grouped
 
@@ -30,8 +30,13 @@ class Unspoken(Record):
     source: Source
 
 
-def unspoken(tails: Iterable[LogTail], world_size: int | None) -> Unspoken | None:
-    """Return the ranks that are absent from the lines that all other ranks print in one log."""
+def unspoken(
+    tails: Iterable[LogTail], world_size: int | None, sizes: Mapping[str, int]
+) -> Unspoken | None:
+    """Return the ranks that are absent from the lines that all other ranks print in one log.
+
+    ``sizes`` are the numbers of ranks that logs tell, by file.
+    """
     by_file = grouped(tails, lambda tail: tail.source.file)
     stopped = [own for own in by_file.values() if any(map(_is_by_hand, own))]
     if len(stopped or by_file) != 1:
@@ -45,7 +50,8 @@ def unspoken(tails: Iterable[LogTail], world_size: int | None) -> Unspoken | Non
         return None
     if any(tail.outlook in {Outlook.STEPS, Outlook.ENDED} for tail in in_one):
         return None  # they have met it there: its output is elsewhere
-    everyone = range(max(world_size or 0, others[-1] + 1))
+    size = sizes.get(in_one[0].source.file, world_size or 0)
+    everyone = range(max(size, others[-1] + 1))
     absent = tuple(rank for rank in everyone if rank not in spoken)
     if not absent or len(absent) > max(1, len(others) // FEW):
         return None

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from whyhang.analyzer.facts import (
-    MAX_RANKS,
     NOBODY,
     Call,
     CallState,
@@ -34,8 +33,6 @@ from whyhang.collectors.logs.lines.line_reader import FoundLine, LineReader, Log
 from whyhang.collectors.ops import P2P, op_of
 
 MAX_FRAMES = 60
-GATHERS = frozenset({"all_gather", "all_gather_into_tensor"})
-SCATTERS = frozenset({"reduce_scatter", "reduce_scatter_tensor"})
 MAX_CALLS = 8
 GONE = 60.0
 """Seconds behind which a process that gave up is gone: who makes a call then was started anew."""
@@ -178,7 +175,7 @@ class WatchdogReader(LineReader):
         sizes: dict[int, Source] = {}
         for work in self._works.values():
             if work.group is not None and work.group.name == DEFAULT_GROUP.name:
-                size = _gathered_from(work.call)
+                size = work.call.group_size
                 if size is not None:
                     sizes.setdefault(size, work.source)
         if len(sizes) == 1:
@@ -214,20 +211,6 @@ class WatchdogReader(LineReader):
             completed=first - 1 if first else None,
         )
         return replace(track, who=self._file.resolve(track.who), calls=tuple(calls[:MAX_CALLS]))
-
-
-def _gathered_from(call: Call) -> int | None:
-    """Return from how many ranks a call gathers, or to how many it scatters, by its sizes."""
-    if not (call.input_sizes and call.output_sizes):
-        return None
-    given, taken = call.input_sizes[0], call.output_sizes[0]
-    if len(given) != 1 or len(taken) != 1:
-        return None
-    few, many = (given[0], taken[0]) if call.op in GATHERS else (taken[0], given[0])
-    if call.op not in GATHERS | SCATTERS or few <= 0 or many % few or not few < many:
-        return None
-    size = many // few
-    return size if size <= MAX_RANKS else None
 
 
 def _timed(call: Call, line: FoundLine, ran: str | None, limit: str | None) -> Call:

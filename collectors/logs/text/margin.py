@@ -36,7 +36,7 @@ _COUNTERS = tuple(
     for shape in (
         r" *(\d+)(?:\t| *[|│] ?)",  # cat -n, a pager
         r"(\d+)[:-](?! )",  # grep -n
-        r"L(\d+): ?",
+        r"(?:L|[Ll]ine )(\d+): ?",
         r"\[(\d+)\] ?",
         r" *(\d+): ?",
     )

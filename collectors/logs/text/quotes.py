@@ -14,6 +14,8 @@ _REPORTS = re.compile(
     r"(?i)\b(?:I|we)(?:'ve| have| am| was| were|'m)? (?:\w+ )?"
     r"(?:g[eo]t|getting|see|saw|seeing|(?:receiv|encounter|fac)(?:e|ed|ing)?|hit|met)\b"
     r"[^.;`]*[:\s]$"
+    r"|\b(?:printed|reported|raised|threw|logged|(?:fail|di|crash|exit)ed with)\b[^.;`]{0,20}$"
+    r"|(?:报错|然后报|报出|出现|打印了)[^。`]{0,10}$"
 )
 _WORD = re.compile(r"\b[^\W\d_]{2,}\b")
 

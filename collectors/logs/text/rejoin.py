@@ -4,7 +4,7 @@ Who copies a log out of a terminal, tmux or a notebook gets each long line in pi
 cut in the middle of words, so that no pattern finds what stands across the edge. The pieces are
 joined only where several lines of one length end within a word that the next line goes on with.
 Empty lines stand for those that were joined to the one before, so that the others keep their
-numbers.
+numbers. Who writes of a watchdog's line breaks it by hand, and indents what follows.
 """
 
 import re
@@ -22,9 +22,18 @@ _BEGINS = re.compile(
 )
 """How a line begins that goes on with none before it."""
 
+_BY_HAND = re.compile(
+    rb"^[^\n]*(?:operation timeout:|WorkNCCL\([^)\n]*|WorkNCCL\([^\n]*\))[ \t]*"
+    rb"(?:\n[ \t]+(?:WorkNCCL\(|[\w()]+=|ran for \d)[^\n]*){1,4}",
+    re.MULTILINE,
+)
+"""A watchdog's line, and up to four with the rest of its values."""
+
 
 def rejoin(data: bytes) -> bytes:
-    """Join what a terminal broke; a text that none broke is given back as it is."""
+    """Join what a terminal or somebody broke; a text that none broke is given back as it is."""
+    if b"WorkNCCL(" in data:
+        data = _BY_HAND.sub(_in_one_line, data)
     if _CUT_WORD.search(data) is None:
         return data
     lines = data.split(b"\n")
@@ -36,6 +45,11 @@ def rejoin(data: bytes) -> bytes:
             return _joined(lines, width)
         beyond += times
     return data
+
+
+def _in_one_line(broken: re.Match[bytes]) -> bytes:
+    lines = broken[0].split(b"\n")
+    return b" ".join(map(bytes.strip, lines)) + b"\n" * (len(lines) - 1)
 
 
 def _is_edge(lines: list[bytes], width: int) -> bool:

@@ -62,6 +62,8 @@ def test_the_part_of_a_snapshot_that_nobody_wrote() -> None:
         joined(0, 1, 2, 3, 4, form="worker {} ready") + WAITS,
         joined(0, 1, 3, form="worker {} ready") + "".join(f"step {n} loss 2\n" for n in range(9)),
         joined(0, 1, 3, form="worker {} finished") + WAITS,
+        joined(0, 1, 3, form="data worker {} started") + WAITS,
+        joined(0, 1, 3, form="worker {} ready") + "worker 2: ready (late)\n" + WAITS,
         joined(2, 3, 4, form="explorer is rank {}")
         + joined(0, 1, form="learner is rank {}")
         + WAITS,
@@ -74,6 +76,8 @@ def test_the_part_of_a_snapshot_that_nobody_wrote() -> None:
         "all came",
         "it goes on",
         "ends",
+        "of data",
+        "late",
         "two roles",
         "no ranks",
         "many",

@@ -71,6 +71,8 @@ MOVES = "".join(
         table({0: "Sampling data"}, "Waiting here", "", form="[Rank {rank}]: {state}"),
         table({5: "spare"}, "ready", "| rank | host | role |\n|--|--|--|\n", form=BARS),
         table({5: "-"}, "1", "rank  exit_code\n", form="{rank}  {state}"),
+        table({5: "no"}, "yes", "rank  writer\n", form="{rank}  {state}")
+        + "".join(f"[rank{r}]: step {s}\n" for s in range(9) for r in range(8)),
         MOVES,
     ],
     ids=[
@@ -81,6 +83,7 @@ MOVES = "".join(
         "their own lines",
         "a role",
         "ends",
+        "it goes on",
         "it moves",
     ],
 )

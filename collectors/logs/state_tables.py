@@ -12,8 +12,10 @@ from collections.abc import Iterator, Sequence
 
 from whyhang.analyzer.facts import Account, Deed, Record, SignOfLife, Trust, Who
 from whyhang.collectors.logs.lines.line_reader import LogFile
+from whyhang.collectors.logs.lines.signs_of_life import sign
 from whyhang.collectors.logs.text.line import clean
 from whyhang.collectors.logs.text.logger_header import header_end
+from whyhang.collectors.logs.text.templates import reduce
 from whyhang.collectors.ops import OPERATIONS, op_of
 
 LEAST = 3  # rows
@@ -101,6 +103,8 @@ def state_tables(data: bytes, file: LogFile, last: int | None) -> Iterator[Accou
     if not tables:
         return
     table = tables[-1]
+    if _goes_on(texts[table.rows[-1].number - first + 1 :]):
+        return
     if _move(tables):
         row = table.rows[0]
         source = file.document.source(row.number)
@@ -179,6 +183,16 @@ def _of_fields(texts: Sequence[str], at: int, first: int) -> tuple[_Table | None
     announced = heads == ("",) and at > 0 and texts[at - 1].endswith(":")
     fits = rows and (announced or any(heads))
     return (_Table(heads=heads, rows=tuple(rows)) if fits else None), end
+
+
+def _goes_on(texts: Sequence[str]) -> bool:
+    """Return whether lines below count steps."""
+    steps: dict[str, set[tuple[str, ...]]] = {}
+    for text in texts:
+        if sign(text) is not None:
+            template, values = reduce(text)
+            steps.setdefault(template, set()).add(values)
+    return any(len(values) > 1 for values in steps.values())
 
 
 def _move(tables: Sequence[_Table]) -> bool:

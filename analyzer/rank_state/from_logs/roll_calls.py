@@ -30,8 +30,9 @@ _STARTS = re.compile(
     r"(?i)join|connect|regist|ready|\bup\b|online|arriv|hello|check(?:ed)?[ -]?in|came|here|attach"
     r"|start|bereit|angemeldet|已|接続|起動|参加"
 )
-_OF_END = re.compile(
-    r"(?i)exit|finish|done|end(?:ed|s)?\b|left|stop|died|lost|disconnect|kill|fail"
+_OTHERS = re.compile(
+    r"(?i)loader|\bdata|\benv|thread|pool|exit|finish|done|end(?:ed|s)?\b|left|stop|died|lost"
+    r"|disconnect|kill|fail"
 )
 WAITS = re.compile(
     r"(?i)wait|still|wart|等待|待|time[d_ -]?out|elapsed|expired|retry|g[ai]v(?:e|ing) up|missing"
@@ -43,7 +44,8 @@ WAITS = re.compile(
 class RollCall(Record):
     """The ranks that a roll lacks, and one of its lines.
 
-    ``at_start``: it tells who comes; ``of_parts``: which parts of a snapshot are there.
+    ``at_start``: it tells who comes; ``of_parts``: which parts of a snapshot are there. ``first``
+    is the number of the first line of its last round.
     """
 
     ranks: tuple[int, ...]
@@ -52,6 +54,7 @@ class RollCall(Record):
     source: Source
     at_start: bool
     of_parts: bool
+    first: int
 
 
 def roll_call(tails: Iterable[LogTail], world_size: int | None) -> RollCall | None:
@@ -69,7 +72,7 @@ def _of_tail(tail: LogTail, world_size: int | None) -> Iterable[RollCall]:
         statements[line.template].append(line)
     for template, lines in statements.items():
         pieces = template.split("#")
-        if len(pieces) != len(lines[0].values) + 1 or _OF_END.search(template):
+        if len(pieces) != len(lines[0].values) + 1 or _OTHERS.search(template):
             continue
         for at, front in enumerate(pieces[:-1]):
             of_parts = _PARTS.search(front) is not None
@@ -115,13 +118,14 @@ def _call(
         source=Source(file=tail.source.file, line=last.number),
         at_start=len(rounds) == 1 and _STARTS.search(last.template) is not None,
         of_parts=of_parts,
+        first=rounds[-1][0].number,
     )
 
 
 def _named_alike(
     call: RollCall, template: str, statements: Mapping[str, Sequence[OwnLine]], at: int
 ) -> bool:
-    """Return whether a line with but one other word names one of the absent, as of another role."""
+    """Return whether another line names one of the absent: of another role, or as it comes late."""
     words = template.split()
     alike = (
         line
@@ -130,7 +134,16 @@ def _named_alike(
         and sum(a != b for a, b in zip(own, words, strict=True)) == 1
         for line in lines
     )
-    return any(line.values[at : at + 1] == (str(rank),) for line in alike for rank in call.ranks)
+    if any(line.values[at : at + 1] == (str(rank),) for line in alike for rank in call.ranks):
+        return True
+    name = re.search(r"(\w+)\W{0,4}$", template.split("#")[at])
+    later = [line for lines in statements.values() for line in lines if line.number > call.first]
+    return name is not None and any(
+        re.search(rf"\b{re.escape(name[1])}\W{{0,4}}{rank}\b", line.text)
+        and not WAITS.search(line.text)
+        for rank in call.ranks
+        for line in later
+    )
 
 
 def _rounds(lines: Sequence[OwnLine], at: int) -> list[list[OwnLine]]:

@@ -6,11 +6,14 @@ do not stand out; so do those whose counter is behind, or that were last seen lo
 tables the last one counts, and nothing where the counters went on between them.
 """
 
+import functools
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
 from whyhang.analyzer.facts import Account, Deed, Record, SignOfLife, Trust, Who
+from whyhang.collectors import limits, tables
 from whyhang.collectors.logs.lines.line_reader import LogFile
 from whyhang.collectors.logs.lines.signs_of_life import sign
 from whyhang.collectors.logs.text.line import clean
@@ -38,38 +41,20 @@ _ROW = re.compile(
     re.IGNORECASE,
 )
 _FIELD = re.compile(r"(?P<name>[A-Za-z_][\w.]*)[=:](?P<value>\S*)")
-_OF_STATE = re.compile(
-    r"(?i)(?:.*[ _])?(?:state|status|phase|where|activity|doing|op(?:eration)?|call|stage|in"
-    r"|location|place|zustand|phase|what|reached|arrived|state\W*|状态|状態|阶段)"
-)
-_COUNTS = re.compile(
-    r"(?i)(?:.*[ _])?(?:step|iter(?:ation)?|it|seq(?:uence)?|count|barrier|update|batch|epoch"
-    r"|schritt|sweep|round|calls?|collectives?|ops|步|ステップ)(?:[ _]?(?:no|nr|num|#|id))?"
-)
-_LAST_SEEN = re.compile(
-    r"(?i).*(?:beat|seen|heard|alive|ping|ago|silent|age|msg|message|contact)\b.*"
-)
-_WAITS = re.compile(
-    r"(?i)wait|barrier|sync|reduce|gather|bcast|broadcast|recv|halo|block|poll|idle|rendezvous|wart"
-    r"|attent|等|待"
-)
-_WELL = re.compile(
-    r"(?i)(?:ok|alive|up|ready|running|active|online|healthy|done|finished|arrived|yes|true|in|here"
-    r"|reached|connected|registered|joined|present|bereit|fertig|正常|完了|完成)"
-)
-_OVER = re.compile(
-    r"(?i)dead|lost|gone|exit|kill|crash|fail|abort|down|unreach|offline"
-    r"|no[ _-]?(?:reply|answer|response)"
-)
-_NOT_WELL = re.compile(
-    r"(?i)miss|absent|stale|hung|stuck|time|stall|never|not\b|pending|start|init|load|no\b|false|none"
-    r"|n/a|-+$|\?+$|$|未|fehlt"
-)
-_NOTHING = re.compile(r"-+|n/?a|none|nan|\?+", re.IGNORECASE)
-_OF_ENDS = re.compile(r"(?i)exit|code|err|signal|fault|xid|warn|retr|gpu|host|node|port")
-_NO = re.compile(r"(?i)no|n|false|✗|x")
-_YES_OR_NO = re.compile(r"(?i)no|n|false|✗|x|yes|y|true|✓|ok")
 _SECONDS = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>m(?:in)?|h)?s?(?: ago)?")
+
+
+Pattern = limits.Pattern[str]
+
+
+class _Words(Record):
+    heads: dict[Literal["state", "count", "last-seen", "ends"], Pattern]
+    cells: dict[Literal["waits", "well", "over", "not-well", "nothing", "no", "yes"], Pattern]
+
+
+@functools.cache
+def _words() -> _Words:
+    return tables.patterns("logs", "state_tables.toml", _Words)
 
 
 class _Row(Record):
@@ -200,7 +185,7 @@ def _move(tables: Sequence[_Table]) -> bool:
     if len(tables) < 2 or tables[-2].heads != tables[-1].heads:
         return False
     for at, head in enumerate(tables[-1].heads):
-        if _COUNTS.fullmatch(head):
+        if _words().heads["count"].fullmatch(head):
             before, after = tables[-2].column(at), tables[-1].column(at)
             return 2 * sum(after.get(rank) != cell for rank, cell in before.items()) > len(before)
     return False
@@ -208,24 +193,31 @@ def _move(tables: Sequence[_Table]) -> bool:
 
 def _standing_out(table: _Table) -> tuple[Deed, frozenset[int]] | None:
     """Return the few ranks that stand out, and how."""
-    readings = ((_OF_STATE, _in_state), (_COUNTS, _behind), (_LAST_SEEN, _silent))
-    for heads, reading in readings:
+    heads, words = _words().heads, _words().cells
+    readings = (
+        (heads["state"], _in_state),
+        (heads["count"], _behind),
+        (heads["last-seen"], _silent),
+    )
+    for kind, reading in readings:
         for at, head in enumerate(table.heads):
-            named = heads.fullmatch(head) is not None
+            named = kind.fullmatch(head) is not None
             if named or (table.heads == ("",) and reading is _in_state):
                 odd = reading(table.column(at))
                 if odd is not None:
                     return odd
     lacking = (
-        _lacks(table.column(at)) for at, head in enumerate(table.heads) if not _OF_ENDS.search(head)
+        _lacks(table.column(at))
+        for at, head in enumerate(table.heads)
+        if not heads["ends"].search(head)
     )
     if (ranks := next(filter(None, lacking), None)) is not None:
         return Deed.ODD, ranks
     answers = (table.column(at) for at, head in enumerate(table.heads) if head)
     negative = (
-        {r for r, cell in cells.items() if _NO.fullmatch(cell)}
+        {r for r, cell in cells.items() if words["no"].fullmatch(cell)}
         for cells in answers
-        if all(map(_YES_OR_NO.fullmatch, cells.values()))
+        if all(words["no"].fullmatch(c) or words["yes"].fullmatch(c) for c in cells.values())
     )
     return next(
         (
@@ -245,7 +237,8 @@ def _few(cells: dict[int, str], common: str) -> frozenset[int]:
 
 def _lacks(cells: dict[int, str]) -> frozenset[int]:
     """Return the few ranks without a value where all others have a number."""
-    lack = frozenset(rank for rank, cell in cells.items() if _NOTHING.fullmatch(cell))
+    nothing = _words().cells["nothing"].fullmatch
+    lack = frozenset(rank for rank, cell in cells.items() if nothing(cell))
     others = (cell for rank, cell in cells.items() if rank not in lack)
     few = 0 < len(lack) <= max(1, len(cells) // FEW)
     return lack if few and all(map(_SECONDS.fullmatch, others)) else frozenset()
@@ -255,13 +248,14 @@ def _in_state(cells: dict[int, str]) -> tuple[Deed, frozenset[int]] | None:
     ((common, _),) = Counter(cells.values()).most_common(1)
     odd = _few(cells, common)
     theirs = [cells[rank] for rank in odd]
-    waits = _WAITS.search(common) is not None
+    words = _words().cells
+    waits = words["waits"].search(common) is not None
     operations = all(op_of(cell) in OPERATIONS for cell in (common, *theirs))  # read elsewhere
-    if not odd or operations or not (waits or _WELL.fullmatch(common)):
+    if not odd or operations or not (waits or words["well"].fullmatch(common)):
         return None
-    if all(map(_OVER.search, theirs)):
+    if all(map(words["over"].search, theirs)):
         return Deed.ENDED, odd
-    if waits or all(map(_NOT_WELL.match, theirs)):
+    if waits or all(map(words["not-well"].match, theirs)):
         return Deed.ODD, odd
     return None
 

@@ -129,7 +129,7 @@ def _count_ranks(lines: Iterable[str], label: re.Pattern[str]) -> bool:
         if index := label.match(line):
             if label is not INDEX_LABEL:
                 names.add(index["name"])
-                if (said := _OF_RANKS.search(line)) and said["rank"] != index["rank"]:
+                if (own := _OF_RANKS.search(line)) and own["rank"] != index["rank"]:
                     return False
             spoken.append(int(index["rank"]))
             template, _ = reduce(line[index.end() :].lstrip(" :"))

@@ -13,7 +13,7 @@ QUOTED = "`The client socket has timed out after 300000ms while trying to connec
     [
         "After five minutes of silence it failed with {}, on both of our nodes",
         "| torchrun | hung for five minutes and then printed {} | yesterday |",
-        "torchrun 静默挂 5 分钟、无任何子进程输出，然后报 {}",  # noqa: RUF001
+        "torchrun 静默挂 5 分钟、无任何子进程输出、然后报 {}",
     ],
 )
 def test_who_says_that_it_was_printed_reports_it(words: str) -> None:

@@ -50,3 +50,17 @@ def test_who_did_not_come_until_somebody_stopped_it(size: int, said: str, rank: 
 def test_who_prints_nothing_need_not_have_to(text: str) -> None:
     """It may print nothing ever, or all may wait."""
     assert not any(x.culprit_ranks for x in diagnosed_files({"out.txt": text}).findings)
+
+
+def test_a_program_that_mpi_aborts_has_failed() -> None:
+    """Nobody had to stop it: a message did not fit, and MPI ended the job."""
+    abort = (
+        "[n1:411] *** An error occurred in MPI_Recv\n"
+        "[n1:411] *** reported by process [3190882305,1]\n"
+        "[n1:411] *** MPI_ERR_TRUNCATE: message truncated\n"
+        "[n1:411] *** MPI_ERRORS_ARE_FATAL (processes in this communicator will now abort)\n"
+    )
+    report = diagnosed_files({"out.txt": STARTED.format(size=4, program="solve") + abort})
+
+    assert report.verdict == "failed"
+    assert report.findings[0].category == "mpi-mismatch"

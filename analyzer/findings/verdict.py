@@ -30,7 +30,6 @@ HANGS = {
     "cross-group-deadlock",
     "p2p-mismatch",
     "group-creation-mismatch",
-    "mpi-mismatch",
     "mpi-missing-rank",
     "dataloader-blocked",
     "init-missing-rank",

@@ -43,7 +43,6 @@ _ROW = re.compile(
 _FIELD = re.compile(r"(?P<name>[A-Za-z_][\w.]*)[=:](?P<value>\S*)")
 _SECONDS = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>m(?:in)?|h)?s?(?: ago)?")
 
-
 Pattern = limits.Pattern[str]
 
 
@@ -84,19 +83,19 @@ def state_tables(data: bytes, file: LogFile, last: int | None) -> Iterator[Accou
     first = last - len(lines) + 1
     texts = [line[:LONGEST] for line in lines]
     texts = [text[header_end(text, file.voice.logger) :].strip() for text in texts]
-    tables = [table for table in _tables(texts, first) if len(table.rows) >= LEAST]
-    if not tables:
+    listed = [table for table in _tables(texts, first) if len(table.rows) >= LEAST]
+    if not listed:
         return
-    table = tables[-1]
+    table = listed[-1]
     if _goes_on(texts[table.rows[-1].number - first + 1 :]):
         return
-    if _move(tables):
+    if _move(listed):
         row = table.rows[0]
         source = file.document.source(row.number)
         yield SignOfLife(text=row.text, who=file.voice.who, source=source)
         return
     odd = _standing_out(table)
-    before = [other for other in tables[-2:-1] if other.heads == table.heads]
+    before = [other for other in listed[-2:-1] if other.heads == table.heads]
     if odd is None or any(_standing_out(other) not in {None, odd} for other in before):
         return  # who stands out changes: it moves
     deed, ranks = odd
@@ -180,13 +179,13 @@ def _goes_on(texts: Sequence[str]) -> bool:
     return any(len(values) > 1 for values in steps.values())
 
 
-def _move(tables: Sequence[_Table]) -> bool:
+def _move(listed: Sequence[_Table]) -> bool:
     """Return whether a counter of most rows went on from one of the last tables to the other."""
-    if len(tables) < 2 or tables[-2].heads != tables[-1].heads:
+    if len(listed) < 2 or listed[-2].heads != listed[-1].heads:
         return False
-    for at, head in enumerate(tables[-1].heads):
+    for at, head in enumerate(listed[-1].heads):
         if _words().heads["count"].fullmatch(head):
-            before, after = tables[-2].column(at), tables[-1].column(at)
+            before, after = listed[-2].column(at), listed[-1].column(at)
             return 2 * sum(after.get(rank) != cell for rank, cell in before.items()) > len(before)
     return False
 

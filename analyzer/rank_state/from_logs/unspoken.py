@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping
 
 from whyhang.analyzer.facts import LogTail, Outlook, OwnLine, Record, Source, grouped
 
-LEAST = 3  # ranks that speak; two where somebody at the terminal gave up waiting for a third
+LEAST = 3  # ranks that speak
+LEAST_BY_HAND = 2  # where somebody at the terminal gave up waiting for a third
 FEW = 4  # one rank in so many may be absent, or one
 MOST = 64  # ranks of a list
-
 
 _BY_HAND = re.compile(r"\^C|Ctrl-C|killing job")
 """Somebody stopped it, who saw that nothing more came."""
@@ -44,9 +44,9 @@ def unspoken(
     (in_one,) = stopped or by_file.values()
     spoken = {tail.who.rank: tail for tail in in_one if tail.who.rank is not None and tail.whole}
     others = sorted(rank for rank in spoken if rank is not None)
-    by_hand = bool(stopped)
+    least = LEAST_BY_HAND if stopped else LEAST
     troubled = any(tail.trouble and not _is_by_hand(tail) for tail in in_one)
-    if not LEAST - by_hand <= len(others) <= MOST or troubled:
+    if not least <= len(others) <= MOST or troubled:
         return None
     if any(tail.outlook in {Outlook.STEPS, Outlook.ENDED} for tail in in_one):
         return None  # they have met it there: its output is elsewhere
@@ -58,7 +58,7 @@ def unspoken(
     if 0 in absent and len(spoken) < len(in_one):
         return None  # lines without a label may be its
     templates = Counter(line.template for tail in spoken.values() for line in set(tail.lines[-1:]))
-    if max(templates.values()) < len(others) and not (by_hand and len(others) < LEAST):
+    if max(templates.values()) < len(others) and len(others) >= LEAST:
         return None
     last = spoken[others[-1]]
     return Unspoken(ranks=absent, others=tuple(others), line=last.lines[-1], source=last.source)

@@ -259,3 +259,21 @@ def test_what_a_group_gathers_tells_how_many_it_has(
     first = diagnosed_files({"train.log": text + other}).findings[0]
 
     assert (first.signature, first.culprit_ranks) == (signature, ranks)
+
+
+def test_who_failed_within_the_call_had_come_to_it() -> None:
+    """Its watchdog printed nothing that was kept, but its exception was raised in there."""
+    at = '[rank2]:   File "{}", line {}, in {}\n'
+    raised = (
+        "[rank2]: Traceback (most recent call last):\n"
+        + at.format("/srv/rl.py", 657, "infer")
+        + "[rank2]:     dist.all_gather_object(lengths, own, group=tp)\n"
+        + at.format("/torch/distributed/distributed_c10d.py", 3042, "all_gather_object")
+        + "[rank2]:     input_tensor.resize_(max_object_size)\n"
+        + "[rank2]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 184.13 GiB.\n"
+    )
+    text = "".join(IN_GROUP.format(rank=rank, size=4) for rank in range(2)) + raised
+    other = "[rank3]:[E813 12:26:00.651 P.cpp:1] [PG ID 1 PG GUID 1 Rank 3] aborted its group\n"
+    first = diagnosed_files({"train.log": text + other}).findings[0]
+
+    assert (first.signature, first.culprit_ranks) == ("waits-for-silent-rank", (3,))

@@ -220,3 +220,49 @@ def test_what_most_ranks_did_is_no_exception() -> None:
     finding = first(words)
 
     assert finding is None or finding.culprit_ranks in {None, (0,)}
+
+
+@pytest.mark.parametrize(
+    ("text", "ranks"),
+    [
+        (
+            "It hangs. Six ranks report call 1, while ranks 0 and 2 are already at a reduce.\n",
+            (0, 2),
+        ),
+        (
+            "- rank 0 state: in MPI_Allreduce\n- rank 1 state: unknown (no logs in this phase)\n",
+            (1,),
+        ),
+        ("The run stalls: ranks 1\u20137 print `enter S3` last, rank 0 prints `enter X`.\n", (0,)),
+        ("Hang at step 9. DP0-6 took the decode path, DP7 took the prefill path.\n", (7,)),
+        ("7 of 8 ranks sit in the all-gather. Rank 5 walks a tree of prefixes.\n", (5,)),
+    ],
+    ids=["counted", "no logs", "printed", "paths", "walks"],
+)
+def test_few_of_whom_something_else_is_written(text: str, ranks: tuple[int, ...]) -> None:
+    """The words are of no matter, only that the few do not do as the many."""
+    finding = first(text)
+
+    assert finding is not None
+    assert (finding.signature, finding.culprit_ranks) == ("said-to-differ", ranks)
+    assert finding.confidence < 0.5
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Rank 0 loads the weights, ranks 1-7 receive them.\n",
+        "It hangs: rank 0 waits in the barrier, ranks 1-7 are in the optimizer.\n",
+        "It hangs: ranks 0 and 1 print A, ranks 2 and 3 print B.\n",
+        "It hangs: ranks 1-7 never print A, rank 0 prints B.\n",
+        "They got a dump signal from rank 3; ranks 0-7 hang.\n",
+        "If it hangs, rank 0 is at the save and ranks 1-7 in the barrier.\n",
+        "It hangs: rank 0 prints A, ranks 1-6 print B, rank 7 prints C.\n",
+    ],
+    ids=["a program", "waits", "halves", "never", "from", "if", "three kinds"],
+)
+def test_contrasts_that_name_nobody(text: str) -> None:
+    """One rank that waits, halves, a source, a rule, a course with many parts."""
+    finding = first(text)
+
+    assert finding is None or finding.signature != "said-to-differ"

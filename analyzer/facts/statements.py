@@ -66,6 +66,7 @@ class Deed(enum.Enum):
     ENDED = "ended"  # crashed, or was killed
     ODD = "odd"  # all others do what it does not
     AWAITED = "awaited"  # others wait for it
+    CONTRASTED = "contrasted"  # of many others something else is written
     AHEAD = "ahead"  # made calls that the others did not
     WAITS = "waits"
     WORKS = "works"  # at something of its own

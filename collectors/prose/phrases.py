@@ -17,6 +17,7 @@ class Phrases(Record):
     deeds: dict[Deed, Pattern]
     beside_others: dict[Deed, Pattern]
     numbers: dict[str, Pattern]
+    contrasts: dict[str, Pattern]
     places: dict[str, Pattern]
     functions: dict[str, Pattern]
     reasons: dict[Subject, Pattern]

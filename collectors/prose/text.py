@@ -19,7 +19,7 @@ CELLS = 2  # bars from which on a line is the row of a table
 WRAPPED = 50  # characters from which on a line may be broken within a sentence
 
 _ITEM = re.compile(r"\s*(?:[-*•#]|\d+[.)]) ")
-_MARKUP = str.maketrans("", "", '*`"“”')
+_MARKUP = str.maketrans("\u2013", "-", '*`"“”')
 _PARTS = re.compile(r"\n|(?<=[.!?;])(?<!\.\.\.)\s+|(?<=[\u3002\uff01\uff1f\uff1b])")
 _ENDS = re.compile(r"[.?!][\"')]?\s+|\n")
 _CODE = re.compile(
@@ -45,6 +45,9 @@ _STOPS = re.compile(r"[.!?,;)]\W|[.!?,;:)\"'*`]+\s*$")
 _GOES_ON = re.compile(r"\s*[a-z0-9,*`]")
 _PROGRESS = re.compile(r"(?i)\W*(?:step|epoch|iter(?:ation)?)\W{0,2}\d+\b")
 """What a program prints of its steps: a line just above it is of the program, too."""
+
+
+_MANUAL = re.compile(r"(?i)(?:^|/)(?:readme|changes|changelog|contributing|faq)\b|(?:^|/)docs?/")
 
 
 class Paragraph(Record):
@@ -97,6 +100,11 @@ class Paragraph(Record):
 def is_prose(document: Document) -> bool:
     """Return whether a file may be what a person wrote: it is short, and no program."""
     return document.size <= LARGEST_BYTES and not document.path.endswith(NO_PROSE)
+
+
+def is_manual(document: Document) -> bool:
+    """Return whether a file tells how a program works, not why a job hung."""
+    return _MANUAL.search(document.path) is not None
 
 
 @functools.lru_cache(maxsize=4)

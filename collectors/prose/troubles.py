@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from whyhang.analyzer.facts import NOBODY, Subject, Trouble
 from whyhang.analyzer.reading import Document
 from whyhang.collectors.prose.phrases import Pattern, phrases
-from whyhang.collectors.prose.text import CELLS, paragraphs
+from whyhang.collectors.prose.text import CELLS, is_manual, paragraphs
 
 LONGEST_SENTENCE = 500
 MOST_TOPICS = 6  # of one text; more are those of a guide
@@ -23,8 +23,6 @@ _FUNCTION_WORD = re.compile(
     r"(?i)\b(?:the|an?|is|are|was|it|this|that|when|while|and|we|i|my|on|to|of|for|in|with|but|not|can)\b"
     r"|[\u4e00-\u9fff]"
 )
-_MANUAL = re.compile(r"(?i)(?:^|/)(?:readme|changes|changelog|contributing|faq)\b|(?:^|/)docs?/")
-"""What explains how a program works, not why a job hung."""
 
 
 def _named(sentence: str, patterns: Mapping[Subject, Pattern]) -> Iterator[Subject]:
@@ -44,7 +42,7 @@ def _named(sentence: str, patterns: Mapping[Subject, Pattern]) -> Iterator[Subje
 
 def troubles(document: Document) -> Iterator[Trouble]:
     """Yield the most specific of what a text names, where that is not too much."""
-    if _MANUAL.search(document.path):
+    if is_manual(document):
         return
     written = [
         (paragraph.first, sentence.strip())

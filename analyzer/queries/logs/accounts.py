@@ -15,6 +15,7 @@ from whyhang.analyzer.facts import (
     TrainingOutput,
     Trouble,
     ranks_in_words,
+    replace,
 )
 from whyhang.analyzer.facts.stacks import SUMMARY
 from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INCOMPLETE, INDIRECT, Hit
@@ -28,6 +29,8 @@ LEAST = 4  # ranks, more than half of which are not the odd ones
 
 ELSEWHERE = {Deed.ABSENT, Deed.ODD, Deed.LEFT, Deed.WORKS, Deed.AWAITED, Deed.AHEAD}
 """What counts only of ranks whose numbers are given, and where nothing tells why."""
+
+PLAIN = {Deed.CONTRASTED, Deed.WAITS}
 
 SAYS_WHY = {Deed.RAN_OUT, Deed.IN_FILES, Deed.SPINS, Deed.OUT_OF_MEMORY}
 
@@ -49,11 +52,14 @@ def reported(case: Case, *deeds: Deed) -> Iterator[Hit]:
         crowd = most is not None and (ranks & waits or len(ranks) > most)
         vague = deed in ELSEWHERE and (not ranks or crowd or any(by_deed[why] for why in SAYS_WHY))
         ended = deed is Deed.ENDED
-        known = by_deed[Deed.OUT_OF_MEMORY] if ended else case.graph.lagging
+        known: object = by_deed[Deed.OUT_OF_MEMORY] if ended else case.graph.lagging
+        if deed is Deed.CONTRASTED:  # it tells the least
+            known = known or any(account.deed not in PLAIN for account in accounts)
         if by_deed[deed] and not vague and not known:
-            # what most of them did is no exception
-            ranks = set() if 2 * len(ranks) > max((LEAST, *ranks)) + 1 else ranks
-            yield _hit(case, ranks, by_deed[deed], waits - ranks if deed in ELSEWHERE else set())
+            if 2 * len(ranks) > max((LEAST, *ranks)) + 1:  # what most of them did is no exception
+                ranks = _ranks(by_deed[Deed.CONTRASTED]) - ranks
+            hit = _hit(case, ranks, by_deed[deed], waits - ranks if deed in ELSEWHERE else set())
+            yield replace(hit, strength=GUESSED) if deed is Deed.CONTRASTED else hit
             return
 
 

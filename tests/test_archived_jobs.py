@@ -1,4 +1,4 @@
-"""What logs of whole jobs tell by comparison: parts of steps, work while others wait, pids, pods.
+"""What logs of whole jobs tell by comparison: work while others wait, pids, pods.
 
 Each mechanism has evidence of an invented program, and a near miss that must blame nobody.
 """
@@ -14,50 +14,6 @@ from whyhang.analyzer.report import Report
 def culprits(report: Report) -> list[int]:
     """Return whom the first finding names."""
     return list(report.findings[0].culprit_ranks or ()) if report.findings else []
-
-
-def steps(rank: int, form: str, slow: float, usual: float, *, late: int = 2) -> str:
-    """Write ten steps of a rank; the one that is late takes longer in a part of each."""
-    part = slow if rank == late else usual
-    other = 0.2 if rank == late else slow
-    return "".join(
-        f"worker {rank} it {70 + n} loss={2 - n / 50:.3f} "
-        + form.format(part + n / 1000, other + n / 900)
-        + "\n"
-        for n in range(10)
-    )
-
-
-@pytest.mark.parametrize(
-    "form",
-    [
-        "data={:.2f}s fwd=0.31s sync={:.2f}s",
-        "| fetch took {:.3f} sec, backward took {:.3f} sec",
-        "data_time: {:.4f} iter_time: {:.4f}",
-    ],
-)
-def test_a_rank_that_is_long_at_its_own_work_is_the_straggler(form: str) -> None:
-    """A part of each step that one rank alone needs long for names it: the others wait for it."""
-    report = diagnosed({rank: steps(rank, form, 7.9, 0.04) for rank in range(4)})
-
-    assert (report.verdict, culprits(report)) == ("slow", [2])
-
-
-@pytest.mark.parametrize(
-    ("form", "slow", "usual"),
-    [
-        ("sync={:.2f}s fwd={:.2f}s", 7.9, 0.04),  # it waits for the others
-        ("save={:.2f}s fwd={:.2f}s", 7.9, 0.04),  # one saves for all
-        ("data={:.2f}s fwd=0.31s sync={:.2f}s", 0.11, 0.04),  # too little to hold anybody up
-        ("loss_b={:.2f} fwd={:.2f}s", 7.9, 0.04),  # no time
-        ("data={:.2f}s fwd={:.2f}s", 0.5, 0.4),  # not far from the others
-    ],
-)
-def test_other_values_that_differ_make_no_straggler(form: str, slow: float, usual: float) -> None:
-    """What a rank waits, does for all, or hardly needs longer for, names nobody."""
-    report = diagnosed({rank: steps(rank, form, slow, usual) for rank in range(4)})
-
-    assert culprits(report) == []
 
 
 def gave_up(rank: int) -> str:
@@ -381,27 +337,3 @@ def started(rank: int, minute: int) -> str:
         f"2025-11-10 03:{minute:02d}:00 rank={rank} world=4 starting\n"
         f"2025-11-10 03:{minute:02d}:01 rank={rank} init_process_group\n"
     )
-
-
-@pytest.mark.parametrize(
-    ("joined", "minutes", "named"),
-    [
-        (3, (0, 0, 12, 1), [2]),
-        (2, (0, 0, 12, 14), [2, 3]),
-        (3, (0, 0, 8, 1), []),  # in time
-        (2, (0, 0, 12, 1), []),  # one more is missing: the clocks may differ
-    ],
-)
-def test_who_was_started_after_the_limit_did_not_come(
-    joined: int, minutes: tuple[int, ...], named: list[int]
-) -> None:
-    """As many ranks as are missing began later than the store waits: those are the missing ones."""
-    gone = (
-        "torch.distributed.DistStoreError: Timed out after 601 seconds waiting for clients. "
-        f"{joined}/4 clients joined.\n"
-    )
-    logs = {rank: started(rank, minute) for rank, minute in enumerate(minutes)}
-
-    report = diagnosed({**logs, 0: logs[0] + gone})
-
-    assert (report.findings[0].category, culprits(report)) == ("init-missing-rank", named)

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from fake_proc import FakeProc
 from live_sites import collected, site_of
-from log_docs import diagnosed_files
 from small_jobs import ALL_REDUCE, INIT, dump, process, report_of
 
 from whyhang.analyzer.facts import Address, Fact, FileView, InitArguments, Source, Who, replace
@@ -127,25 +126,3 @@ def test_more_processes_than_ranks_make_a_file_stale() -> None:
         report(seen(0, 1, 2, processes=5), stack=ALL_REDUCE),
     ):
         assert "init-file-stale" not in {f.signature for f in outcome.findings}
-
-
-@pytest.mark.parametrize(
-    ("where", "beside", "said"),
-    [
-        ("init_method=file:///nfs/meet", "", True),
-        ("init_method=tcp://n0:29500", "", False),
-        ("init_method=file:///nfs/meet", "ValueError: bad row", False),
-    ],
-)
-def test_addresses_of_an_earlier_run(where: str, beside: str, *, said: bool) -> None:
-    """Refused connections between ranks that met through a file; not where one of them failed."""
-    refused = (
-        "[E1123 15:07:36.38 ProcessGroupGloo.cpp:67] Gloo connectFullMesh failed with "
-        "[/w/gloo/transport/tcp/pair.cc:152] timed out connecting: SO_ERROR: Connection refused\n"
-    )
-    failed = f'Traceback (most recent call last):\n  File "a.py", line 3, in f\n{beside}\n'
-    files = {"out_0.txt": f"rank 0 of 2, {where}\n{failed if beside else ''}"}
-    files["out_1.txt"] = f"rank 1 of 2, {where}\n{refused}"
-    found = {finding.signature for finding in diagnosed_files(files).findings}
-
-    assert ("stale-meeting-file" in found) is said

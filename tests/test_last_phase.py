@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from log_docs import diagnosed, diagnosed_files
+from log_docs import diagnosed
 
 from whyhang.analyzer.report import Finding
 
@@ -222,40 +222,3 @@ NEAR_MISSES = {
 def test_logs_that_only_look_so_name_nobody(name: str) -> None:
     """Cut or buffered logs, loggers of one rank, other roles, other clocks are no hang's sign."""
     assert phase_of(NEAR_MISSES[name]) is None
-
-
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [("mlm-worker-{}.log", True), ("pod-{}-x7k2p.txt", True), ("run-{}.log", False)],
-)
-def test_logs_that_nothing_numbers(name: str, *, said: bool) -> None:
-    """A pod may hold any ranks, so its log is named and no rank; runs are no parts of one job."""
-    logs = {
-        name.format(n): f"group ready\nreading part {n}\n" + "vocabulary built\n" * (n != 2)
-        for n in range(4)
-    }
-    findings = diagnosed_files(logs).findings
-    first = [f for f in findings if f.signature == "last-phase-differs"]
-
-    assert [name.format(2) in f.title for f in first] == ([True] if said else [])
-    assert not any(f.culprit_ranks for f in findings)
-
-
-@pytest.mark.parametrize(
-    ("ends", "named"),
-    [
-        ({0: 400, 1: 400, 2: 58, 3: 400}, (2,)),
-        ({0: 400, 1: 58, 2: 58, 3: 400}, None),
-        ({0: 399, 1: 398, 2: 58, 3: 399}, None),
-    ],
-)
-def test_bars_in_one_line(ends: dict[int, int], named: tuple[int, ...] | None) -> None:
-    """Bars of all ranks, drawn over each other: one is not full, and those of the others are."""
-    bar = "\rreading on rank {}: {:3.0f}%|{:10}| {}/400 [00:{:02}<00:09, 9.10it/s]"
-    text = "".join(
-        bar.format(rank, at / 4, "\u2588" * (at // 40), min(at, end), at // 10)
-        for at in (0, 40, 120, 400)
-        for rank, end in sorted(ends.items(), key=lambda item: (item[0] * 3 + at) % 5)
-    )
-    findings = diagnosed({None: text + "\n"}).findings
-    assert [f.culprit_ranks for f in findings if f.culprit_ranks] == ([named] if named else [])

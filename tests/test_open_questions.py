@@ -156,28 +156,3 @@ def test_why_no_rank_could_be_looked_into_stands_in_the_headline() -> None:
     assert unread.headline.endswith("this user may not attach.")
     read = report_of([*processes, dump(0, ELSEWHERE), gap])
     assert "No stack" not in read.headline
-
-
-GAVE_UP = (
-    "[rank{0}]: Traceback (most recent call last):\n"
-    '[rank{0}]:   File "/w/evaluate.py", line 10, in main\n'
-    '[rank{0}]:   File "/x/torch/distributed/distributed_c10d.py", line 3252, in all_reduce\n'
-    "[rank{0}]: RuntimeError: [/w/gloo/transport/tcp/unbound_buffer.cc:78] Timed out waiting "
-    "20000ms for recv operation to complete\n"
-)
-
-
-@pytest.mark.parametrize(
-    ("also", "named"),
-    [("", (2,)), (GAVE_UP.format(1), None), ("[rank3]: MemoryError: no room\n", None)],
-    ids=["alone", "another gave up", "another failed"],
-)
-def test_a_rank_that_calls_once_more(also: str, named: tuple[int, ...] | None) -> None:
-    """All others are through, one gave up waiting: it is that one's call, unless one failed."""
-    tasks = ("arc", "boolq", "hellaswag")
-    text = "".join(f"[{r}/4] {task}: 0.{r}7\n" for task in tasks for r in (0, 3, 1, 2))
-    text += "".join(f"[{r}/4] all tasks done, writing results\n" for r in (0, 1, 3))
-    findings = diagnosed_files({"eval.log": text + GAVE_UP.format(2) + also}).findings
-    found = [f.culprit_ranks for f in findings if f.signature == "alone-in-its-call"]
-
-    assert found == ([named] if named else [])

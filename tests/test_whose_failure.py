@@ -101,28 +101,6 @@ def test_nobody_is_blamed(text: str) -> None:
     assert culprits(text) == ()
 
 
-STEP = "error: *** STEP 52.0 ON n0 CANCELLED AT 2031-04-29T23:36:37{why} ***\n"
-ENDED = "srun: error: n0: tasks 0-11,13-15: Terminated\n"
-
-
-def test_the_task_that_was_left_out() -> None:
-    """The launcher ended all others because a task failed."""
-    finding = first(STEP.format(why=" DUE TO TASK FAILURE") + ENDED)
-
-    assert finding is not None
-    assert (finding.signature, finding.culprit_ranks) == ("launcher-ended-others", (12,))
-
-
-@pytest.mark.parametrize(
-    "text",
-    [STEP.format(why="") + ENDED, STEP.format(why=" DUE TO TASK FAILURE") + TERMINATED],
-    ids=["somebody cancelled", "all were ended"],
-)
-def test_a_step_that_somebody_cancelled(text: str) -> None:
-    """Without a failure, or without a gap in the list, nobody is left out."""
-    assert culprits(text) == ()
-
-
 def test_a_barrier_after_steps() -> None:
     """XLA's tasks that did not come to a barrier in the middle of a run."""
     text = (

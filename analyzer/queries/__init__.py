@@ -20,7 +20,6 @@ Queries that answer with hits:
 - ``failed``: what failed in words that no signature knows, by its object
 - ``settings_differ``: versions and settings that must be the same on all ranks
 - ``printed_values_differ``: a line that all ranks print, with another value on one of them
-- ``step_times_differ``: few ranks need long for a part of each step, by the times that all print
 - ``cut_off``: ranks that start and do not reach the store
 - ``stragglers``: few ranks that hold up a job which goes on
 - ``recorded``: what the ledger concluded from recorded calls, by its verdicts
@@ -60,7 +59,6 @@ Queries about ranks:
 - ``waiters_for``: the members that wait for other ranks
 - ``has_initialized``: a rank is through init_process_group
 - ``left_behind``: who waits while others count on
-- ``stopped_at_work``: how the job was stopped from outside, if its steps went on until then
 - ``all_seen``: every member's place is known
 - ``members_of``: members by rank, and the ranks of which nothing is known
 - ``failures``, ``first_failures``, ``left_others``: ranks that ended by an error of their own
@@ -107,8 +105,6 @@ from whyhang.analyzer.queries.logs.nccl import (
 from whyhang.analyzer.queries.logs.nccl_start import connections_not_made, nccl_start
 from whyhang.analyzer.queries.logs.own_lines import own_lines_show
 from whyhang.analyzer.queries.logs.quiet import ends_at_work, quiet_logs, seen_at_work
-from whyhang.analyzer.queries.logs.step_times import step_times_differ
-from whyhang.analyzer.queries.logs.stopped_at_work import stopped_at_work
 from whyhang.analyzer.queries.logs.what_failed import awaited, failed
 from whyhang.analyzer.queries.machines.cluster import (
     VIRTUAL,

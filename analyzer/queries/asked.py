@@ -31,8 +31,7 @@ NAMES = (
     "nccl_start nccl_warned networks_show nvlinks only_waiters own_lines_show port_held ports_down "
     "printed_values_differ quiet_logs raised ranks_not_waiting ras_reported recorded reported "
     "resolves_differently scheduled scheduler_shows seen_at_work settings_differ stacks_diverge "
-    "step_times_differ store_barrier stragglers stuck_in_setup unpaired_by_stacks "
-    "waits_for_absent world_sizes"
+    "store_barrier stragglers stuck_in_setup unpaired_by_stacks waits_for_absent world_sizes"
 )
 QUERIES: dict[str, Callable[..., Iterable[Hit]]] = {
     name: getattr(queries, name) for name in NAMES.split()

@@ -16,7 +16,6 @@ from whyhang.analyzer.job.inference.group_ranks import with_group_ranks
 from whyhang.analyzer.job.inference.host_slots import with_hosts_of_slots
 from whyhang.analyzer.job.inference.joined_tails import with_joined_tails
 from whyhang.analyzer.job.inference.local_ranks import numbered
-from whyhang.analyzer.job.inference.order_of_pids import with_ranks_in_order
 from whyhang.analyzer.job.inference.peers import with_peers_of_two
 from whyhang.analyzer.job.inference.pid_ranks import with_ranks_of_pids
 from whyhang.analyzer.job.inference.plausible import plausible
@@ -30,7 +29,6 @@ STEPS: tuple[Callable[[Sequence[Fact]], Sequence[Fact]], ...] = (
     *(
         with_hosts_of_files,
         with_ranks_of_pids,
-        with_ranks_in_order,
         with_hosts_of_slots,
         with_sole_ranks,
         with_ranks_of_siblings,

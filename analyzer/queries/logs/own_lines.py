@@ -10,14 +10,11 @@ from whyhang.analyzer.facts import (
     Setting,
     Source,
     WorldSize,
-    grouped,
     ranks_in_words,
 )
 from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INCOMPLETE, Hit
-from whyhang.analyzer.job.inference.sibling_files import NUMBER, counts_ranks
 from whyhang.analyzer.queries.hits import members_of
 from whyhang.analyzer.rank_state.from_logs.gave_up import gave_up, lost_peer
-from whyhang.analyzer.rank_state.from_logs.last_phase import last_phases
 from whyhang.analyzer.rank_state.from_logs.log_ends import tails_of_ranks
 from whyhang.analyzer.rank_state.from_logs.phase import LastPhase
 from whyhang.analyzer.rank_state.from_logs.roll_calls import WAITS, roll_call
@@ -110,12 +107,7 @@ def _alone_in_trouble(case: Case) -> Iterator[Hit]:
 
 
 def _last_phase_differs(case: Case) -> Iterator[Hit]:
-    """Yield one hit for each rank whose own lines part from the others', if it is in no call.
-
-    Where nothing numbers the logs of a job, one for the log of which that is so.
-    """
-    if not tails_of_ranks(case.job):
-        yield from _last_phase_of_pods(case)
+    """Yield one hit for each rank whose own lines part from the others', if it is in no call."""
     for state in case.states:
         phase = state.phase
         if phase is None or state.status not in {Status.UNSEEN, Status.RUNNING}:
@@ -134,25 +126,6 @@ def _last_phase_differs(case: Case) -> Iterator[Hit]:
             },
             at=phase.line.time,
         )
-
-
-def _last_phase_of_pods(case: Case) -> Iterator[Hit]:
-    """Yield one hit for a log of several that count pods or processes, and no ranks for sure."""
-    spoken = grouped(case.job.of(LogTail), lambda tail: tail.source.file)
-    logs = {file: tails[0] for file, tails in spoken.items() if len(tails) == 1}
-    kinds = grouped(logs, lambda file: NUMBER.sub("#", file))
-    for files in kinds.values():
-        fronts = NUMBER.split(files[0])[:-1]
-        if len(files) < LEAST or not all(map(counts_ranks, fronts)):
-            continue
-        for at, phase in last_phases({at: logs[file] for at, file in enumerate(files)}).items():
-            yield Hit(
-                names_culprit=False,
-                evidence=_evidence(phase, None),
-                strength=_strength(phase),
-                fields={"who": files[at], "pid": "PID", **_words(phase, "the others")},
-                at=phase.line.time,
-            )
 
 
 def _category(case: Case) -> str:

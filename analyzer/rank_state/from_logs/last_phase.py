@@ -18,10 +18,10 @@ from typing import NamedTuple
 
 from whyhang.analyzer.facts import LogTail, OwnLine, Source
 from whyhang.analyzer.rank_state.from_logs.phase import LastPhase
-from whyhang.analyzer.rank_state.from_logs.unfinished_bars import MOST, unfinished_bars
 
 ALIKE = 0.6  # of the templates of ranks with one role
 COMPLETE = 0.8  # of the events of the others that a rank of their role has
+MOST = 0.75  # of the others, which agree
 FEW = 4  # one rank in so many may be behind; of fewer ranks, one
 NEAR = 3  # steps by which a log may be behind that ends where a step ends
 FAR = 20  # steps: no rank is so far behind, its log is cut
@@ -49,7 +49,6 @@ def last_phases(tails: Mapping[int, LogTail]) -> dict[int, LastPhase]:
     """Return the ranks that are behind, or in a phase of their own; none where they are many."""
     logs = _logs({rank: tail for rank, tail in tails.items() if tail.lines})
     phases = {rank: phase for rank in logs if (phase := _phase(rank, logs)) is not None}
-    phases = phases or dict(unfinished_bars(tails))
     few = max(1, len(logs) // FEW)
     if len(phases) > few:  # who waits for one that is behind may stand elsewhere, too
         furthest = max(phase.missed for phase in phases.values())

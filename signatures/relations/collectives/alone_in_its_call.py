@@ -14,13 +14,9 @@ from whyhang.analyzer.facts import replace
 from whyhang.analyzer.findings.signature import INDIRECT
 from whyhang.analyzer.queries import Case, Hit, Signature
 
-LEAST = 2  # others
-LONGEST = 80  # characters of a line in a title
-
 
 def when(case: Case) -> Iterator[Hit]:
     """Yield one hit for the rank that is alone."""
-    yield from _behind_all_others(case)
     for finding in case.graph.calls.of(Verdict.NEVER_JOINED):
         elsewhere = queries.others_elsewhere(case, finding)
         if not elsewhere:
@@ -43,38 +39,6 @@ def when(case: Case) -> Iterator[Hit]:
                 "where": f"wait in {place.says.call if place is not None else 'another operation'}",
             },
         )
-
-
-def _behind_all_others(case: Case) -> Iterator[Hit]:
-    """Yield one hit for the one rank that gave up waiting, where all others printed what follows.
-
-    They have come past its last line without that call, and none of them failed.
-    """
-    stood = [state for state in case.states if state.end is not None and state.end.stood]
-    alone = stood[0] if len(stood) == 1 else None
-    if alone is None or alone.phase is None or alone.phase.lacks is None:
-        return
-    others = [state for state in case.states if state is not alone]
-    passed = {*alone.phase.others} == {*case.ranks(state.member for state in others)}
-    if not passed or len(others) < LEAST or any(s.end and s.end.own for s in others):
-        return
-    line, source = alone.phase.lacks, alone.phase.lacks_source
-    yield Hit(
-        members=(alone.member,),
-        affected=tuple(state.member for state in others),
-        evidence=(
-            *queries.evidence_of(case, alone)[:1],
-            *((queries.cite(source, line.text),) if source is not None else ()),
-        ),
-        strength=INDIRECT,
-        location=queries.location_of(case, alone),
-        fields={
-            "who": case.names([alone.member]),
-            "call": str(alone.place.says.call) if alone.place is not None else "a collective",
-            "others": case.names(state.member for state in others),
-            "where": f"went on to '{line.text[:LONGEST]}'",
-        },
-    )
 
 
 SIGNATURE = Signature(

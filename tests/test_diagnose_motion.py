@@ -8,6 +8,9 @@ from small_jobs import ALL_REDUCE, BARRIER, ELSEWHERE, INIT, dump, process, repo
 from whyhang.analyzer.facts import Excerpt, Fact, Frame, Process, Source, replace
 from whyhang.analyzer.report import Finding
 
+FORWARD = "_pre_forward (torch/nn/parallel/distributed.py:1775)\n"
+BACKWARD = "_engine_run_backward (torch/autograd/graph.py:979)\n"
+
 
 def test_waiting_ranks_that_woke_up_are_progress() -> None:
     """A job whose waiting ranks ran between the looks is slow, not hung."""
@@ -89,6 +92,19 @@ def test_ranks_that_ran_at_another_line_have_come_to_their_wait(line: int, verdi
         facts.append(replace(last, threads=(replace(last.threads[0], frames=frames),)))
 
     assert report_of(facts).verdict == verdict
+
+
+def test_who_left_one_wait_for_another_was_answered() -> None:
+    """Forward and backward of DDP stand on one line; one rank naps at each look."""
+    facts: list[Fact] = []
+    for look, wait in enumerate([FORWARD, BACKWARD]):
+        for rank in range(3):
+            stack = ELSEWHERE if rank == 1 else f"{wait}main (train.py:40)"
+            own = process(rank, look=look, woke=2 * look)
+            nap = replace(own, wchan="hrtimer_nanosleep") if rank == 1 else own
+            facts += [nap, dump(rank, stack, look=look)]
+
+    assert report_of(facts).verdict == "slow"
 
 
 def test_one_rank_alone_is_inconclusive_or_local() -> None:

@@ -9,7 +9,7 @@ import pytest
 from fake_proc import FakeProc
 from small_jobs import ALL_REDUCE, BARRIER, ELSEWHERE, dump, process, report_of, still
 
-from whyhang.analyzer.facts import Fact, LockWait, Process, replace
+from whyhang.analyzer.facts import Excerpt, Fact, LockWait, Process, replace
 from whyhang.collectors.live.open_files import (
     lock_holders,
     lock_wait,
@@ -268,6 +268,27 @@ def test_of_several_that_may_have_a_shared_lock_none_is_blamed() -> None:
 
     assert finding.category == "gil-or-lock-deadlock"
     assert finding.culprit_ranks is None
+
+
+KEY = """
+settings (train.py:30)
+<module> (train.py:60)
+"""
+KEY_LINE = Excerpt(file="train.py", first_line=30, lines=('return store.get("rate")',))
+
+
+@pytest.mark.parametrize(
+    ("ranks", "culprits"), [("KBK", (1,)), ("KBB", (0,)), ("KBKB", None), ("KB", None)]
+)
+def test_who_has_not_set_a_key_is_the_one_rank_that_does_not_wait_for_it(
+    ranks: str, culprits: tuple[int, ...] | None
+) -> None:
+    """It may set the key behind a barrier. One reader of many has a key of its own."""
+    stacks = {rank: KEY if letter == "K" else BARRIER for rank, letter in enumerate(ranks)}
+    finding = report_of([*still(stacks), KEY_LINE]).findings[0]
+
+    assert finding.category == "store-key-never-set"
+    assert finding.culprit_ranks == culprits
 
 
 def test_one_rank_that_wants_a_lock_shared_with_its_workers_is_where_to_look() -> None:

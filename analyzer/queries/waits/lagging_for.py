@@ -132,53 +132,66 @@ def _lock_deadlock(case: Case) -> Iterator[Hit]:
 
 
 def _shared_lock(case: Case) -> Iterator[Hit]:
-    """Yield one hit for the ranks that want the lock at one place.
-
-    Where all ranks but one want it and this one waits for them, it is the one.
-    """
+    """Yield one hit for the ranks that want the lock at one place."""
     for hit in lagging(case, WaitKind.LOCK, alone=True):
         wanting = [case.states[number] for number in hit.members]
-        if len(wanting) < 2 or not all(is_shared_lock(state.place) for state in wanting):
-            continue
-        fields = {**hit.fields, "wanting": case.names(hit.members)}
-        one = hit.affected if len(hit.affected) + len(wanting) == len(case.states) else ()
-        if len(one) == 1:
-            holder = case.states[one[0]]
-            fields |= subject_fields(case, [holder], hit.members)
-            fields["says"] = (
-                f"{fields['who']} is {fields['does']}{fields['at']}, and so has the lock that "
-                f"{fields['wanting']} wait for"
-            )
-            evidence = (*evidence_of(case, holder)[:1], *hit.evidence)
-            location = location_of(case, holder)
-            yield replace(
-                hit,
-                members=one,
-                affected=hit.members,
-                fields=fields,
-                evidence=evidence,
-                location=location,
-                strength=INDIRECT,
-            )
-        else:
-            fields["says"] = (
-                f"{fields['wanting']} wait for a lock that processes share{fields['at']}"
-                f"{fields['waiting']}"
-            )
-            yield replace(hit, fields=fields, names_culprit=False)
+        if len(wanting) > 1 and all(is_shared_lock(state.place) for state in wanting):
+            yield _of_one_rank(case, hit, "has the lock", "wait for a lock that processes share")
+
+
+def _unset_key(case: Case) -> Iterator[Hit]:
+    """Yield one hit for the ranks that wait for a key at one place."""
+    for hit in lagging(case, WaitKind.STORE, alone=True):
+        wants = "waits" if len(hit.members) == 1 else "wait"
+        its = _of_one_rank(
+            case, hit, "has not set the key", f"{wants} for a key of the store that nobody sets"
+        )
+        fewer = not hit.affected or len(hit.members) < len(hit.affected)
+        names = hit.names_culprit and fewer
+        yield replace(its, names_culprit=names) if its.members == hit.members else its
+
+
+def _of_one_rank(case: Case, hit: Hit, has: str, wants: str) -> Hit:
+    """Say of ranks that want something that only a rank can give them which one it must be.
+
+    Where all ranks but one want it and this one waits for them, it is that one; else nobody.
+    """
+    fields = {**hit.fields, "wanting": case.names(hit.members)}
+    everyone = len(hit.members) + len(hit.affected) == len(case.states)
+    if len(hit.members) < 2 or len(hit.affected) != 1 or not everyone:
+        fields["says"] = f"{fields['wanting']} {wants}{fields['at']}{fields['waiting']}"
+        return replace(hit, fields=fields, names_culprit=False)
+    one = case.states[hit.affected[0]]
+    fields |= subject_fields(case, [one], hit.members)
+    fields["says"] = (
+        f"{fields['who']} is {fields['does']}{fields['at']}, and so {has} that "
+        f"{fields['wanting']} wait for"
+    )
+    return replace(
+        hit,
+        members=hit.affected,
+        affected=hit.members,
+        fields=fields,
+        evidence=(*evidence_of(case, one)[:1], *hit.evidence),
+        location=location_of(case, one),
+        strength=INDIRECT,
+    )
 
 
 def lagging_for(
     case: Case,
-    reason: Literal["stopped-helper", "lost-task", "forked-lock", "own-lock", "shared-lock"],
+    reason: Literal[
+        "stopped-helper", "lost-task", "forked-lock", "own-lock", "shared-lock", "unset-key"
+    ],
 ) -> Iterable[Hit]:
-    """Yield hits for lagging ranks with this reason: a lock, or a process that they started."""
+    """Yield hits for lagging ranks with this reason: a lock, a key, or a process they started."""
     sides = {
         "stopped-helper": _helper_stopped,
         "lost-task": _pool_task_lost,
         "forked-lock": _fork_deadlock,
         "own-lock": _lock_deadlock,
         "shared-lock": _shared_lock,
+        "unset-key": _unset_key,
     }
     return sides[reason](case)
 

@@ -183,7 +183,8 @@ def _took_part(state: RankState) -> bool:
 def _answered(state: RankState, member: Member) -> bool:
     """Return whether a wait for others has ended and begun anew between the snapshots.
 
-    Such a wait sleeps until it is answered, so waking up is an answer. Some poll with naps, and
+    Such a wait sleeps until it is answered, so waking up is an answer, and so is another wait in
+    its place. Some poll with naps, and
     some spin: who used a CPU and yet went to sleep time and again computes in between. Where a
     thread sleeps is read a moment before its stack: a nap may be one that the program takes
     elsewhere in its step, and is none of a wait that was seen to sleep otherwise.
@@ -196,10 +197,10 @@ def _answered(state: RankState, member: Member) -> bool:
     if naps and not any(p.startswith(ASLEEP) for p in places) and not _sleeps_now(member):
         return False
     motion = state.motion
-    if motion.cpu is None or motion.cpu <= SPINNING:
-        return motion.moved is Moved.STIRRED
     if motion.moved not in {Moved.STIRRED, Moved.IN_PLACE}:
         return False
+    if motion.cpu is None or motion.cpu <= SPINNING:
+        return motion.moved is Moved.STIRRED or IN_STEP.issuperset(state.earlier)
     last = places[-1] if places else ""
     comes_and_goes = (motion.sleeps or 0) >= MIN_SLEEPS and last.startswith(ASLEEP)
     return comes_and_goes or _sleeps_now(member)

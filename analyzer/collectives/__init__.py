@@ -7,7 +7,7 @@ recorder, watchdog lines, fingerprints, NCCL counters, RAS, stacks). On the way 
 * ``consistency``: what contradicts the rest is corrected;
 * ``pending``, ``shared_calls``: the call that each rank is in, and with whom;
 * ``waits``, ``call_graph``: who waits for whom, and where the waits end;
-* ``mismatch``, ``shift``, ``divergence``: how the calls of ranks differ;
+* ``mismatch``, ``shift``, ``routine``: how the calls of ranks differ, and who left its routine;
 * ``call_findings`` and its neighbours: what became of each call, and through whom.
 """
 

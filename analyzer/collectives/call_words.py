@@ -3,8 +3,8 @@
 from collections.abc import Collection, Sequence
 
 from whyhang.analyzer.collectives.call_finding import Verdict
-from whyhang.analyzer.collectives.divergence import Divergence
 from whyhang.analyzer.collectives.pending import IssuedCall
+from whyhang.analyzer.collectives.routine import Departure
 from whyhang.analyzer.collectives.shift import Shift
 from whyhang.analyzer.collectives.waits import CallRef
 from whyhang.analyzer.facts import Frame, ranks_in_words
@@ -92,7 +92,7 @@ def shifted(culprits: Sequence[int], shift: Shift, missed: IssuedCall) -> str:
     return says(f"{{who}} {what} {{call}}", culprits, missed.ref) + at(missed.site) + more
 
 
-def with_divergences(sentence: str, divergences: Sequence[Divergence]) -> str:
+def with_divergences(sentence: str, divergences: Sequence[Departure]) -> str:
     """Put before a sentence what ranks did where they diverged from ranks of the same role."""
     before = (
         f"Rank {each.rank} went on to {each.own.ref}{at(each.own.site)} "

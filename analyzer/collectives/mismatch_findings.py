@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from whyhang.analyzer.collectives import call_words
 from whyhang.analyzer.collectives.call_finding import CallFinding, Side, Verdict
 from whyhang.analyzer.collectives.call_graph import CallGraph
-from whyhang.analyzer.collectives.divergence import divergences, left_routine
 from whyhang.analyzer.collectives.mismatch import Mismatch
 from whyhang.analyzer.collectives.pending import IssuedCall, issued, site_of
+from whyhang.analyzer.collectives.routine import departures
 from whyhang.analyzer.collectives.shared_calls import SharedCall
 from whyhang.analyzer.collectives.shift import Shift, find_shift, left_loop
 from whyhang.analyzer.facts import Call, replace
@@ -46,11 +46,8 @@ def _mismatch(graph: CallGraph, collective: SharedCall, mismatch: Mismatch) -> C
     )
     culprits, by_history = mismatch.minority, False
     if mismatch.tie:
-        culprits = (
-            _unusual_value(collective, mismatch.field, sides)
-            or _diverged(graph, sides)
-            or _left_routine(graph, sides)
-        )
+        unusual = _unusual_value(collective, mismatch.field, sides)
+        culprits = unusual or _left_routine(graph, sides)
         by_history = bool(culprits)
     odd = next((side for side in sides if set(side.ranks) & set(culprits)), sides[-1])
     finding = CallFinding(
@@ -103,16 +100,11 @@ def _unusual_value(collective: SharedCall, field: str, sides: Sequence[Side]) ->
     return ()
 
 
-def _diverged(graph: CallGraph, sides: Sequence[Side]) -> tuple[int, ...]:
-    """Of equally many ranks, find the side that diverged from ranks of the same role."""
-    diverged = {each.rank for each in divergences(graph.job, [side.ranks[0] for side in sides])}
-    return next((side.ranks for side in sides if diverged == {side.ranks[0]}), ())
-
-
 def _left_routine(graph: CallGraph, sides: Sequence[Side]) -> tuple[int, ...]:
     """Of equally many ranks, find the side whose ranks left the routine of their program."""
-    left = left_routine(graph.job, [rank for side in sides for rank in side.ranks])
-    return next((side.ranks for side in sides if set(side.ranks) == set(left)), ())
+    ranks = [rank for side in sides for rank in side.ranks[:MAX_STUDIED]]
+    left = {each.rank for each in departures(graph.job, ranks)}
+    return next((side.ranks for side in sides if left == {*side.ranks[:MAX_STUDIED]}), ())
 
 
 def _with_history(

@@ -5,8 +5,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from whyhang.analyzer.collectives import call_words
 from whyhang.analyzer.collectives.call_finding import CallFinding, Side, Verdict
 from whyhang.analyzer.collectives.call_graph import CallGraph
-from whyhang.analyzer.collectives.divergence import MAX_RANKS, Divergence, divergences, left_routine
 from whyhang.analyzer.collectives.groups import JobCalls
+from whyhang.analyzer.collectives.routine import MAX_RANKS, Departure, departures
 from whyhang.analyzer.collectives.shared_calls import PendingP2P, SharedCall
 from whyhang.analyzer.collectives.waits import Cycle
 from whyhang.analyzer.facts import Call, CallState, grouped
@@ -55,7 +55,7 @@ def unpaired(
 
 def _culprits(
     graph: CallGraph, unmatched: Sequence[PendingP2P], cycles: Sequence[Cycle]
-) -> tuple[tuple[int, ...], tuple[Divergence, ...]]:
+) -> tuple[tuple[int, ...], tuple[Departure, ...]]:
     """Find who got the peer wrong, or who diverged before."""
     caught = {rank for cycle in cycles for rank in cycle.members}
     # Whole recorders are read for this, so only of ranks that may be the end of it; one that
@@ -71,9 +71,8 @@ def _culprits(
     ranks = {rank for p in unmatched if p.rank in caught for rank in (p.rank, p.peer)}
     if len(ranks) > MAX_RANKS:
         ranks = {link.wait.waiter for cycle in cycles[:1] for link in cycle.chain}
-    compared = tuple(sorted(ranks))
-    diverged = divergences(graph.job, compared)
-    return tuple(d.rank for d in diverged) or left_routine(graph.job, compared), diverged
+    diverged = departures(graph.job, tuple(sorted(ranks)))
+    return tuple(each.rank for each in diverged), diverged
 
 
 def as_one_call(p2p: Iterable[PendingP2P]) -> SharedCall | None:

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from whyhang.analyzer.collectives import call_words
 from whyhang.analyzer.collectives.call_finding import CallFinding, Side, Verdict
 from whyhang.analyzer.collectives.call_graph import CallGraph, merged
-from whyhang.analyzer.collectives.divergence import divergences, left_routine
 from whyhang.analyzer.collectives.p2p_findings import changed_peer
 from whyhang.analyzer.collectives.pending import IssuedCall
+from whyhang.analyzer.collectives.routine import departures
 from whyhang.analyzer.collectives.shared_calls import SharedCall
 from whyhang.analyzer.collectives.waits import CallRef, Cycle, Root
 from whyhang.analyzer.facts import Call, replace
@@ -107,8 +107,8 @@ def deadlock(graph: CallGraph, cycle: Cycle) -> CallFinding:
     culprits = _fewer_by_group(graph, cycle) or tuple(
         sorted({rank for rank in caught if changed_peer(graph.job, rank)})
     )
-    diverged = () if culprits else divergences(graph.job, caught)
-    culprits = culprits or tuple(each.rank for each in diverged) or left_routine(graph.job, caught)
+    diverged = () if culprits else departures(graph.job, caught)
+    culprits = culprits or tuple(each.rank for each in diverged)
     odd = next((link for link in links if link.wait.waiter in culprits), links[0])
     steps = "; ".join(
         f"rank {link.wait.waiter} waits in {link.wait.call}{call_words.at(link.wait.site)} "

@@ -3,7 +3,7 @@
 import pytest
 from small_jobs import ALL_REDUCE, case_of, dump, process, report_of
 
-from whyhang.analyzer.commands.questions import with_a_long_step
+from whyhang.analyzer.commands.questions import until_a_sleep_ends, with_a_long_step
 from whyhang.analyzer.facts import Fact, Process, Role, ThreadState, replace
 
 WAITS = """
@@ -63,6 +63,18 @@ def test_a_rank_that_waits_for_the_next_program_goes_on(
         if not (isinstance(fact, Process) and fact.role is Role.OTHER and fact.look not in looks)
     ]
     assert report_of(facts).verdict == verdict
+
+
+@pytest.mark.parametrize(("age", "watched"), [(3.0, [1]), (60.0, [])])
+def test_a_program_that_has_just_begun_is_watched(age: float, watched: list[int]) -> None:
+    """Each step may start one that sleeps for some seconds; one that is old will not end now."""
+    facts = [
+        replace(fact, started_at=(fact.taken_at or 0.0) - age)
+        if isinstance(fact, Process) and fact.role is Role.OTHER
+        else fact
+        for fact in _job("sleep 5")
+    ]
+    assert until_a_sleep_ends(case_of(facts)) == watched
 
 
 @pytest.mark.parametrize(("woke", "verdict"), [(2, "slow"), (0, "hung")])

@@ -196,13 +196,21 @@ def test_behind_an_if_of_the_same_loop_is_not_past_it() -> None:
     assert places.culprit_ranks == (2,)
 
 
-def _of_loop(head: str, last: str) -> Finding:
+@pytest.mark.parametrize("handler", ["    finally:", "    except OSError:"])
+def test_what_is_done_after_an_exception_is_no_end_of_the_data(handler: str) -> None:
+    """Whether the loop ran to its end, or was left by an exception, cannot be seen."""
+    finding = _of_loop("    for batch in loader:", handler, "        dist.barrier()")
+
+    assert (finding.category, finding.culprit_ranks) == ("collective-mismatch", (2,))
+
+
+def _of_loop(head: str, *last: str) -> Finding:
     inside = ALL_REDUCE.replace("train (train.py:40)", "main (train.py:40)")
     lines = (head, "", "        with maybe_sync():", "            dist.all_reduce(grad)")
     facts = still({0: inside, 1: inside, 2: BARRIER, 3: inside})
     source = (
         Excerpt(file="train.py", first_line=37, lines=lines),
-        Excerpt(file="train.py", first_line=55, lines=(last,)),
+        Excerpt(file="train.py", first_line=56 - len(last), lines=last),
     )
     return report_of([*facts, *source]).findings[0]
 

@@ -23,6 +23,7 @@ from whyhang.collectors.live.capture import More, Named
 MORE_SNAPSHOTS = 3
 MOST_WATCHED = 30.0  # seconds, to learn whether a step comes to its end
 WATCHES = 8  # parts in which they are watched, as long as it is open
+YOUNG = 15.0  # seconds since its start within which a program may well come to its end
 HALF = 0.5
 SURE_SNAPSHOTS = 5  # more, before a rank of a job that moves is called slow, or all asleep
 
@@ -154,12 +155,13 @@ def asleep_by_turns(case: Case) -> list[int]:
 def until_a_sleep_ends(case: Case) -> list[int]:
     """List who sleeps at every look and wakes up within the time that a job is watched.
 
-    Of those that others wait for, or of all. What it does then tells a pace from a hang.
+    Of those that others wait for, or of all. What it does then tells a pace from a hang. Who waits
+    for a program that has just been started sleeps until that ends.
     """
     watched = [case.states[number] for number in case.graph.lagging]
     if not case.graph.operations:
         watched = list(case.states)
-    return [state.member for state in watched if _wakes_up(case, state)]
+    return [s.member for s in watched if _wakes_up(case, s) or _awaits_a_young_program(case, s)]
 
 
 def _wakes_up(case: Case, state: RankState) -> bool:
@@ -169,6 +171,19 @@ def _wakes_up(case: Case, state: RankState) -> bool:
     if len(ends) < 2 or not known or case.graph.progress:
         return False
     return state.motion.moved is Moved.STILL and known[0] < MOST_WATCHED
+
+
+def _awaits_a_young_program(case: Case, state: RankState) -> bool:
+    if case.graph.progress or state.place is None or state.place.kind is not WaitKind.SUBPROCESS:
+        return False
+    member = case.member(state.member)
+    last = [helper.processes[-1] for helper in member.helpers if helper.processes]
+    ages = [
+        p.taken_at - p.started_at
+        for p in last
+        if p.ppid == member.pid and p.taken_at is not None and p.started_at is not None
+    ]
+    return state.motion.moved is Moved.STILL and min(ages, default=YOUNG) < YOUNG
 
 
 def still_beside_others(case: Case) -> list[int]:

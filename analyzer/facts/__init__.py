@@ -70,6 +70,7 @@ from whyhang.analyzer.facts.processes import (
     SWITCHES_PER_PAUSE,
     Counters,
     LockWait,
+    OtherEnd,
     Process,
     Role,
     ThreadState,

@@ -70,6 +70,13 @@ class LockWait(Record):
     path: str | None = None
 
 
+class OtherEnd(Record):
+    """The process that has the other end of a pipe or connection at which another one waits."""
+
+    pid: int
+    command: str = ""
+
+
 ENDED_STATES = frozenset({"Z", "X", "x"})
 """States in /proc of a process that has ended, collected by its parent or not (proc(5))."""
 
@@ -82,7 +89,8 @@ class Process(Record):
     that the dump itself does not count as movement. ``environ`` is cut to an allow-list.
     ``descriptors`` says what open files point at, folded ("pipe x3", "/data/a.bin"). ``holds``
     are the files on which it has an exclusive lock, as the kernel knows, ``locked_by_others``
-    those that it has open and on which another process has one, ``positions`` how far it is in
+    those that it has open and on which another process has one, ``other_end`` is who could end
+    the wait of its main thread for data, ``positions`` how far it is in
     the regular files that it has open, in bytes. ``asleep_for`` is how many seconds before this
     look its main thread last ran, ``silent_for`` how many before that something was written to
     its standard output or error. ``messages`` changes whenever MPI passes a message between ranks
@@ -114,6 +122,7 @@ class Process(Record):
     lock: LockWait | None = None
     holds: tuple[str, ...] = ()
     locked_by_others: tuple[LockWait, ...] = ()
+    other_end: OtherEnd | None = None
     positions: dict[str, int] = {}
     asleep_for: float | None = None
     silent_for: float | None = None

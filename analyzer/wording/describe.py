@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import Frame, Process, StackDump, counted
+from whyhang.analyzer.facts import Frame, OtherEnd, Process, StackDump, counted
 from whyhang.analyzer.job.roles import main_thread
 from whyhang.analyzer.rank_state.from_logs.ends import End
 from whyhang.analyzer.rank_state.listed import WORDS
@@ -31,6 +31,16 @@ STATES: dict[Status, RankStateName] = {
 CONTEXT_LINES = 4
 MAX_QUOTED = 80
 POOL = "its process pool"
+
+
+_DATA = frozenset({WaitKind.NETWORK, WaitKind.FILE, WaitKind.POLL})
+
+
+def other_end(case: Case, state: RankState) -> OtherEnd | None:
+    """Return the process at the other end of the pipe or connection that a member waits at."""
+    place, processes = state.place, case.member(state.member).processes
+    at_an_end = place is not None and place.kind in _DATA and place.through is None
+    return processes[-1].other_end if processes and at_an_end else None
 
 
 def activity(state: RankState) -> str:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import Process, program
+from whyhang.analyzer.facts import Process, Who, program
 from whyhang.analyzer.rank_state.state import RankState, busy_worker, waits_for_pool
 from whyhang.analyzer.stacks import UNNAMED, Phrase, Place, WaitKind
 from whyhang.analyzer.stacks.guesses import from_kernel
@@ -16,6 +16,7 @@ from whyhang.analyzer.wording.describe import (
     activity,
     duration,
     location_of,
+    other_end,
     pid_in_words,
 )
 
@@ -42,6 +43,7 @@ def subject_fields(case: Case, states: list[RankState], affected: Iterable[int])
         "does": _does(case, states),
         "io": _io(case, states),
         "on": _on(case, states),
+        "peer": _peer(case, states),
         "where": str(place or "an unknown place"),
         "look": f"Look at {place}"
         if place is not None
@@ -63,7 +65,19 @@ def _io(case: Case, states: list[RankState]) -> str:
     place = states[0].place if states else None
     if place is None or place.kind is not WaitKind.FILE:
         return WaitKind.FILE.value
-    return f"{place.says}{_on_file(case.member(states[0].member).processes, place)}"
+    file = _on_file(case.member(states[0].member).processes, place)
+    return f"{place.says}{file}{_peer(case, states)}"
+
+
+def _peer(case: Case, states: list[RankState]) -> str:
+    """Name who is at the other end of what these members read or write, if it is one process."""
+    ends = {other_end(case, state) for state in states}
+    end = ends.pop() if len(ends) == 1 else None
+    if end is None:
+        return ""
+    rank = case.job.member_of(Who(host=case.member(states[0].member).host, pid=end.pid))
+    name = program(end.command) or "a process"
+    return f" ({name if rank is None else rank.name}, pid {end.pid})"
 
 
 def _on(case: Case, states: list[RankState]) -> str:
@@ -171,6 +185,7 @@ def _does(case: Case, states: list[RankState]) -> str:
         does = activity(states[0])
         many = _plural(case, [state.member for state in states])
         does += "" if many else _awaited_program(case, states[0])
+        does += _peer(case, states)
         return does.replace(" for its ", " for their ") if many else does
     child = case.member(states[0].member).children[worker[0]]
     number = f" (pid {child.pid})" if child.pid is not None else ""

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from whyhang.analyzer.facts import LockWait, Process, replace
 from whyhang.analyzer.redact import redact, redact_command
 from whyhang.collectors.live.job.host import Host
+from whyhang.collectors.live.other_ends import other_end
 from whyhang.collectors.live.proc import Proc
 from whyhang.collectors.live.segments import messages
 from whyhang.collectors.live.sockets import Sockets
@@ -89,9 +90,9 @@ def positions(proc: Proc, pid: int) -> dict[str, int]:
 
 
 def with_files(
-    host: Host, processes: Mapping[int, Process], ranks: Collection[int]
+    host: Host, processes: Mapping[int, Process], ranks: Collection[int], sockets: Sockets
 ) -> Iterator[tuple[int, Process]]:
-    """Add locks on files to processes, and how far ranks are in the files that they have open."""
+    """Add locks on files to processes; of ranks, how far they are in files and whom they await."""
     table = host.proc.bytes_of("locks") or b""
     holders = lock_holders(table)
     holds = locked_files(host.proc, table, processes)
@@ -104,6 +105,7 @@ def with_files(
             lock=lock_wait(host, pid, holders[pid]) if pid in holders else None,
             holds=holds.get(pid, ()),
             locked_by_others=tuple(others.get(pid, ())),
+            other_end=other_end(host, pid, sockets) if pid in ranks else None,
             positions=positions(host.proc, pid) if pid in ranks else {},
             silent_for=silent.get(pid),
             messages=passed.get(pid),

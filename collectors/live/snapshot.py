@@ -98,7 +98,7 @@ class Snapshot:
         again = [pid for pid, o in outcomes.items() if self._may_work_again(o, allowed=allowed)]
         outcomes |= {o.command.pid: o for o in self._run(self._commands(again, pids, plain=True))}
         ranks = {pid for pid in self.processes if self._members[pid].role is Role.RANK}
-        self.processes = dict(with_files(self._host, self.processes, ranks))
+        self.processes = dict(with_files(self._host, self.processes, ranks, self.sockets))
         for outcome in outcomes.values():
             self._keep(outcome)
         self._note_pauses(outcomes.values())

@@ -49,6 +49,17 @@ class Sockets:
             return f"unix {path}"
         return socket_line(kind, *(f.decode() for f in field[1:4])) if kind else "socket"
 
+    def other_end(self, pid: int, inode: str) -> str | None:
+        """Return the inode of the other socket of a TCP connection within the network."""
+        kind, field = self._table(pid).get(inode.encode(), ("", []))
+        if kind != "tcp":
+            return None
+        here, there = (_address(f.decode()) for f in field[1:3])
+        for other, (its, ends) in self._table(pid).items():
+            if its == "tcp" and [_address(f.decode()) for f in ends[1:3]] == [there, here]:
+                return other.decode()
+        return None
+
     def listening(self, pid: int, port: int) -> dict[str, str]:
         """Return the address of each socket that listens on a TCP port, by its inode.
 
@@ -120,15 +131,15 @@ def listeners(
     if not inodes:
         return ()
     ours = set(members)
-    owners = _owners(host, set(inodes), ours)
-    missing = inodes.keys() - owners.keys()
+    first = _owners(host, set(inodes), ours)
+    missing = inodes.keys() - first.keys()
     if missing:
         space = host.proc.namespace(view, "net")
         others = (p for p in host.stats if p not in ours and host.proc.namespace(p, "net") == space)
-        owners |= _owners(host, missing, others)
+        first |= _owners(host, missing, others)
     listening = []
     for inode, address in inodes.items():
-        listener, owner = Listener(address=address), owners.get(inode)
+        listener, owner = Listener(address=address), first.get(inode)
         if owner is not None:
             listener = replace(listener, pid=owner, ours=owner in ours)
         if owner in host.stats:
@@ -139,13 +150,19 @@ def listeners(
 
 def _owners(host: Host, inodes: set[str], pids: Iterable[int]) -> dict[str, int]:
     wanted = {f"socket:[{inode}]": inode for inode in inodes}
-    owners: dict[str, int] = {}
+    found: dict[str, int] = {}
     for pid in pids:
         for link in wanted.keys() & set(host.proc.open_files(pid).values()):
-            owners.setdefault(wanted[link], pid)
-        if len(owners) == len(wanted):
+            found.setdefault(wanted[link], pid)
+        if len(found) == len(wanted):
             break
-    return owners
+    return found
+
+
+def owners(host: Host, inode: str) -> set[int]:
+    """Return the processes that have a socket open."""
+    link = f"socket:[{inode}]"
+    return {pid for pid in host.stats if link in host.proc.open_files(pid).values()}
 
 
 def _described(listener: Listener, host: Host, owner: int, view: int) -> Listener:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import ranks_in_words
+from whyhang.analyzer.facts import Who, ranks_in_words
 from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INDIRECT, Hit
 from whyhang.analyzer.job.records import MissingRank
 from whyhang.analyzer.queries.hits import hit_about, places_of
@@ -21,7 +21,7 @@ from whyhang.analyzer.rank_state.over_time.recent import ended_meanwhile
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.report import Evidence
 from whyhang.analyzer.stacks import Scope, WaitKind
-from whyhang.analyzer.wording.describe import call_of, evidence_of
+from whyhang.analyzer.wording.describe import call_of, evidence_of, other_end
 from whyhang.analyzer.wording.title_fields import subject_fields
 
 HELD = (Status.BLOCKED, Status.RUNNING)
@@ -144,7 +144,8 @@ def _lagging_hit(case: Case, states: list[RankState], waiters: tuple[int, ...]) 
         strength=strength,
         names_culprit=not (too_many and count(case, members) > count(case, waiters))
         and not _all_for_keys(case, members)
-        and not _all_gone(case, members),
+        and not _all_gone(case, members)
+        and not _wait_for_a_rank(case, states),
         collective=call_of(case, waiters),
     )
 
@@ -153,6 +154,16 @@ def _all_for_keys(case: Case, members: tuple[int, ...]) -> bool:
     """Return whether all that are known wait for keys of the store: who should set them is not."""
     everyone = len(members) == len(case.states)
     return everyone and all(WaitKind.STORE in kinds_of(case.states[n]) for n in members)
+
+
+def _wait_for_a_rank(case: Case, states: list[RankState]) -> bool:
+    """Return whether the data that ranks wait for comes from another: who is at fault is open."""
+    hosts = {state.member: case.member(state.member).host for state in states}
+    ends = ((state, other_end(case, state)) for state in states)
+    return any(
+        end is not None and case.job.member_of(Who(host=hosts[state.member], pid=end.pid))
+        for state, end in ends
+    )
 
 
 def _all_gone(case: Case, members: tuple[int, ...]) -> bool:

@@ -20,6 +20,7 @@ from whyhang.analyzer.wording.describe import call_of, evidence_of, path_of
 
 _LOOP = re.compile(r"\s*(?:async\s+)?(?:for|while)\b")
 
+_HANDLER = re.compile(r"\s*(?:finally|except\b.*):")
 _IN_BRACKETS = re.compile(r"\bfor\b.*")
 
 _OF_A_MODEL = re.compile(
@@ -159,6 +160,8 @@ def _past(case: Case, state: RankState, other: RankState) -> float:
     here, there = text(mine), text(its)
     if here is not None and there is not None:
         around = {*heads(mine, text)}
+        if any(_HANDLER.match(text(head) or "") for head in around - {*heads(its, text)}):
+            return 0.0  # an exception may have led there, and not the end of the data
         left = _leaves_loop(text, its, indent(here)) or any(
             _is_over_data(text(head) or "") for head in heads(its, text) if head not in around
         )

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
 from gpu_docs import BUSES, gpus, node, uuid, xml_gpu, xml_log
 from gpu_jobs import NCCL, RESTS
-from log_docs import diagnosed_files
 from small_jobs import ALL_REDUCE, case_of, dump, process, report_of, still
 
 from whyhang.analyzer.facts import Fact, Gap, GpuAddress, Source, Trust, Who, replace
-from whyhang.analyzer.report import Report
 
 
 def test_two_ranks_on_one_gpu() -> None:
@@ -26,39 +23,6 @@ def test_two_ranks_on_one_gpu() -> None:
 
     assert (first.signature, first.category) == ("gpu-shared-by-ranks", "duplicate-gpu")
     assert first.culprit_ranks == (0, 1)
-
-
-def in_nccl(*ranks: tuple[str, int, str], done: bool = False) -> Report:
-    """Diagnose what NCCL prints of ranks on hosts, each with its pid and the bus id of its GPU."""
-    lines = [
-        f"{host}:{pid}:{pid + 20} [0] NCCL INFO comm 0x5{rank}e0 rank {rank} nranks {len(ranks)} "
-        f"cudaDev 0 nvmlDev 0 busId {bus} commId 0x71 - Init {event}"
-        for event in (("START", "COMPLETE") if done else ("START",))
-        for rank, (host, pid, bus) in enumerate(ranks)
-    ]
-    return diagnosed_files({"nccl.log": "\n".join(lines)})
-
-
-def test_two_ranks_on_one_gpu_by_nccls_own_lines() -> None:
-    """The bus ids stand beside the ranks while the communicator is made."""
-    first, *_ = in_nccl(("n1", 7, "1b000"), ("n1", 8, "3d000"), ("n1", 9, "1b000")).findings
-
-    assert (first.signature, first.culprit_ranks) == ("gpu-shared-by-ranks", (0, 2))
-    assert "0000:1b:00 on n1" in first.title
-
-
-@pytest.mark.parametrize(
-    "report",
-    [
-        in_nccl(("n1", 7, "1b000"), ("n2", 7, "1b000")),
-        in_nccl(("n1", 7, "1b000"), ("n1", 8, "1b000"), done=True),
-        in_nccl(("n1", 7, "1b000"), ("n1", 8, "3d000")),
-    ],
-    ids=["two hosts", "NCCL takes it", "two GPUs"],
-)
-def test_a_gpu_of_each_rank_is_no_sharing(report: Report) -> None:
-    """Equal bus ids of two hosts are two GPUs; what NCCL accepts is its business."""
-    assert all(finding.category != "duplicate-gpu" for finding in report.findings)
 
 
 def test_small_contexts_on_the_first_gpu_are_no_sharing() -> None:

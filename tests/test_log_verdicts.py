@@ -305,30 +305,6 @@ def test_members_that_all_came_are_no_missing_ones() -> None:
     assert all(f.signature != "lightning-members-missing" for f in report.findings)
 
 
-STEPS_AND_A_SAVE = """\
-iteration       50/     100 | loss 2.4
-iteration       60/     100 | loss 2.3
-saving checkpoint at iteration      60 to /data/run7
-[2031-01-01 10:00:07,064] [INFO] [engine.py:356:save] 3-3 acquired the lock of its memory
-[2031-01-01 10:00:07,065] [INFO] [engine.py:356:save] 1-1 acquired the lock of its memory
-"""
-
-
-@pytest.mark.parametrize(
-    ("below", "signature"),
-    [
-        ("", "log-ends-saving"),
-        ("successfully saved checkpoint at iteration 60\n", None),
-        ("iteration       70/     100 | loss 2.2\n", None),
-    ],
-)
-def test_a_save_that_was_begun_a_little_above_the_end(below: str, signature: str | None) -> None:
-    """Lines of the save itself may follow; a word of its end or the next step say that it ended."""
-    report = diagnosed({None: STEPS_AND_A_SAVE + below})
-
-    assert next((finding.signature for finding in report.findings), None) == signature
-
-
 def test_no_step_of_no_steps_is_an_end() -> None:
     """A counter that counts to zero has not come to its end."""
     lines = "".join(f"TRAIN Batch 0/0 loss 4{n}.3 rank {n}\n" for n in range(4))

@@ -28,7 +28,7 @@ Queries that answer with hits:
 - ``ras_reported``: what NCCL's health network says of ranks
 - ``reported``, ``about``, ``listed``: what a person wrote of ranks, or of what the trouble is
   about; what ps shows of ranks
-- ``quiet_logs``, ``ends_at_work``: logs that tell of nothing wrong, or of work that begins;
+- ``quiet_logs``: logs that tell of nothing wrong;
   ``seen_at_work``: those that show steps
 - ``ranks_not_waiting``, ``store_barrier``, ``horovod_stalls``, ``listed_tasks``: what lines of one
   kind tell together; they take the lines that the signature's patterns found
@@ -104,7 +104,7 @@ from whyhang.analyzer.queries.logs.nccl import (
 )
 from whyhang.analyzer.queries.logs.nccl_start import connections_not_made, nccl_start
 from whyhang.analyzer.queries.logs.own_lines import own_lines_show
-from whyhang.analyzer.queries.logs.quiet import ends_at_work, quiet_logs, seen_at_work
+from whyhang.analyzer.queries.logs.quiet import quiet_logs, seen_at_work
 from whyhang.analyzer.queries.logs.what_failed import awaited, failed
 from whyhang.analyzer.queries.machines.cluster import (
     VIRTUAL,

@@ -25,7 +25,7 @@ from whyhang.analyzer.rank_state.from_logs.log_ends import not_overcome
 
 NAMES = (
     "about absent agents all_in_one_call awaited connections_not_made counters_show cut_off "
-    "different_operations ends_at_work face_to_face failed faulty_gpus file_locks gpus_show "
+    "different_operations face_to_face failed faulty_gpus file_locks gpus_show "
     "groups_crossed horovod_stalls instead_of_waiting lagging lagging_for launch_plans listed "
     "listed_tasks log_ends loop_left meeting_file meeting_place nccl_failed_in nccl_set_up "
     "nccl_start nccl_warned networks_show nvlinks only_waiters own_lines_show port_held ports_down "

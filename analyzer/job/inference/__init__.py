@@ -20,7 +20,6 @@ from whyhang.analyzer.job.inference.peers import with_peers_of_two
 from whyhang.analyzer.job.inference.pid_ranks import with_ranks_of_pids
 from whyhang.analyzer.job.inference.plausible import plausible
 from whyhang.analyzer.job.inference.pod_ranks import with_numbers_of_pods
-from whyhang.analyzer.job.inference.sibling_files import with_ranks_of_siblings
 from whyhang.analyzer.job.inference.sole_ranks import with_sole_ranks
 from whyhang.analyzer.job.inference.years import in_one_year
 
@@ -31,7 +30,6 @@ STEPS: tuple[Callable[[Sequence[Fact]], Sequence[Fact]], ...] = (
         with_ranks_of_pids,
         with_hosts_of_slots,
         with_sole_ranks,
-        with_ranks_of_siblings,
         numbered,
         with_device_ranks,
         with_group_ranks,

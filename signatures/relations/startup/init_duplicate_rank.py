@@ -7,16 +7,20 @@ the missing one.
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from whyhang.analyzer import queries
 from whyhang.analyzer.facts import MAX_RANKS, InitArguments, LogTail, Source
-from whyhang.analyzer.job.inference.sibling_files import place_of, printed_ranks
 from whyhang.analyzer.job.records import Member
 from whyhang.analyzer.queries import Case, Hit, Signature
 from whyhang.analyzer.report import Evidence
 
 MAX_QUOTES = 4
+_SAYS_RANK = re.compile(
+    r"(?<![A-Za-z_])(?:(?:global|world)[_ ])?(?:rank|task|process|proc)[ =:#]{1,2}"
+    r"(?P<rank>\d{1,6})\b",
+    re.IGNORECASE,
+)
 _OF = re.compile(r"(?:\bof|/|world[_ ]?size[ =:]{1,2}) ?(?P<size>\d{1,6})\b", re.IGNORECASE)
 """Behind its own rank a process says how many there are."""
 
@@ -93,14 +97,14 @@ SIGNATURE = Signature(
 def _said_twice(case: Case) -> Iterator[Hit]:
     """Yield one hit if as many processes as there are ranks, in logs or on hosts, say one twice."""
     tails = case.job.of(LogTail)
-    for template, places in printed_ranks(tails).items():
+    for template, places in _printed_ranks(tails).items():
         claims = Counter(rank for ranks in places.values() for rank in ranks)
         ranks = sorted(rank for rank, count in claims.items() if count > 1 and len(claims) > 1)
         lines = [
-            (place_of(tail), tail.source.file, line)
+            (_place_of(tail), tail.source.file, line)
             for tail in tails
             for line in tail.lines
-            if line.template == template and places[place_of(tail)] & {*ranks}
+            if line.template == template and places[_place_of(tail)] & {*ranks}
         ]
         sizes = {int(of["size"]) for *_, line in lines if (of := _OF.search(line.text))}
         size = case.job.world_size or (sizes.pop() if len(sizes) == 1 else 0)
@@ -124,6 +128,21 @@ def _said_twice(case: Case) -> Iterator[Hit]:
             },
         )
         return
+
+
+def _printed_ranks(tails: Iterable[LogTail]) -> Mapping[str, Mapping[str, set[int]]]:
+    """Return the ranks that statements of programs tell, by template and place."""
+    printed: dict[str, dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
+    for tail in tails:
+        for line in tail.lines:
+            if rank := _SAYS_RANK.search(line.text):
+                printed[line.template][_place_of(tail)].add(int(rank["rank"]))
+    return printed
+
+
+def _place_of(tail: LogTail) -> str:
+    """Return where a log was printed: its file, of one of several hosts that host, too."""
+    return f"{tail.source.file} ({tail.who.host})" if tail.who.host else tail.source.file
 
 
 def _several_runs(members: list[Member]) -> bool:

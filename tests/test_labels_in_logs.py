@@ -34,6 +34,7 @@ WORKERS = (
         (raised("(Worker_TP1 pid=13) ") + "(Worker_TP0 pid=12) model loaded\n", 1),
         (ASSIGNED + raised("(Worker_DP1_TP1 pid=13) "), 3),
         ("server_args=ServerArgs(tp_size=4, pp_size=1, dp_size=1)\n" + SGLANG, 2),
+        (SGLANG, 2),
         (WORKERS + raised("(RayTrainWorker pid=12, ip=10.0.0.8) "), 1),
         ("[default0]:step 1\n[default1]:step 1\n" + raised("[default1]:"), 1),
         ("[1,mpirank:0,algo-1]<stdout>:go\n" + raised("[1,mpirank:3,algo-1]<stderr>:"), 3),
@@ -52,7 +53,6 @@ def test_the_rank_that_a_label_means(log: str, rank: int) -> None:
 @pytest.mark.parametrize(
     ("log", "name"),
     [
-        (SGLANG, "TP2"),
         (SIZES.format(4, 2, 1) + raised("(Worker_PP1_TP1 pid=13) "), "PP1 TP1"),
         (SIZES.format(2, 1, 2) + raised("(Worker_TP1 pid=13) "), "TP1"),
         ("(VllmWorker TP1 pid=22) ready\n" + raised("(VllmWorker TP1 pid=13) "), "TP1"),
@@ -89,7 +89,7 @@ def test_words_of_an_exception_are_of_who_began_it() -> None:
 
     assert (finding.category, finding.culprit_ranks) == ("gpu-oom", (2,))
     alone = diagnosed_files({"job.log": log.partition("\n")[2]}).findings[0]
-    assert (alone.title, alone.culprit_ranks) == ("TP2 ran out of GPU memory", None)
+    assert (alone.title, alone.culprit_ranks) == ("Rank 2 ran out of GPU memory", (2,))
 
 
 def test_the_header_of_a_logged_exception_tells_whose_it_is() -> None:

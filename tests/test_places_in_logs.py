@@ -96,7 +96,6 @@ def test_labels_before_the_lines_of_a_stack(label: Label) -> None:
     [
         (lambda n: f"[DP{n // 2} TP{n % 2}] ", "DP1 TP1"),
         (lambda n: f"(Worker_DP{n // 2}_TP{n % 2} pid={100 + n}) ", "DP1 TP1"),
-        (lambda n: f"(Worker_TP{n + 4} pid={100 + n}) ", "TP7"),
         (lambda n: f"(RayTrainWorker pid={100 + n}, ip=10.0.0.{n}) ", "Pid 103 on 10.0.0.3"),
     ],
 )

@@ -176,7 +176,7 @@ class Speaker(Statement):
 
 
 class GroupSize(Statement):
-    """All ranks are members of one group, of this size: "TP" counts them, say."""
+    """All ranks are members of one group, of this size: "TP" counts them, say; "": of several."""
 
     axis: str
     size: int

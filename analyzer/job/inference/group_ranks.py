@@ -83,6 +83,10 @@ def _along_one_group(
     if axis == "PG rank ":  # of any group: its number, where no other is known
         alone = len(places) == 1 and highest < 0 and hosts < 2 and size_in(facts) is None
         return {label: int(place[2]) for label, place in places.items() if alone}
+    others = any(f.size > 1 for f in facts if isinstance(f, GroupSize) and f.axis != axis)
+    alone = highest < 0 and size_in(facts) is None and widest(facts) < 2 and not others
+    if axis == "TP" and alone:  # vLLM and SGLang name the other groups, too, where there are any
+        return {label: int(place[2]) for label, place in places.items()}
     stated = {fact.size for fact in facts if isinstance(fact, GroupSize) and fact.axis == axis}
     size = next(iter(stated)) if len(stated) == 1 else len(numbers)
     whole = len(stated) == 1 or (size > 1 and numbers == set(range(size)) and hosts < 2)

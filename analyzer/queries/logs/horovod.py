@@ -1,7 +1,7 @@
 """Horovod's stall check says for each tensor which ranks lack it, or which have submitted it."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
 
 from whyhang.analyzer.case import Case
@@ -17,7 +17,7 @@ CUT = ("...]", "...")
 SOME = "..."  # stands for all tensors, where lists of them were cut short
 
 _REPORT = re.compile(r"(?P<tensor>\S+) \[(?P<how>missing|ready) ranks: ?(?P<ranks>\d[\d, ]*)")
-_LISTED = re.compile(r"^\s*(?:\[\d+\] )?(?P<rank>\d+)!?: \[(?P<tensors>.*?)(?: \.\.\.)?\]?$")
+_LISTED = re.compile(r"^\s*(?:\[\d+\] )?(?P<rank>\d{1,9})!?: \[(?P<tensors>.*?)(?: \.\.\.)?\]?$")
 
 
 def horovod_stalls(case: Case, lines: Sequence[LogLine], *, differ: bool) -> Iterator[Hit]:
@@ -54,18 +54,27 @@ def _reports(lines: Sequence[LogLine]) -> tuple[dict[str, set[int]], dict[str, s
         for report in _REPORT.finditer(text):
             into = missing if report["how"] == "missing" else ready
             into[report["tensor"]] = set(ranks_in(report["ranks"]))  # the last report counts
-        if listed := _LISTED.match(text):
-            names = [SOME] if cut else listed["tensors"].split(", ")
-            for tensor in names:
-                missing.setdefault(tensor, set()).update(ranks_in(listed["rank"]))
+    for listed in _last_list(texts):
+        names = [SOME] if cut else listed["tensors"].split(", ")
+        for tensor in names:
+            missing.setdefault(tensor, set()).update(ranks_in(listed["rank"]))
     return missing, ready
+
+
+def _last_list(texts: Iterable[str]) -> list[re.Match[str]]:
+    """Return the rows of the last list: ranks go up in each, and those late before have come."""
+    rows: list[re.Match[str]] = []
+    for row in filter(None, map(_LISTED.match, texts)):
+        if rows and int(row["rank"]) <= int(rows[-1]["rank"]):
+            rows.clear()
+        rows.append(row)
+    return rows
 
 
 def _lists(lines: Sequence[LogLine]) -> list[tuple[int, ...]]:
     """Return the ranks that lack the same first tensor, where all lack one and lists were cut."""
     texts = [line.text for line in lines]
-    lists = [listed for text in texts if (listed := _LISTED.match(text))]
-    first = {int(x["rank"]): x["tensors"].partition(",")[0] for x in lists if len(x["rank"]) < 9}
+    first = {int(x["rank"]): x["tensors"].partition(",")[0] for x in _last_list(texts)}
     cut = any(text.endswith(CUT) for text in texts)
     if not cut or len(first) <= LEAST or first.keys() != set(range(len(first))):
         return []

@@ -8,7 +8,16 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import CallState, PrintedValue, SignOfLife, Topic, Variable, replace
+from whyhang.analyzer.facts import (
+    CallState,
+    LogTail,
+    PrintedValue,
+    SignOfLife,
+    Source,
+    Topic,
+    Variable,
+    replace,
+)
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.fingerprints import (
     Difference,
@@ -132,9 +141,10 @@ _COMPLAINS = re.compile(r"NCCL WARN|[Tt]imed? ?out|ranks? .* (?:not|mismatch|dif
 
 _MISMATCH = re.compile(
     r"(?i)mismatch|op\.preamble|different (?:size|shape|number)|shapes?\b.*\binvalid|truncat"
-    r"|(?:size|length|shape|elements?)\b.{0,40}\b(?:expected|got|vs|must match|differ)"
+    r"|(?:sizes?|length|shape|elements?)\b.{0,40}\b(?:expected|got|vs|must match|differ)"
 )
 """Words of ranks that do not fit together."""
+_OF_MPI = re.compile(r"MPI|\(rank \d+ in comm ")
 
 
 def printed_values_differ(case: Case, *topics: Topic) -> Iterator[Hit]:
@@ -145,11 +155,13 @@ def printed_values_differ(case: Case, *topics: Topic) -> Iterator[Hit]:
     """
     if not (stands(case) or _failed(case) or _shows_no_work(case)):
         return
-    if "settings" in topics and not any(_MISMATCH.search(line.text) for line in case.job.lines):
+    complaints = [line.text for line in case.job.lines if _MISMATCH.search(line.text)]
+    if "settings" in topics and not complaints:
         return  # roles have settings of their own
     lines: dict[str, dict[int, PrintedValue]] = defaultdict(dict)
     variables = {fact.source for fact in case.job.of(Variable)}  # have signatures of their own
-    for fact in case.job.of(PrintedValue):
+    own = _in_own_lines(case) if "settings" in topics else ()
+    for fact in (*case.job.of(PrintedValue), *own):
         member = case.job.member_of(fact.who)
         if fact.topic in topics and member is not None and fact.source not in variables:
             lines[fact.name][member.id] = fact
@@ -168,8 +180,26 @@ def printed_values_differ(case: Case, *topics: Topic) -> Iterator[Hit]:
                 for rank in [case.member(value.member).rank]
             )
             line = facts[differ.odd[0].member].text[:LONGEST]
-            yield replace(hit, evidence=quotes, fields={**hit.fields, "key": line})
+            of_mpi = "settings" in topics and any(map(_OF_MPI.search, complaints))
+            category = "mpi-mismatch" if of_mpi else ""
+            fields = {**hit.fields, "key": line}
+            yield replace(hit, evidence=quotes, fields=fields, category=category)
             return
+
+
+def _in_own_lines(case: Case) -> Iterator[PrintedValue]:
+    """Yield what ranks put into lines of their own that nearly all of them print: one by one."""
+    for tail in case.job.of(LogTail):
+        for line in tail.lines:
+            for place, value in enumerate(line.values):
+                yield PrintedValue(
+                    who=tail.who,
+                    source=Source(file=tail.source.file, line=line.number),
+                    name=f"{line.template} {place}",
+                    value=value,
+                    topic="settings",
+                    text=line.text,
+                )
 
 
 def _shows_no_work(case: Case) -> bool:

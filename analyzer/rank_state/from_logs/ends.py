@@ -141,7 +141,7 @@ def _exited(job: EndSources) -> dict[int, End]:
     if lost and None not in waiters | lost:
         one_code = one_code or len(with_code - waiters - lost) == 1
     aborts = {row.who.rank for row in job.exits if row.signal == signal.SIGABRT}
-    one_abort = len(aborts) == 1 and not (waiters or lost)
+    one_abort = len(aborts - {None}) == 1 and not (waiters or lost)
     ends: dict[int, End] = {}
     for row in job.exits:
         rank = row.who.rank

@@ -57,13 +57,16 @@ class ProcessRankReader(LineReader):
 
     @wants(r"\btensor_parallel_size[=:]", r"\btp_size['\"]?[=:]")
     def on_sizes(self, line: FoundLine, match: Match) -> None:
-        """Note the size of the one group that all ranks are in, where there is but one."""
+        """Note the size of the one group that all ranks are in, where there is but one.
+
+        Where they are in several, the group has no name.
+        """
         matches = {axis: name.search(line.text) for axis, name in _SIZES.items()}
         sizes = {axis: int(size[1]) for axis, size in matches.items() if size is not None}
         wide = [axis for axis, size in sizes.items() if size > 1]
-        if sizes.keys() == _SIZES.keys() and len(wide) == 1:
-            size = prod(sizes.values())
-            self._facts.append(GroupSize(axis=wide[0], size=size, who=NOBODY, source=line.source))
+        if wide and sizes.keys() == _SIZES.keys():
+            axis, size = wide[0] if len(wide) == 1 else "", prod(sizes.values())
+            self._facts.append(GroupSize(axis=axis, size=size, who=NOBODY, source=line.source))
 
     def _note(self, line: FoundLine, who: Who, rank: int) -> None:
         if len(self._facts) < MAX_RANKS_OF_FILE:

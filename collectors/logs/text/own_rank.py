@@ -58,13 +58,14 @@ _OF_SO_MANY = r"(?: (?:of|de|von) \d{1,6}| ?/ ?\d{1,6})?"
 # A program that prints its rank in words of its own: "Rank 7 tensor before …", "- rank = 2, …",
 # "Process 3 of 8: …", in the words of other languages, too.
 OWN_WORDS = re.compile(
-    rf"^[ \t]{{0,8}}(?:[#>*-]+ )?{_WORDS} ?[=:#]? ?(?P<rank>\d{{1,6}}){_OF_SO_MANY}(?=[\s,:;|-])"
+    r"^[ \t]{0,8}(?:[#>*-]+ )?(?!Process \d+: (?:\S*/|python))"  # not the head of a dump
+    rf"{_WORDS} ?[=:#]? ?(?P<rank>\d{{1,6}}){_OF_SO_MANY}(?=[\s,:;|-])"
     r"|^[A-Za-z][\w.-]{0,60} (?:rank|Rank|RANK)[ =]?(?P<rank2>\d{1,6})(?= ?[|:])"  # behind a host
 )
 
 # A number alone in brackets, or of so many, which counts ranks only where ``_count_ranks`` says so.
 INDEX_LABEL = re.compile(
-    r"(?:\[|(?P<round>\()|(?P<angle><))(?P<rank>\d{1,4})(?:/\d{1,4})?"
+    r" {0,4}(?:\[|(?P<round>\()|(?P<angle><)) {0,4}(?P<rank>\d{1,4})(?:/\d{1,4})?"
     r"(?(round)\)|(?(angle)>|\]))(?=[ :] ?\S)"
 )
 # The same behind a name that all lines have, as that of a pod: "trainer-3 INFO …".

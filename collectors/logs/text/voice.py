@@ -109,6 +109,7 @@ def _speak_of_themselves(lines: Iterable[str], *, of_mpi: bool) -> bool:
     return alike or (of_mpi and len(set().union(*speakers.values())) > 1)
 
 
+SEVERAL = 4  # ranks
 _INDICES = (INDEX_LABEL, NAMED_INDEX, WORDED_INDEX)
 _OF_RANKS = re.compile(
     r"(?i)(?<![a-z])(?:local[ _-]?)?rank[ _=:\]]{0,2}(?P<rank>\d+)|NCCL (?:INFO|WARN)|torchrun"
@@ -118,7 +119,8 @@ _OF_RANKS = re.compile(
 def _count_ranks(lines: Iterable[str], label: re.Pattern[str]) -> bool:
     """Return whether the numbers in labels count ranks: each speaks again and again, in turn.
 
-    Those of steps and epochs rise. In a log with ranks of another make they are not more;
+    Those of steps and epochs rise; of several ranks it is enough that each speaks once, out of
+    order. In a log with ranks of another make they are not more;
     pods in which ranks speak are nodes.
     """
     spoken: list[int] = []
@@ -145,7 +147,7 @@ def _count_ranks(lines: Iterable[str], label: re.Pattern[str]) -> bool:
         and named <= everyone
         and in_turn > 1
         and in_turn >= len(spoken) // len(everyone) - 1
-        and len(spoken) >= 2 * len(everyone)
+        and (len(spoken) >= 2 * len(everyone) or len(everyone) >= SEVERAL)
         and any(ranks == everyone for ranks in speakers.values())
     )
 

@@ -9,12 +9,9 @@ from whyhang.analyzer.collectives.groups import JobCalls
 from whyhang.analyzer.collectives.routine import MAX_RANKS, Departure, departures
 from whyhang.analyzer.collectives.shared_calls import PendingP2P, SharedCall
 from whyhang.analyzer.collectives.waits import Cycle
-from whyhang.analyzer.facts import Call, CallState, grouped
+from whyhang.analyzer.facts import CallState
 
 MAX_SHOWN = 4
-
-MAX_STUDIED = 16
-"""Ranks whose whole recorder is read for the peers that they used to have."""
 
 
 def unpaired(
@@ -58,14 +55,7 @@ def _culprits(
 ) -> tuple[tuple[int, ...], tuple[Departure, ...]]:
     """Find who got the peer wrong, or who diverged before."""
     caught = {rank for cycle in cycles for rank in cycle.members}
-    # Whole recorders are read for this, so only of ranks that may be the end of it; one that
-    # has not come to a collective either is, and no peer of it is wrong.
-    late = frozenset[int]().union(*(each.missing for each in graph.collectives.values()))
-    ends = caught | {root.member for root in graph.roots if root.member not in late}
-    studied = caught | {rank for p in unmatched if p.peer in ends for rank in (p.rank, p.peer)}
-    wrong = wrong_peers(graph.job, graph.p2p, studied) or receives_from_wrong_peer(
-        graph.job, graph.p2p, caught
-    )
+    wrong = wrong_peers(graph.job, graph.p2p, caught)
     if wrong:
         return wrong, ()
     ranks = {rank for p in unmatched if p.rank in caught for rank in (p.rank, p.peer)}
@@ -104,67 +94,35 @@ def unclosed(graph: CallGraph) -> Iterable[CallFinding]:
 
 
 def wrong_peers(
-    job: JobCalls, p2p: Sequence[PendingP2P], within: Collection[int]
-) -> tuple[int, ...]:
-    """Find ranks that talk to another rank than they used to, or than is waiting.
-
-    A rank that left its own habit at this line of code is wrong. Else a rank is that sends to
-    one who listens to another, who listens to another (and so on) who listens to it. Only
-    records of ranks ``within`` are read for it.
-    """
-    unmatched = [each for each in p2p if not each.matched and each.peer_known]
-    concerned = {each.rank for each in unmatched} | {each.peer for each in unmatched}
-    studied = sorted(concerned.intersection(within))[:MAX_STUDIED]
-    changed = {rank for rank in studied if changed_peer(job, rank)}
-    if changed:
-        return tuple(sorted(changed))
-    listens_to = {each.rank: each.peer for each in unmatched if each.call.op == "recv"}
-    wrong = {
-        each.rank
-        for each in unmatched
-        if each.call.op == "send"
-        and each.rank in _followed(listens_to, each.peer)
-        and not _used_before(job, each)
-    }
-    return tuple(wrong) if len(wrong) == 1 else ()
-
-
-def receives_from_wrong_peer(
     job: JobCalls, p2p: Iterable[PendingP2P], caught: Collection[int]
 ) -> tuple[int, ...]:
-    """Find the one rank that listens to who does not send, while another sends to it in vain.
+    """Find the one rank that talks to another rank than is waiting for it.
 
-    Only among ranks that wait for each other in a circle (``caught``): else its sender may just
-    be late, and the other is next in turn.
+    It sends to one who listens to another, who listens to another (and so on) who listens to it.
+    Or it listens to who does not send, while another sends to it in vain: only among ranks that
+    wait for each other in a circle (``caught``), else its sender may just be late, and the other
+    is next in turn.
     """
-    unmatched = [p for p in p2p if not p.matched and p.peer_known and p.rank in caught]
-    senders = {each.peer: each.rank for each in unmatched if each.call.op == "send"}
-    wrong = {
-        each.rank
-        for each in unmatched
-        if each.call.op == "recv"
-        and each.peer not in senders.values()
-        and senders.get(each.rank, each.peer) != each.peer
-        and not _used_before(job, each)
+    unmatched = [p for p in p2p if not p.matched and p.peer_known]
+    listens_to = {p.rank: p.peer for p in unmatched if p.call.op == "recv"}
+    senders = {p.peer: p.rank for p in unmatched if p.call.op == "send" and p.rank in caught}
+    sends = {
+        p.rank
+        for p in unmatched
+        if p.call.op == "send"
+        and p.rank in _followed(listens_to, p.peer)
+        and not _used_before(job, p)
     }
-    return tuple(wrong) if len(wrong) == 1 else ()
-
-
-def changed_peer(job: JobCalls, rank: int) -> bool:
-    """Return whether a rank named, at a line of its code, a peer that it never names there.
-
-    It is the call that holds the rank up, or its last: that may even have been answered, by a
-    receive that was meant for another.
-    """
-    for calls in _p2p_of_rank(job, rank):
-        known = (call for call in calls if call.frames)
-        for alike in grouped(known, lambda call: (call.op, call.frames)).values():
-            first = next((c for c in alike if c.state is not CallState.COMPLETED), None)
-            for last in (first, alike[-1]):
-                usual = {call.peer for call in alike if call is not last}
-                if last is not None and len(usual) == 1 and last.peer not in usual:
-                    return True
-    return False
+    listens = {
+        p.rank
+        for p in unmatched
+        if p.call.op == "recv"
+        and p.rank in caught
+        and p.peer not in senders.values()
+        and senders.get(p.rank, p.peer) != p.peer
+        and not _used_before(job, p)
+    }
+    return next((tuple(wrong) for wrong in (sends, listens) if len(wrong) == 1), ())
 
 
 def _followed(listens_to: Mapping[int, int], rank: int) -> set[int]:
@@ -176,18 +134,11 @@ def _followed(listens_to: Mapping[int, int], rank: int) -> set[int]:
     return followed
 
 
-def _p2p_of_rank(job: JobCalls, rank: int) -> Iterable[tuple[Call, ...]]:
-    """Yield the sends and receives of a rank on each group where one is pending."""
-    for group in job.groups:
-        progress = group.progress.get(rank)
-        if progress is not None and progress.p2p:
-            yield progress.sends_and_receives()
-
-
 def _used_before(job: JobCalls, p2p: PendingP2P) -> bool:
     """Return whether a rank has had such a call with this peer before: then it is no wrong one."""
     return any(
         (call.op, call.peer, call.state) == (p2p.call.op, p2p.peer, CallState.COMPLETED)
-        for calls in _p2p_of_rank(job, p2p.rank)
-        for call in calls
+        for group in job.groups
+        if (progress := group.progress.get(p2p.rank)) is not None and progress.p2p
+        for call in progress.sends_and_receives()
     )

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from whyhang.analyzer.collectives import call_words
 from whyhang.analyzer.collectives.call_finding import CallFinding, Side, Verdict
 from whyhang.analyzer.collectives.call_graph import CallGraph, merged
-from whyhang.analyzer.collectives.p2p_findings import changed_peer
 from whyhang.analyzer.collectives.pending import IssuedCall
 from whyhang.analyzer.collectives.routine import departures
 from whyhang.analyzer.collectives.shared_calls import SharedCall
@@ -104,9 +103,7 @@ def deadlock(graph: CallGraph, cycle: Cycle) -> CallFinding:
     """Return the finding on ranks that wait only for each other, in calls of several groups."""
     links = cycle.chain
     caught = [link.wait.waiter for link in links]
-    culprits = _fewer_by_group(graph, cycle) or tuple(
-        sorted({rank for rank in caught if changed_peer(graph.job, rank)})
-    )
+    culprits = _fewer_by_group(graph, cycle)
     diverged = () if culprits else departures(graph.job, caught)
     culprits = culprits or tuple(each.rank for each in diverged)
     odd = next((link for link in links if link.wait.waiter in culprits), links[0])

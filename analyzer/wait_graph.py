@@ -10,7 +10,7 @@ calls without group and number of operations.
 from collections.abc import Iterator, Sequence
 
 from whyhang.analyzer.collectives import RecordedCalls
-from whyhang.analyzer.facts import Call, CallState, Group, Record, Source, Track, Who
+from whyhang.analyzer.facts import Call, CallState, Group, Record, Source, Track, Who, replace
 from whyhang.analyzer.job.records import Job
 from whyhang.analyzer.rank_state.over_time.job_progress import progress
 from whyhang.analyzer.rank_state.state import NOT_WAITING, RankState, Status
@@ -21,13 +21,18 @@ NOWHERE = Source(file="")
 
 
 class PendingOperation(Record):
-    """An operation that ranks wait in. ``sites`` are their places in the user's code."""
+    """An operation that ranks wait in. ``sites`` are their places in the user's code.
+
+    ``group`` and ``seq`` are those of the call, where records show one of each for these ranks.
+    """
 
     kind: WaitKind
     op: str
     says: Phrase
     members: tuple[int, ...]
     sites: tuple[str, ...]
+    group: str | None = None
+    seq: int | None = None
 
     @property
     def at(self) -> str:
@@ -64,7 +69,7 @@ def wait_graph(job: Job, states: Sequence[RankState], calls: RecordedCalls) -> W
         maybe=maybe,
         lagging=not_waiting if waiting or maybe or job.missing else (),
         not_waiting=not_waiting,
-        operations=pending_operations(states),
+        operations=tuple(_numbered(job, each, calls) for each in pending_operations(states)),
         calls=calls,
         progress=progress(job, states),
         snapshots=max((len({d.look for d in m.dumps}) for m in job.members), default=0),
@@ -93,6 +98,19 @@ def pending_operations(states: Sequence[RankState]) -> tuple[PendingOperation, .
             )
         )
     return tuple(sorted(operations, key=lambda each: (-len(each.members), each.members)))
+
+
+def _numbered(job: Job, operation: PendingOperation, calls: RecordedCalls) -> PendingOperation:
+    """Return an operation with group and number, where records show its ranks in one call."""
+    ranks = {job.members[number].rank for number in operation.members}
+    refs = {
+        (position.ref.group, position.ref.seq)
+        for rank, position in calls.positions.items()
+        if rank in ranks and position.inside and position.group is not None
+        if not position.call.p2p and position.call.op == operation.op
+    }
+    group, seq = refs.pop() if len(refs) == 1 else ("", None)
+    return replace(operation, group=group or None, seq=seq)
 
 
 def calls_in_stacks(

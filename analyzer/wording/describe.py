@@ -237,27 +237,13 @@ def call_of(case: Case, waiters: Iterable[int]) -> Collective | None:
     kinds = {WaitKind.COLLECTIVE, WaitKind.P2P, WaitKind.MPI}
     for operation in case.graph.operations:
         if chosen & set(operation.members) and operation.kind in kinds:
-            return collective_of(case, operation)
+            return collective_of(operation)
     return None
 
 
-def collective_of(case: Case, operation: PendingOperation, others: str | None = None) -> Collective:
+def collective_of(operation: PendingOperation, others: str | None = None) -> Collective:
     """Describe an operation; with group and number where records show one of each."""
-    ranks = {case.member(number).rank for number in operation.members}
-    positions = [
-        position
-        for rank, position in case.graph.calls.positions.items()
-        if rank in ranks and position.inside and position.group is not None
-    ]
-    calls = {
-        (position.ref.group, position.ref.seq)
-        for position in positions
-        if not position.call.p2p and position.call.op == operation.op
-    }
-    if len(calls) != 1:
-        return Collective(op=operation.op, others=others)
-    group, seq = calls.pop()
-    return Collective(op=operation.op, group=group or None, seq=seq, others=others)
+    return Collective(op=operation.op, group=operation.group, seq=operation.seq, others=others)
 
 
 def path_of(case: Case, state: RankState) -> list[Frame]:

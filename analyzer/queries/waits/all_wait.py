@@ -164,7 +164,7 @@ def _group_creation(case: Case) -> Iterator[Hit]:
         affected=creating.members if few else outside,
         names_culprit=few,  # of as many outside, some may be no members of that group
         evidence=tuple(piece for state in shown for piece in evidence_of(case, state)),
-        collective=collective_of(case, creating),
+        collective=collective_of(creating),
         location=location_of(case, case.states[blamed[0]]),
         fields=fields,
     )

@@ -156,7 +156,7 @@ def _different_hit(
         evidence=tuple(piece for state in shown for piece in evidence_of(case, state)),
         strength=(INDIRECT if not tie else INCOMPLETE) if plain else CONTRADICTED,
         names_culprit=not tie,
-        collective=collective_of(case, fewest, ", ".join(m.op for m in others)),
+        collective=collective_of(fewest, ", ".join(m.op for m in others)),
         location=location_of(case, shown[0]) if not tie else None,
         fields={
             "sides": sides,

@@ -16,14 +16,14 @@ from whyhang.analyzer.wait_graph import PendingOperation
 from whyhang.analyzer.wording.describe import evidence_of
 
 
-def unpaired_by_stacks(case: Case, *, beside: bool) -> Iterator[Hit]:
+def unpaired_by_stacks(case: Case) -> Iterator[Hit]:
     """Yield one hit if ranks wait to receive and none to send, or the other way round.
 
-    All others wait so as well or, with ``beside``, stand in collectives, the partner among them.
+    All others wait so as well or stand in collectives, the partner among them.
     Nobody is blamed: which side left out a call is unseen.
     """
     paired, rest = _operations(case)
-    if not paired or bool(rest) is not beside or (rest and case.graph.calls.findings):
+    if not paired or (rest and case.graph.calls.findings):
         return
     ways = {_way(m) for m in paired}
     unknown = ways == {None} and rest and paired[0].op != "rpc"

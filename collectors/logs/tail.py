@@ -4,7 +4,6 @@ Nobody knows these lines beforehand; they are kept as templates, to be compared 
 of libraries are left out, and what stands behind the first word of trouble is no work any more.
 """
 
-import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -14,7 +13,7 @@ from whyhang.collectors.logs.lines.line_reader import LogFile
 from whyhang.collectors.logs.lines.signs_of_life import count_of_bar, outlook, sign
 from whyhang.collectors.logs.text.line import Line, clean
 from whyhang.collectors.logs.text.logger_header import header_end
-from whyhang.collectors.logs.text.own_rank import behind_own_label, last_states
+from whyhang.collectors.logs.text.own_rank import behind_own_label, last_state
 from whyhang.collectors.logs.text.templates import behind, header, reduce
 
 TAIL = 64 << 10  # bytes of the end of a file
@@ -121,9 +120,8 @@ def _lines_of_program(raw: list[bytes], first: int, file: LogFile) -> Iterator[t
     for number, piece in enumerate(raw, first):
         if b"NCCL INFO" in piece:
             continue
-        states = last_states(clean(piece)) if b"\r" in piece else [clean(piece)]
-        texts = (text[:LONGEST] for text in states if text.strip())
-        for line in itertools.chain.from_iterable(map(file.take_apart, texts)):
+        text = last_state(clean(piece))
+        for line in file.take_apart(text[:LONGEST]) if text else ():
             if _GIVES_UP.match(line.text) or not _OF_LIBRARIES.search(line.text):
                 yield number, line
 

@@ -122,24 +122,9 @@ def behind_own_label(text: str, who: Who, names: Mapping[str, int]) -> str:
     return message if any(letter.isalpha() for letter in message) else text
 
 
-def states_of(text: str) -> list[str]:
-    """Return what was written over each other in a line: the last, or all where ranks share it.
-
-    Progress bars of several ranks are drawn into one line of a log.
-    """
-    states = [state for state in text.split("\r") if state.strip()]
-    shared = len({index["rank"] for state in states if (index := MENTIONED_INDEX.match(state))}) > 1
-    return states if shared else states[-1:]
-
-
-def last_states(text: str) -> list[str]:
-    """Return the last state of a line, of each rank where several share it."""
-    last: dict[str, str] = {}
-    for state in states_of(text):
-        index = MENTIONED_INDEX.match(state)
-        last.pop(key := index["rank"] if index else "", None)
-        last[key] = state
-    return list(last.values())
+def last_state(text: str) -> str:
+    """Return what was written last in a line that is drawn over and over, as a progress bar is."""
+    return text.rstrip().rpartition("\r")[2]
 
 
 def rank_in_statement(text: str) -> tuple[int, str]:

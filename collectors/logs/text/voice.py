@@ -25,9 +25,9 @@ from whyhang.collectors.logs.text.own_rank import (
     NAMED_RANK,
     OWN_WORDS,
     WORDED_INDEX,
+    last_state,
     rank_in_content,
     rank_in_statement,
-    states_of,
 )
 from whyhang.collectors.logs.text.prefix import is_by_host, is_numbered, split_prefix
 from whyhang.collectors.logs.text.templates import reduce
@@ -42,7 +42,7 @@ _OF_ONE = re.compile(r"\bProcess rank: (?P<rank>\d{1,6}), device: ")
 def voice_of(head: bytes, who: Who, taken_at: float | None = None) -> Voice:
     """Return how to read a file's lines, as its first bytes show."""
     text = clean(head[: 16 << 10])
-    raw = [state for line in text.split("\n")[:200] for state in states_of(line) or [""]]
+    raw = [last_state(line) for line in text.split("\n")[:200]]
     margin = NO_MARGIN if _is_journal(raw) else margin_of(raw)
     lines = [OUTER_PREFIX.sub("", line[margin.end(line) :], count=1) for line in raw]
     numbered = is_numbered(lines)

@@ -91,20 +91,25 @@ class GroupProgress(Record):
             return call.state is CallState.COMPLETED
         return self.completed is not None and self.completed >= seq
 
-    def collectives(self) -> dict[int, Call]:
-        """Return all collectives by number, reading the source once more."""
+    def all_calls(self) -> tuple[Call, ...]:
+        """Return all collectives, and then all sends and receives, reading the source once more."""
         calls = dict(self.calls)
+        p2p: tuple[Call, ...] = ()
         for track in self.tracks:
-            for call in track.detail() if track.detail is not None else ():
+            whole = track.detail() if track.detail is not None else ()
+            p2p = p2p or tuple(call for call in whole if call.p2p)
+            for call in whole:
                 if not call.p2p and call.seq is not None:
                     calls.setdefault(call.seq, call)
-        return calls
+        return (*calls.values(), *(p2p or self.p2p))
+
+    def collectives(self) -> dict[int, Call]:
+        """Return all collectives by number, reading the source once more."""
+        return {call.seq or 0: call for call in self.all_calls() if not call.p2p}
 
     def sends_and_receives(self) -> tuple[Call, ...]:
         """Return all sends and receives, oldest first, reading the source once more."""
-        read = (track.detail() for track in self.tracks if track.detail is not None)
-        whole = next((calls for calls in read if calls), self.p2p)
-        return tuple(call for call in whole if call.p2p)
+        return tuple(call for call in self.all_calls() if call.p2p)
 
 
 class GroupCalls(Record):

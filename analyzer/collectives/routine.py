@@ -47,8 +47,9 @@ def departures(job: JobCalls, ranks: Sequence[int]) -> tuple[Departure, ...]:
     few = sorted(set(ranks))
     if not 2 <= len(few) <= MAX_RANKS:
         return ()
+    read: dict[int, list[IssuedCall]] = {}
     for step in (_with_contents, _of_role):
-        routines = _Routines(job, step)
+        routines = _Routines(job, step, read)
         for width in CONTEXTS:
             left = [one for rank in few if (one := _departure(routines, rank, few, width))]
             if left and 2 * len(left) <= len(few) and all(each.sure for each in left):
@@ -59,34 +60,39 @@ def departures(job: JobCalls, ranks: Sequence[int]) -> tuple[Departure, ...]:
 class _Routines:
     """The calls that ranks issued over all groups, each rank's read once, as numbers of steps."""
 
-    def __init__(self, job: JobCalls, step: Step) -> None:
+    def __init__(self, job: JobCalls, step: Step, read: dict[int, list[IssuedCall]]) -> None:
         self._job = job
         self._step = step
+        self._read = read
         self._numbers: dict[Hashable, int] = {}
-        self._read: dict[int, tuple[list[IssuedCall], list[int]]] = {}
+        self._steps: dict[int, list[int]] = {}
         self._after: dict[tuple[int, int], _Followers] = {}
 
-    def of(self, rank: int) -> tuple[list[IssuedCall], list[int]]:
-        """Return the latest recorded calls of one rank, oldest first, and their steps."""
+    def calls(self, rank: int) -> list[IssuedCall]:
+        """Return the latest recorded calls of one rank, oldest first."""
         if rank not in self._read:
             calls = [
                 issued(group, own, call)
                 for group in self._job.groups
                 if (own := group.progress.get(rank)) is not None and own.tracks
-                for call in (*own.collectives().values(), *own.sends_and_receives())
+                for call in own.all_calls()
                 if call.order is not None
             ]
-            calls = sorted(calls, key=lambda each: each.call.order or 0)[-MAX_CALLS:]
-            steps = (self._step(each) for each in calls)
-            numbers = [self._numbers.setdefault(step, len(self._numbers)) for step in steps]
-            self._read[rank] = calls, numbers
+            self._read[rank] = sorted(calls, key=lambda each: each.call.order or 0)[-MAX_CALLS:]
         return self._read[rank]
+
+    def steps(self, rank: int) -> list[int]:
+        """Return the numbers of the steps that these calls are."""
+        if rank not in self._steps:
+            steps = (self._step(each) for each in self.calls(rank))
+            self._steps[rank] = [self._numbers.setdefault(s, len(self._numbers)) for s in steps]
+        return self._steps[rank]
 
     def after(self, rank: int, width: int) -> _Followers:
         """Return what followed which steps, and how often."""
         if (rank, width) not in self._after:
             after: dict[tuple[int, ...], Counter[int]] = defaultdict(Counter)
-            steps = self.of(rank)[1]
+            steps = self.steps(rank)
             for at in range(width, len(steps)):
                 after[tuple(steps[at - width : at])][steps[at]] += 1
             self._after[rank, width] = after
@@ -102,9 +108,11 @@ class _Routines:
 
 def _departure(routines: _Routines, rank: int, few: Sequence[int], width: int) -> Departure | None:
     """Find where a rank first did what neither it nor most others did after the same steps."""
-    calls, steps = routines.of(rank)
-    near = {other: routines.after(other, width) for other in routines.near(rank, few)}
-    for at, usual, rounds in _breaks(steps, width):
+    calls, steps = routines.calls(rank), routines.steps(rank)
+    breaks = [*_breaks(steps, width)]
+    compared = routines.near(rank, few) if breaks else ()
+    near = {other: routines.after(other, width) for other in compared}
+    for at, usual, rounds in breaks:
         context = tuple(steps[at - width : at])
         others = {other: after[context] for other, after in near.items() if context in after}
         # who did the usual more often has gone on with it

@@ -178,12 +178,16 @@ def test_a_call_that_all_others_have_passed_by_is_one_too_many(
 
 @pytest.mark.parametrize(
     ("call", "signature"),
-    [("Win_lock", "mpi-window-locked"), ("Allreduce", "mpi-all-in-one-call")],
+    [
+        ("Win_lock", "mpi-window-locked"),
+        ("Win_wait", "mpi-all-in-one-call"),
+        ("Allreduce", "mpi-all-in-one-call"),
+        ("Recv", "mpi-all-await-messages"),
+        ("Waitall", "mpi-all-await-messages"),
+    ],
 )
-def test_all_that_want_the_lock_of_a_window_are_kept_from_it_by_one_of_them(
-    call: str, signature: str
-) -> None:
-    """A collective that all are in has another reason."""
+def test_what_all_ranks_of_mpi_wait_for_is_told_by_the_call(call: str, signature: str) -> None:
+    """One of them keeps the lock of a window, none sends a message; a collective may differ."""
     stack = f"PMPI_{call} (libmpi.so.40:1)\nadd (grid.py:5)\nmain (step.py:12)"
 
     finding = report_of(_native(job(stack, stack, stack))).findings[0]

@@ -26,14 +26,14 @@ from whyhang.analyzer.wording.describe import call_of, collective_of, evidence_o
 from whyhang.analyzer.wording.title_fields import subject_fields
 
 
-def all_in_one_call(case: Case, *kinds: WaitKind, says: str = "") -> Iterator[Hit]:
-    """Yield one hit that blames nobody; ``kinds`` and what it ``says`` limit the operation."""
+def all_in_one_call(case: Case, *kinds: WaitKind, says: tuple[str, ...] = ()) -> Iterator[Hit]:
+    """Yield one hit that blames nobody; ``kinds`` and words in what it ``says`` limit the call."""
     if not all_wait(case) or len(case.graph.operations) != 1 or all_recorded(case):
         return
     meeting = case.graph.operations[0]
     if kinds and (meeting.kind not in kinds or case.job.absent):
         return
-    if says not in str(meeting.says):
+    if says and not any(word in str(meeting.says) for word in says):
         return
     others = [s for s in case.states if s.member not in set(meeting.members)]
     ranked = any(case.member(s.member).rank is not None for s in others)

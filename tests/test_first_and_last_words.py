@@ -59,3 +59,38 @@ def test_the_rank_whose_own_line_has_another_value() -> None:
     steps = "".join(_read(step, 48 if step == 5 else 64) for step in range(8))
     finding = diagnosed_files({"job.out": steps + TRUNCATED}).findings[0]
     assert not finding.culprit_ranks
+
+
+def test_the_rank_whose_error_goes_on_with_the_trouble() -> None:
+    """A network that fails within MPI's error stack is looked at from the rank that prints it."""
+    stack = (
+        "Abort(875110671) on node 3 (rank 3 in comm 0): Fatal error in PMPI_Alltoallv: Other MPI "
+        "error, error stack:\nPMPI_Alltoallv(386).........: MPI_Alltoallv(comm=MPI_COMM_WORLD) "
+        "failed\n{}MPIDI_OFI_send_normal(372)..: OFI tagged senddata failed (ofi_send.h:372:"
+        "MPIDI_OFI_send_normal:Resource temporarily unavailable)\n"
+    )
+    finding = diagnosed_files({"job.out": stack.format("")}).findings[0]
+    assert (finding.category, finding.culprit_ranks) == ("nccl-ib-error", (3,))
+
+    apart = stack.format("".join(f"row {row} of the table\n" for row in range(20)))
+    assert diagnosed_files({"job.out": apart}).findings[0].culprit_ranks is None
+
+
+QUOTED = """\
+#0-0 (a3f5545bf4e7cf8c) MISMATCH   <- the all-reduce
+  Communicator ranks have different AllReduce operation counts
+  Rank 1 has launched up to operation 911 -- GPU 0, process 285, node 10.0.0.8
+  Rank 2 has launched up to operation 911 -- GPU 0, process 284, node 10.0.0.1
+  Rank 3 has launched up to operation 911 -- GPU 0, process 287, node 10.0.0.5
+  Rank 0 has launched up to operation 860 -- GPU 0, process 341, node 10.0.0.7
+"""
+
+
+def test_a_block_of_a_ras_report_that_is_quoted_alone() -> None:
+    """It tells who is behind as the whole report does; with ranks left out nothing is even."""
+    finding = diagnosed_files({"ras.txt": QUOTED}).findings[0]
+    assert (finding.category, finding.culprit_ranks) == ("missing-rank-in-collective", (0,))
+
+    cut = "".join(line for line in QUOTED.splitlines(keepends=True) if "Rank 2" not in line)
+    findings = diagnosed_files({"ras.txt": cut}).findings
+    assert all(finding.signature != "ras-all-even" for finding in findings)

@@ -61,6 +61,9 @@ TRIED_AGAIN = (
 )
 """What is said where a program has not ended yet over what is wrong."""
 
+STACK_OF_ERROR = 16
+"""Lines that the error of a library has, as MPI prints it call by call."""
+
 OF_A_RANK = {"rank-died", "rank-oom-killed", "gpu-oom"}
 """Categories of what befell a rank: of a job of one it is known which."""
 
@@ -187,13 +190,24 @@ def _tells_whom(cause: Candidate, effect: Candidate) -> bool:
     """Return whether a finding names the ranks for one that explains it and names nobody.
 
     Trouble of which no rank is known, or that of a host, is of the rank that is seen to be in
-    trouble of that very kind.
+    trouble of that very kind, or whose error goes on with it. A mismatch is of two.
     """
     if cause.hit.names_culprit:
         return True
     ranks_known = cause.signature.level != "machine" and (cause.hit.members or cause.hit.ranks)
     same_kind = effect.signature.category == cause.signature.category
-    return same_kind and not ranks_known and effect.confidence >= POSSIBLE
+    one_sided = not cause.signature.category.endswith("mismatch")
+    is_its = same_kind or (one_sided and _goes_on_with(effect.hit, cause.hit))
+    return is_its and not ranks_known and effect.confidence >= POSSIBLE
+
+
+def _goes_on_with(error: Hit, trouble: Hit) -> bool:
+    """Return whether the lines of a trouble stand a few lines below the head of an error."""
+    heads = {(piece.source, piece.line) for piece in error.evidence if piece.line is not None}
+    return bool(trouble.evidence) and all(
+        any((piece.source, (piece.line or 0) - back) in heads for back in range(STACK_OF_ERROR))
+        for piece in trouble.evidence
+    )
 
 
 def _finding(case: Case, candidate: Candidate) -> Finding:

@@ -21,6 +21,7 @@ Queries that answer with hits:
 - ``settings_differ``: versions and settings that must be the same on all ranks
 - ``printed_values_differ``: a line that all ranks print, with another value on one of them
 - ``cut_off``: ranks that start and do not reach the store
+- ``stopped_at_work``: how the job was stopped from outside, if its steps went on until then
 - ``stragglers``: few ranks that hold up a job which goes on
 - ``recorded``: what the ledger concluded from recorded calls, by its verdicts
 - ``recorded_hit``: the same for one finding of the ledger
@@ -105,6 +106,7 @@ from whyhang.analyzer.queries.logs.nccl import (
 from whyhang.analyzer.queries.logs.nccl_start import connections_not_made, nccl_start
 from whyhang.analyzer.queries.logs.own_lines import own_lines_show
 from whyhang.analyzer.queries.logs.quiet import quiet_logs, seen_at_work
+from whyhang.analyzer.queries.logs.stopped_at_work import stopped_at_work
 from whyhang.analyzer.queries.logs.what_failed import awaited, failed
 from whyhang.analyzer.queries.machines.cluster import (
     VIRTUAL,

@@ -64,7 +64,7 @@ def facts(report: RasDocument, document: Document) -> Iterator[Fact]:
     if report.empty_line is not None:
         text = "No communicator data collected!"
         yield _line(document, NOBODY, "none", text, report.empty_line)
-    elif not wrong and not report.cut:
+    elif not wrong and not report.cut and all(comm.size for comm in report.comms):
         text = f"NCCL {report.version or '?'}: no errors, no warnings, equal counts"
         yield _line(document, NOBODY, "even", text, None)
 

@@ -14,6 +14,7 @@ _ANSWERS = limits.compile(rb"\s*+(?:(?:SERVER PROTOCOL \d++|OK|ERROR:[^\n]*+)\r?
 _TEXT = limits.compile(rb"NCCL version \S++ compiled with CUDA")
 _TABLE = limits.compile(rb"^[ \t]*+Group ++Comms ++Nodes ++Ranks ++Ranks", re.MULTILINE)
 _SUMMARY = limits.compile(rb"^Job summary\r?\n=+", re.MULTILINE)
+_BLOCK = limits.compile(rb"^[ \t]*+#\d++-\d++ \([0-9a-f]++\) [A-Z]", re.MULTILINE)
 _JSON = limits.compile(rb'"communicators(?:_count)?"\s*+:')
 
 
@@ -27,6 +28,8 @@ class RasReader:
         head = document.head
         if _is_json(head):
             return True
+        if (b" MISMATCH" in head or b" INCOMPLETE" in head) and _BLOCK.search(head):
+            return True  # a piece of a report
         if b" Comms" not in head and b"Job summary" not in head:  # as in nearly all texts
             return False
         return bool(_TABLE.search(head) or (_SUMMARY.search(head) and _TEXT.search(head)))

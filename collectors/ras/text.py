@@ -33,7 +33,7 @@ _ROW = limits.compile(
 )
 _COMM = limits.compile(rf"#({_N})-({_N}) \(([0-9a-f]{{1,16}})\) (INCOMPLETE|ERROR|MISMATCH)")
 _PROCESS = limits.compile(rf"Process ({_N}) on node (\S++) managing GPUs? (.+)$")
-_MANAGED = limits.compile(rf"GPU (.+?) managed by process ({_N}) on node (\S++)$")
+_MANAGED = limits.compile(rf"GPU (.+?)(?: managed by|,) process ({_N})(?: on|,) node (\S++)$")
 _RANK = limits.compile(rf"Rank (?P<rank>{_N})(?: (?P<what>(?:has|reported) .+))?$")
 _SOME = limits.compile(rf"(?P<size>{_N}) ranks? (?P<what>(?:have|has|reported) .+)$")
 _NUMBERS = limits.compile(rf"The (?P<what>missing|unknown) ranks?: (?P<ranks>{_N}(?:, ?{_N})*+)")
@@ -91,10 +91,12 @@ class _Block:
         self.counted.append(counted)
 
     def comm(self) -> Comm:
-        """Return what was read."""
+        """Return what was read. Who quotes a block alone lists all ranks, or leaves some out."""
+        listed = len(self.members)
+        is_whole = listed > 1 and self.members.keys() == set(range(listed))
         return Comm(
             hash=self.hash,
-            size=self.size,
+            size=self.size if self.size or not is_whole else listed,
             members=tuple(self.members[rank] for rank in sorted(self.members)),
             counted=tuple(self.counted),
             line=self.line,
@@ -118,7 +120,9 @@ class _Parser:
         part = next((part for part in _PARTS if text.startswith(part)), None)
         if part is not None:
             self.part, self._block, self._listed_as = part, None, {}
-        elif self.part in {"Errors", "Warnings"}:
+        elif self.part in {"Errors", "Warnings"} or _COMM.match(text):
+            if self.part != "Errors":  # else a piece was quoted
+                self.part = "Warnings"
             self._trouble(number, text)
         elif match := _VERSION.search(text):
             self._learn(version=match[1])

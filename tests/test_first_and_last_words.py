@@ -91,6 +91,23 @@ def test_a_block_of_a_ras_report_that_is_quoted_alone() -> None:
     finding = diagnosed_files({"ras.txt": QUOTED}).findings[0]
     assert (finding.category, finding.culprit_ranks) == ("missing-rank-in-collective", (0,))
 
+    groups = """\
+Group     Comms     Nodes     Ranks     Ranks     Ranks    Status  Errors
+    #  in group  per comm  per node  per comm  in group
+    0         1         2         4         8         8   RUNNING  MISMATCH
+
+Warnings
+========
+
+#0-0 (4e90c17fd2b1083a) MISMATCH
+  Communicator ranks have different ReduceScatter operation counts
+  7 ranks have launched up to operation 2210
+  Rank 5 has launched up to operation 2209 -- GPU 1 managed by process 51877 on node 10.40.1.22
+
+"""
+    twice = diagnosed_files({"ras.txt": groups + groups}).findings[0]
+    assert (twice.category, twice.culprit_ranks) == ("missing-rank-in-collective", (5,))
+
     cut = "".join(line for line in QUOTED.splitlines(keepends=True) if "Rank 2" not in line)
     findings = diagnosed_files({"ras.txt": cut}).findings
     assert all(finding.signature != "ras-all-even" for finding in findings)

@@ -114,7 +114,8 @@ def test_each_side_is_given_its_own_operation() -> None:
 def test_half_against_half_names_nobody() -> None:
     """Where a text report lists no rank, nobody is taken for late."""
     assert of(facts(HALVES), Track) == []
-    assert all(f.culprit_ranks is None for f in diagnosis(HALVES).findings)
+    (finding,) = diagnosis(HALVES).findings
+    assert (finding.signature, finding.culprit_ranks) == ("ras-uneven", None)
 
 
 def test_echoes_of_a_dead_process_are_its_effects() -> None:

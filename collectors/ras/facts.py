@@ -64,7 +64,10 @@ def facts(report: RasDocument, document: Document) -> Iterator[Fact]:
     if report.empty_line is not None:
         text = "No communicator data collected!"
         yield _line(document, NOBODY, "none", text, report.empty_line)
-    elif not wrong and not report.cut and all(comm.size for comm in report.comms):
+    elif not wrong and (counted := [each for comm in report.comms for each in comm.counted]):
+        text = "; ".join(f"{each.size} ranks at {each.op} {each.count}" for each in counted[:2])
+        yield _line(document, NOBODY, "uneven", text, counted[0].line)
+    elif not wrong and not report.cut:
         text = f"NCCL {report.version or '?'}: no errors, no warnings, equal counts"
         yield _line(document, NOBODY, "even", text, None)
 

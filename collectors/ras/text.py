@@ -53,6 +53,7 @@ def parse(lines: Iterable[str]) -> RasDocument | None:
         parser.line(number, " ".join(line.split()))
     report = replace(
         parser.report,
+        gpus=parser.report.gpus or parser.most or None,  # the summary may be cut off
         comms=tuple(block.comm() for block in parser.blocks.values()),
         lost=tuple(parser.lost),
         cut=parser.part != "Warnings",
@@ -111,6 +112,7 @@ class _Parser:
         self.blocks: dict[int, _Block] = {}
         self.lost: list[Lost] = []
         self.part = ""  # of the report, one of _PARTS
+        self.most = 0  # ranks of a group of communicators
         self._sizes: dict[int, int] = {}  # of the communicators of a group
         self._block: _Block | None = None
         self._listed_as: dict[str, str] = {}  # state or error of what is listed
@@ -135,6 +137,7 @@ class _Parser:
                 self._learn(processes=int(match[2]), gpus=int(match[3]))
         elif match := _ROW.match(text):
             self._sizes[int(match[1])] = int(match[5])
+            self.most = max(self.most, int(match[6]))
 
     def _learn(self, **fields: object) -> None:
         self.report = replace(self.report, **fields)
@@ -162,6 +165,8 @@ class _Parser:
         row, _, managed = text.partition(" -- ")
         if match := _COUNTS.search(text):
             block.op = op_of(match[1] or "")
+            # of several reports in a row the last counts
+            block.counted = [each for each in block.counted if each.op != block.op]
         elif match := _NUMBERS.search(text):
             state = UNRESPONSIVE if match["what"] == "missing" else STATUS["UNKNOWN"]
             for rank in match["ranks"].split(","):

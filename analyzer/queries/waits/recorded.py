@@ -233,8 +233,9 @@ def ras_reported(case: Case, *states: str, named: bool = True) -> tuple[Hit, ...
 
     "dead", "unresponsive", "left", "starting", "leaving", "error", "remote", "aborted",
     "timeouts" are its own; "ahead" (few ranks launched what most have not), "diverged" (counts
-    that no common order explains), "even" and "none" are read off its counts. ``named``: the
-    processes that it speaks of are the ones to look at. Of several reports the last counts.
+    that no common order explains), "uneven", "even" and "none" are read off its counts.
+    ``named``: the processes that it speaks of are the ones to look at. Of several reports the last
+    counts.
     """
     lines = ras_lines(case.job, *states)
     if not lines:

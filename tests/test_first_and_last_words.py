@@ -111,3 +111,19 @@ Warnings
     cut = "".join(line for line in QUOTED.splitlines(keepends=True) if "Rank 2" not in line)
     findings = diagnosed_files({"ras.txt": cut}).findings
     assert all(finding.signature != "ras-all-even" for finding in findings)
+
+
+def test_the_kernel_names_a_process_whose_rank_a_label_tells() -> None:
+    """The label of srun in front, the pid in NCCL's header: the kernel tells the pid alone."""
+    boot = "{0}: dgx-c07:{1}:{1} [{2}] NCCL INFO Bootstrap : Using bond0:10.14.2.7<0>\n"
+    log = "".join(boot.format(16 + n, 30414 + n, n) for n in range(4))
+    kernel = (
+        "[Fri Jan 10 02:29:52 2025] INFO: task pt_main_thread:{} blocked for more than 120 s"
+        "econds.\n[Fri Jan 10 02:29:52 2025] task:pt_main_thread state:D stack:0 pid:{} ppid: 9\n"
+    )
+    files = {"job.log": log, "dmesg-dgx-c07.txt": kernel.format(30417, 30417)}
+    finding = diagnosed_files(files).findings[0]
+    assert (finding.category, finding.culprit_ranks) == ("storage-io-blocked", (19,))
+
+    files["dmesg-dgx-c07.txt"] = kernel.format(30999, 30999)
+    assert not diagnosed_files(files).findings[0].culprit_ranks

@@ -8,8 +8,9 @@ a channel between processes of one host tells the rank of who speaks as well, in
 import re
 from collections.abc import Iterator
 
-from whyhang.analyzer.facts import NcclDevice, Who
+from whyhang.analyzer.facts import NcclDevice, ProcessRank, Who
 from whyhang.collectors.logs.lines.line_reader import LogFile
+from whyhang.collectors.logs.text.line import clean
 
 READ = 64 << 10  # bytes of the beginning of a file
 
@@ -21,7 +22,7 @@ _HEADER = re.compile(
 )
 
 
-def devices(data: bytes, file: LogFile) -> Iterator[NcclDevice]:
+def devices(data: bytes, file: LogFile) -> Iterator[NcclDevice | ProcessRank]:
     """Yield the device of each process, and its rank where a line of it tells that."""
     head = data[:READ]
     if b" NCCL " not in head:
@@ -32,9 +33,11 @@ def devices(data: bytes, file: LogFile) -> Iterator[NcclDevice]:
         if key not in seen or (seen[key][1] is None and match["rank"]):
             seen[key] = (match.start(), match["rank"])
     for (host, pid, device), (at, rank) in seen.items():
-        yield NcclDevice(
-            device=int(device),
-            rank=None if rank is None else int(rank),
-            who=Who(host=host.decode(), pid=int(pid)),
-            source=file.document.source(head.count(b"\n", 0, at) + 1),
-        )
+        who = Who(host=host.decode(), pid=int(pid))
+        source = file.document.source(head.count(b"\n", 0, at) + 1)
+        start = head.rfind(b"\n", 0, at) + 1
+        speaker = file.take_apart(clean(head[start : head.find(b"\n", at)]))[0].who
+        if rank is None and speaker.rank is not None and speaker.pid == who.pid:
+            yield ProcessRank(rank=speaker.rank, who=who, source=source)  # by a label before it
+        number = None if rank is None else int(rank)
+        yield NcclDevice(device=int(device), rank=number, who=who, source=source)

@@ -1,11 +1,11 @@
 """Hold every signature against the case, and put causes before effects."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from whyhang import __version__
 from whyhang.analyzer import fingerprints
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import NearLimit, ranks_in_words, replace
+from whyhang.analyzer.facts import ranks_in_words, replace
 from whyhang.analyzer.findings.bystanders import weight_of
 from whyhang.analyzer.findings.levels import (
     POSSIBLE,
@@ -19,6 +19,7 @@ from whyhang.analyzer.findings.levels import (
     without_fallbacks,
 )
 from whyhang.analyzer.findings.open_question import open_question, what_would_tell
+from whyhang.analyzer.findings.pressure import HELD_BACK, pressure_in_words, pressure_of
 from whyhang.analyzer.findings.refuted import doubted, refuted
 from whyhang.analyzer.findings.signature import CONTRADICTED, Hit, Kind, Signature
 from whyhang.analyzer.findings.verdict import headline_of, still_tried, verdict_of
@@ -66,9 +67,6 @@ STACK_OF_ERROR = 16
 
 OF_A_RANK = {"rank-died", "rank-oom-killed", "gpu-oom"}
 """Categories of what befell a rank: of a job of one it is known which."""
-
-HELD_BACK = {"init-missing-rank", "missing-rank-in-collective", "slow-not-hung", "rank-spinning"}
-"""Categories that say a rank is late, which a shortage of CPU or memory may explain."""
 
 CAUSE_UNSEEN = (
     (
@@ -232,7 +230,7 @@ def _finding(case: Case, candidate: Candidate) -> Finding:
         explanation += f" The paths part in {where}{'; ' * bool(under)}{under}."
     pressing = pressure_of(case, hit) if category in HELD_BACK and known else []
     if pressing:
-        explanation += f" Also, {'; '.join(_pressure_in_words(pressing))}."
+        explanation += f" Also, {'; '.join(pressure_in_words(pressing))}."
     hosts = hosts_of(case, hit)
     steps = _next_steps(case, signature, ranks)
     uses_job = any("JOB" in step for step in (*steps, *signature.remedies))
@@ -281,27 +279,3 @@ def _next_steps(case: Case, signature: Signature, ranks: tuple[int, ...]) -> tup
         return signature.next_steps
     steps = tuple(step for step in signature.next_steps if "{pid}" not in step)
     return steps or ("pgrep -af python  # on its host: was {who} started?",)
-
-
-def pressure_of(case: Case, hit: Hit) -> list[NearLimit]:
-    """Return what was near its limit for the ranks of a hit, or for their host: each limit once.
-
-    A job that was collected twice has two readings of it, of which the last counts.
-    """
-    members = [case.member(number) for number in hit.members]
-    last = {
-        (fact.who.host, fact.who.pid, fact.limit, fact.size): fact
-        for fact in case.job.of(NearLimit)
-        if any(
-            fact.who.host == member.host and fact.who.pid in {None, member.pid}
-            for member in members
-        )
-    }
-    return list(last.values())[:MAX_EFFECTS]
-
-
-def _pressure_in_words(limits: Sequence[NearLimit]) -> list[str]:
-    """Say what was near its limit; hosts by name where they are several."""
-    several = len({fact.who.host for fact in limits}) > 1
-    named = (fact.on(fact.who.host if several else None) for fact in limits)
-    return list(dict.fromkeys(named))

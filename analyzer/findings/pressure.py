@@ -1,0 +1,35 @@
+"""What may hold a rank back without being its fault: a host that is near a limit."""
+
+from collections.abc import Sequence
+
+from whyhang.analyzer.case import Case
+from whyhang.analyzer.facts import NearLimit
+from whyhang.analyzer.findings.signature import Hit
+
+MOST = 6  # limits
+HELD_BACK = {"init-missing-rank", "missing-rank-in-collective", "slow-not-hung", "rank-spinning"}
+"""Categories that say a rank is late, which a shortage of CPU or memory may explain."""
+
+
+def pressure_of(case: Case, hit: Hit) -> list[NearLimit]:
+    """Return what was near its limit for the ranks of a hit, or for their host: each limit once.
+
+    A job that was collected twice has two readings of it, of which the last counts.
+    """
+    members = [case.member(number) for number in hit.members]
+    last = {
+        (fact.who.host, fact.who.pid, fact.limit, fact.size): fact
+        for fact in case.job.of(NearLimit)
+        if any(
+            fact.who.host == member.host and fact.who.pid in {None, member.pid}
+            for member in members
+        )
+    }
+    return list(last.values())[:MOST]
+
+
+def pressure_in_words(limits: Sequence[NearLimit]) -> list[str]:
+    """Say what was near its limit; hosts by name where they are several."""
+    several = len({fact.who.host for fact in limits}) > 1
+    named = (fact.on(fact.who.host if several else None) for fact in limits)
+    return list(dict.fromkeys(named))

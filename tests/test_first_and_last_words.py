@@ -109,8 +109,8 @@ Warnings
     assert (twice.category, twice.culprit_ranks) == ("missing-rank-in-collective", (5,))
 
     cut = "".join(line for line in QUOTED.splitlines(keepends=True) if "Rank 2" not in line)
-    findings = diagnosed_files({"ras.txt": cut}).findings
-    assert all(finding.signature != "ras-all-even" for finding in findings)
+    (finding,) = diagnosed_files({"ras.txt": f"Taken at 18:02:\n{cut}"}).findings
+    assert (finding.signature, finding.culprit_ranks) == ("ras-uneven", None)
 
 
 def test_the_kernel_names_a_process_whose_rank_a_label_tells() -> None:

@@ -116,10 +116,13 @@ def test_a_late_rank_comes_first() -> None:
     assert finding.culprit_ranks == (2,)
 
 
-def test_who_has_passed_the_broadcast_tells_nothing_against_it() -> None:
+@pytest.mark.parametrize(("passed", "root"), [((1, 3), 2), ((1,), 2), ((1,), 1)])
+def test_who_has_passed_the_broadcast_tells_nothing_against_it(
+    passed: tuple[int, ...], root: int
+) -> None:
     """A broadcast may let some ranks through: two that are left in it disagree."""
-    stacks = {0: BROADCAST, 1: BARRIER, 2: BROADCAST, 3: BARRIER}
-    calls = [takes_for_root(0, 0), takes_for_root(2, 2)]
+    stacks = {0: BROADCAST, 2: BROADCAST, **dict.fromkeys(passed, BARRIER)}
+    calls = [takes_for_root(0, 0), takes_for_root(2, root)]
 
     finding = report_of([*still(stacks), *calls]).findings[0]
 

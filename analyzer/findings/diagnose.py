@@ -188,13 +188,17 @@ def _tells_whom(cause: Candidate, effect: Candidate) -> bool:
     """Return whether a finding names the ranks for one that explains it and names nobody.
 
     Trouble of which no rank is known, or that of a host, is of the rank that is seen to be in
-    trouble of that very kind, or whose error goes on with it. A mismatch is of two.
+    trouble of that very kind, or whose error goes on with it. A mismatch is of two, and where it
+    was found between some ranks it is not of another.
     """
     if cause.hit.names_culprit:
         return True
     ranks_known = cause.signature.level != "machine" and (cause.hit.members or cause.hit.ranks)
     same_kind = effect.signature.category == cause.signature.category
     one_sided = not cause.signature.category.endswith("mismatch")
+    compared = set() if one_sided else set(cause.hit.affected)
+    if compared and compared.isdisjoint(effect.hit.members):
+        return False
     is_its = same_kind or (one_sided and _goes_on_with(effect.hit, cause.hit))
     return is_its and not ranks_known and effect.confidence >= POSSIBLE
 

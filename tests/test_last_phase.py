@@ -17,6 +17,11 @@ WATCHDOG = (
 )
 
 
+CONNECTED = (
+    "[Gloo] Rank {r} is connected to 3 peer ranks. Expected number of connected peer ranks is : 3\n"
+)
+
+
 def trainer(rank: int, last: int = 118, *, first: int = 60) -> str:
     """Write the log of a trainer that opens a shard now and then, each rank one of its own."""
     noise = random.Random(rank)
@@ -215,6 +220,11 @@ NEAR_MISSES = {
         rank: f"loading\nIFNAME=eth{rank // 7}\nHCA=mlx5_{rank // 7}\n" for rank in RANKS
     },
     "a log with other lines altogether": logs_of(trainer, r5="listening on port 80\nready\n"),
+    "Gloo counts peers, and two ranks print into each other": {
+        None: "".join(CONNECTED.format(r=r) for r in (3, 1, 0, 2, 0, 1, 2))
+        + "[Gloo] Rank [Gloo] Rank 3 is connected to 32 peer ranks.  is connected to Expected\n"
+        + "".join(CONNECTED.format(r=r) for r in (0, 1, 2))
+    },
 }
 
 

@@ -26,6 +26,7 @@ _OF_LIBRARIES = re.compile(
     r"\bNCCL (?:INFO|WARN|TRACE|VERSION)|\bNCCL version |\.cpp:\d+\]|Warning: "
     r"|^\s+(?:File \"|\^|at )|torch/distributed/|^\*+$|OMP_NUM_THREADS|^srun: |^slurmstepd: "
     r"|\b[Rr]anks? (?:\d+ )?(?:-- GPU|ha(?:s|ve) (?:not )?launched )"  # of a RAS report
+    r"|\[Gloo\] Rank "  # as connections are made, on standard output
 )
 _TROUBLE = re.compile(
     r"Traceback \(most recent|\bSIG(?:TERM|KILL|ABRT|SEGV|INT|HUP)\b|Fatal Python error"

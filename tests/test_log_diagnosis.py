@@ -321,6 +321,26 @@ CASES: dict[str, Blame] = {
         "ray-actor-died",
         (5,),
     ),
+    "the actor that Ray lost, by the pid that Ray Train gave a rank": (
+        {
+            None: "- (node_id=3d1f, ip=10.0.0.4, pid=811) world_rank=0, local_rank=0, node_rank=0\n"
+            "- (node_id=92ee, ip=10.0.0.7, pid=812) world_rank=1, local_rank=0, node_rank=1\n"
+            "ray.exceptions.ActorDiedError: The actor died unexpectedly.\n"
+            "\tclass_name: RayTrainWorker\n\tpid: 812\n\tip: 10.0.0.7\n"
+        },
+        "ray-actor-died",
+        (1,),
+    ),
+    "nobody, where no line tells whose the pid of the lost actor was": (
+        {
+            None: "- (node_id=3d1f, ip=10.0.0.4, pid=811) world_rank=0, local_rank=0, node_rank=0\n"
+            "- (node_id=92ee, ip=10.0.0.7, pid=812) world_rank=1, local_rank=0, node_rank=1\n"
+            "ray.exceptions.ActorDiedError: The actor died unexpectedly.\n"
+            "\tclass_name: RayTrainWorker\n\tpid: 977\n\tip: 10.0.0.7\n"
+        },
+        "ray-actor-died",
+        None,
+    ),
     "nobody, where the lost actor is on a later node of unknown size": (
         {
             None: "ray.exceptions.ActorDiedError: The actor died unexpectedly.\n"

@@ -43,6 +43,8 @@ class LogLine(Record):
 class Exit(Record):
     """A process ended, as a launcher, scheduler or kernel reports it. ``signal`` 9 is SIGKILL.
 
+    With neither a code nor a signal it died, and nobody says how.
+
     ``ends_all``: whoever reports it has ended all other processes before. ``killed_with_others``:
     its launcher killed it because of another one.
     """

@@ -145,13 +145,15 @@ def _exited(job: EndSources) -> dict[int, End]:
     ends: dict[int, End] = {}
     for row in job.exits:
         rank = row.who.rank
-        if rank is None or not (row.signal or row.exitcode):
+        if rank is None or (row.exitcode == 0 and not row.signal):
             continue
         if row.signal is not None:
             of_others = BROUGHT_DOWN - {signal.SIGABRT} if one_abort else BROUGHT_DOWN
             # What a rank crashes of as it leaves, after it gave up waiting, is no cause.
             own = not row.killed_with_others and row.signal not in of_others and rank not in waiters
             how = _name_of(row.signal)
+        elif row.exitcode is None:
+            own, how = rank not in waiters, "died, it is not known how"
         else:
             own, how = one_code and rank not in waiters | lost, f"exit code {row.exitcode}"
         ends.setdefault(

@@ -37,7 +37,9 @@ from whyhang.collectors.logs.lines.line_reader import FoundLine, LineReader, Log
 from whyhang.collectors.logs.text.clock import time_of
 
 MAX_STEP = 20  # lines from a command to what srun reports of its tasks
-_ACTOR = re.compile(r"\s*name: \w*Worker\w*?_(?P<node>\d+):(?P<local>\d+)\s*$")
+_ACTOR = re.compile(
+    r"\s*(?:pid: (?P<pid>\d+)|name: \w*Worker\w*?_(?P<node>\d+):(?P<local>\d+))\s*$"
+)
 _EXITCODE_ROW = re.compile(r"\s*exitcode\s*: (?P<code>-?\d+) \(pid: (?P<pid>\d+)\)")
 _RANK_FIELD = r"(?<![a-z])(?P<local>local[ _-]?)?rank\W{0,4}(?P<rank>\d{1,6})\b"
 _ROW_RANK = re.compile(r"(?i)\W*" + _RANK_FIELD + r"\W*$")
@@ -166,13 +168,15 @@ class ExitReader(LineReader):
 
     @wants(r"(?:ActorDied|RayActor)Error: The actor (?:died (?:unexpectedly|because its)|is dead)")
     def on_ray_actor(self, line: FoundLine, match: Match) -> None:
-        """Note an actor that Ray lost, where its name ends in its place: node and local rank."""
+        """Note an actor that Ray lost: below it stand its pid, or a name that ends in its place."""
         del match
         for _, after in line.following(8):
             named = _ACTOR.match(after.text)
-            if named is not None and named["node"] == "0":
-                who = Who(rank=int(named["local"]), trust=Trust.INFERRED)
-                self._add(line, who, -signal.SIGKILL, quote=after.text.strip())
+            if named is None or named["node"] not in {None, "0"}:
+                continue
+            who = Who(rank=int(named["local"] or 0), trust=Trust.INFERRED)
+            who = who if named["pid"] is None else Who(pid=int(named["pid"]))
+            self._add(line, who, 0, exitcode=None, quote=after.text.strip())
 
     @wants(r"\] exits with return code = (?P<code>-?\d+)")
     def on_child(self, line: FoundLine, match: Match) -> None:

@@ -9,8 +9,9 @@ name an innocent rank with confidence 0.5 or more. A case of a healthy job is ri
 verdict is "healthy" or there is no finding.
 
 ``case.json``: ``truth.category``, ``truth.also_acceptable`` (further right categories),
-``truth.culprit_ranks`` (null where naming one would be a guess), ``truth.derivable_culprits``
-(false where no careful reader could name them from the text alone: nobody is right there, too).
+``truth.culprit_ranks`` (null where naming one would be a guess; where the job may be healthy,
+whoever is named then is an innocent), ``truth.derivable_culprits`` (false where no careful reader
+could name them from the text alone: nobody is right there, too).
 """
 
 from __future__ import annotations
@@ -119,6 +120,8 @@ def score(case: Case) -> Score:
         for rank in finding["culprit_ranks"] or ()
     )
     guilty = case.culprits
+    if guilty is None and "healthy" in case.categories:
+        guilty = frozenset()  # nobody is to blame where nothing is wrong
     return Score(
         case=case,
         answer=answer,

@@ -139,9 +139,10 @@ class FileScan:
         who = self.file.voice.who
         if not self.storms.hits or who.rank is not None or who.local_rank is not None:
             return
+        labelled = self.file.voice.index is not None  # a rank's own label tells who speaks, too
         processes: dict[tuple[str | None, int], set[int]] = defaultdict(set)
         for number, line in self.file.beginning(MAX_SPOKEN):
-            who = line.prefix
+            who = line.who if labelled and line.prefix.rank is None else line.prefix
             if who.rank is not None:
                 self.last_words[who.rank] = (number, line)
                 if who.pid is not None:

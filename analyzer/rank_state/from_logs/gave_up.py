@@ -108,7 +108,17 @@ def silent_beside(job: Job, *, own_logs: bool) -> dict[int, LastLine]:
     lost = lost_peer(job) - at_work.keys()
     silent = {rank: at_work.get(rank, last[rank]) for rank in last.keys() - waited - lost}
     everyone = len(waited | last.keys()) >= (job.world_size or 0)
-    return silent if everyone and few_beside(silent, waited) else {}
+    few = few_beside(silent, waited)
+    few = few or (2 * len(silent) <= len(waited | lost) and _did_otherwise(job, silent))
+    return silent if everyone and few else {}
+
+
+def _did_otherwise(job: Job, silent: Collection[int]) -> bool:
+    """Return whether each of these ranks ends with words of its own that no other rank has."""
+    tails = [tail for tail in job.of(LogTail) if tail.who.rank is not None]
+    usual = {line.template for tail in tails if tail.who.rank not in silent for line in tail.lines}
+    last = {tail.who.rank: tail.lines[-1].template for tail in tails if tail.who.rank in silent}
+    return last.keys() == set(silent) and bool(usual) and not usual & set(last.values())
 
 
 def spoke_meanwhile(job: Job) -> dict[int, LastLine]:

@@ -32,7 +32,8 @@ _HEADER = limits.compile(
     rf"|\d{{1,7}}(?=[ \t]{_PLACE})"  # glog's thread
     rf"|(?<=:){_NOT_RANK}{_NAME}(?=:)"  # INFO:root:
     rf"|{_NOT_RANK}{_NAME}(?=[ \t]{{1,8}}\[?{_LEVEL}\b)"  # trainer INFO
-    rf"|{_NOT_RANK}{_NAME}(?=[ \t]{{0,8}}(?:\||-[ \t]|:[ \t]|:\d+[ \t]))"  # trainer -
+    # trainer -, but not r3:
+    rf"|{_NOT_RANK}{_NAME}(?<![A-Za-z_]\d)(?<!\d\d)(?=[ \t]{{0,8}}(?:\||-[ \t]|:[ \t]|:\d+[ \t]))"
     r")(?:[ \t]{0,12}(?:[-|:>][ \t]{0,4}){0,2})"
 )
 _TELLS = limits.compile(rf"{_WHEN}|\b{_LEVEL}\b")

@@ -23,8 +23,8 @@ _BEGINS = re.compile(
 """How a line begins that goes on with none before it."""
 
 _BY_HAND = re.compile(
-    rb"^[^\n]*(?:operation timeout:|WorkNCCL\([^)\n]*|WorkNCCL\([^\n]*\))[ \t]*"
-    rb"(?:\n[ \t]+(?:WorkNCCL\(|[\w()]+=|ran for \d)[^\n]*){1,4}",
+    rb"^[^\n]*(?:Watchdog|operation timeout:|WorkNCCL\([^)\n]*|WorkNCCL\([^\n]*\))[ \t]*"
+    rb"(?:\n[ \t]+(?:caught collective|WorkNCCL\(|[\w()]+=|ran for \d)[^\n]*){1,4}",
     re.MULTILINE,
 )
 """A watchdog's line, and up to four with the rest of its values."""

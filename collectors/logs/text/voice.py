@@ -128,7 +128,9 @@ def _count_ranks(lines: Iterable[str], label: re.Pattern[str]) -> bool:
     named: set[int] = set()
     names: set[str] = set()
     for line in lines:
-        if index := label.match(line):
+        if (who := split_prefix(line)[0]).rank is not None:
+            named.add(who.rank)
+        elif index := label.match(line):
             if label is not INDEX_LABEL:
                 names.add(index["name"])
                 if (own := _OF_RANKS.search(line)) and own["rank"] != index["rank"]:
@@ -136,8 +138,6 @@ def _count_ranks(lines: Iterable[str], label: re.Pattern[str]) -> bool:
             spoken.append(int(index["rank"]))
             template, _ = reduce(line[index.end() :].lstrip(" :"))
             speakers.setdefault(template, set()).add(spoken[-1])
-        elif (who := split_prefix(line)[0]).rank is not None:
-            named.add(who.rank)
     everyone = set(spoken)
     in_turn = sum(after < before for before, after in itertools.pairwise(spoken))
     return (

@@ -159,3 +159,55 @@ def test_labels_in_a_program_s_own_words(log: str, label: str, rank: int | None)
     finding = diagnosed_files({"job.log": log + raised(label)}).findings[0]
 
     assert finding.culprit_ranks == (None if rank is None else (rank,))
+
+
+LOGGED = "2025-03-02T10:14:{0:02d} speech.data INFO  r{1}: {2}\n"
+SPEAKS = "".join(
+    LOGGED.format(n, rank, f"{14_000 + 31 * rank} clips after the filter")
+    for n, rank in enumerate((0, 1, 3, 2, 4, 5))
+)
+EPOCH = "".join(LOGGED.format(n + 30, r, "e0 finished, decoding") for n, r in enumerate((5, 2)))
+STEPS = "".join(LOGGED.format(n + 30, r, f"e0 b{50 + n}") for n, r in enumerate((0, 1, 0, 3, 1, 4)))
+GAVE_UP = (
+    "RuntimeError: [gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 600000ms for {}"
+)
+WAITED = "".join(
+    raised(f"[rank{r}]: ", error=GAVE_UP.format("recv operation to complete")) for r in (1, 0, 4, 3)
+)
+
+
+def test_a_short_label_behind_a_logger_s_name_is_a_rank() -> None:
+    """Those that ended their epoch print what no other rank prints, and did not wait."""
+    finding = diagnosed_files({"train.log": SPEAKS + STEPS + EPOCH + WAITED}).findings[0]
+
+    assert finding.category == "missing-rank-in-collective"
+    assert finding.culprit_ranks == (2, 5)
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        SPEAKS + STEPS + WAITED,
+        SPEAKS
+        + STEPS.replace("e0 b5", "e0 finished, decoding part 5")
+        + EPOCH.replace("decoding", "decoding part 5")
+        + WAITED,
+    ],
+    ids=["nothing of their own", "the others did so, too"],
+)
+def test_of_several_silent_ranks_none_is_named_without_words_of_its_own(log: str) -> None:
+    """What they print last is what the others print as well."""
+    assert not any(f.culprit_ranks for f in diagnosed_files({"train.log": log}).findings)
+
+
+@pytest.mark.parametrize("form", ["{} LOCAL_RANK={}\n", "pid {}: RANK={}\n"])
+def test_the_environment_of_processes_tells_their_ranks(form: str) -> None:
+    """Who looked into /proc/PID/environ wrote down the pid and the variable."""
+    rows = "".join(form.format(4410 + rank, rank) for rank in range(4))
+    dump = 'Process {0}: python train.py\nThread {0} (active): "MainThread"\n    {1}\n\n'
+    waits = "all_reduce (torch/distributed/distributed_c10d.py:2501)"
+    reads = "read_shard (shards.py:41)"
+    dumps = "".join(dump.format(4410 + r, reads if r == 2 else waits) for r in range(4))
+    finding = diagnosed_files({"pids.txt": rows, "dumps.txt": dumps}).findings[0]
+
+    assert finding.culprit_ranks == (2,)

@@ -52,6 +52,30 @@ def test_who_stands_out(text: str, category: str) -> None:
     assert (finding.category, finding.culprit_ranks) == (category, (5,))
 
 
+TIMES = "rank  fwd+bwd  nccl     optim\n"
+OWN_TIMES = "  {rank}    {state}    0.921   0.031"
+
+
+def test_who_works_longer_is_slow() -> None:
+    """All others are alike; nothing hangs."""
+    text = table({5: "1.968"}, "1.061", TIMES, form=OWN_TIMES)
+    (finding, *_) = diagnosed_files({"breakdown.txt": text}).findings
+
+    assert (finding.category, finding.culprit_ranks) == ("slow-not-hung", (5,))
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [{5: "1.968", 2: "0.640"}, {5: "1.171"}, {1: "1.9", 4: "1.8", 5: "1.9"}],
+    ids=["all differ", "hardly", "many"],
+)
+def test_times_that_merely_differ_name_nobody(odd: dict[int, str]) -> None:
+    """Work differs from rank to rank."""
+    text = table(odd, "1.061", TIMES, form=OWN_TIMES)
+
+    assert not any(f.culprit_ranks for f in diagnosed_files({"breakdown.txt": text}).findings)
+
+
 MOVES = "".join(
     "id  step  doing\n"
     + "".join(

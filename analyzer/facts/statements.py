@@ -73,6 +73,7 @@ class Deed(enum.Enum):
     RAN_OUT = "ran out"  # of data, and left the loop
     IN_FILES = "in files"  # stands in a read or a write
     SPINS = "spins"
+    SLOW = "slow"  # at its own work, beside the others
     OUT_OF_MEMORY = "out of memory"  # of its GPU
 
 

@@ -2,7 +2,8 @@
 
 A supervisor that asks all ranks prints a row for each ("7  cn02  4409  RADIATION  00:31:22"), below
 a head or without one. Where most do one thing, which is a wait or is as it should be, the few that
-do not stand out; so do those whose counter is behind, or that were last seen long ago. Of two
+do not stand out; so do those whose counter is behind, that were last seen long ago, or whose own
+work takes longer than the others', who are alike. Of two
 tables the last one counts, and nothing where the counters went on between them.
 """
 
@@ -26,6 +27,8 @@ FEW = 4  # one row in so many may stand out, or one
 LONGEST = 300  # characters of a row
 LONG_AGO = 30.0  # seconds since a rank was seen
 FAR = 10.0  # times as long as the others
+SLOW = 1.3  # times as long at work
+ALIKE = 0.15  # share by which those differ who are not slow
 
 _RULER = re.compile(r"[\s|+=:_-]*$")
 _GAPS = (re.compile(r"\s*\|\s*"), re.compile(r"\t+| {2,}"), re.compile(r"\s+"))
@@ -47,7 +50,7 @@ Pattern = limits.Pattern[str]
 
 
 class _Words(Record):
-    heads: dict[Literal["state", "count", "last-seen", "ends"], Pattern]
+    heads: dict[Literal["state", "count", "last-seen", "work", "ends"], Pattern]
     cells: dict[Literal["waits", "well", "over", "not-well", "nothing", "no", "yes"], Pattern]
 
 
@@ -100,6 +103,8 @@ def state_tables(data: bytes, file: LogFile, last: int | None) -> Iterator[Accou
         return  # who stands out changes: it moves
     deed, ranks = odd
     for row in table.rows:
+        if deed is Deed.SLOW and row.rank not in ranks:
+            continue
         yield Account(
             who=Who(rank=row.rank, trust=Trust.CONTENT),
             source=file.document.source(row.number),
@@ -197,6 +202,7 @@ def _standing_out(table: _Table) -> tuple[Deed, frozenset[int]] | None:
         (heads["state"], _in_state),
         (heads["count"], _behind),
         (heads["last-seen"], _silent),
+        (heads["work"], _slower),
     )
     for kind, reading in readings:
         for at, head in enumerate(table.heads):
@@ -279,3 +285,16 @@ def _silent(cells: dict[int, str]) -> tuple[Deed, frozenset[int]] | None:
     usual = sorted(ages.values())[len(ages) // 2]
     odd = frozenset(rank for rank, age in ages.items() if age > max(LONG_AGO, FAR * usual))
     return (Deed.ODD, odd) if 0 < len(odd) <= max(1, len(ages) // FEW) else None
+
+
+def _slower(cells: dict[int, str]) -> tuple[Deed, frozenset[int]] | None:
+    times = {rank: _SECONDS.fullmatch(cell) for rank, cell in cells.items()}
+    took = {rank: float(time["number"]) for rank, time in times.items() if time is not None}
+    if len(took) < len(cells) or not any("." in cell for cell in cells.values()):
+        return None
+    usual = sorted(took.values())[len(took) // 2]
+    odd = frozenset(rank for rank, time in took.items() if time > SLOW * usual)
+    alike = all(
+        abs(time - usual) <= ALIKE * usual for rank, time in took.items() if rank not in odd
+    )
+    return (Deed.SLOW, odd) if alike and 0 < len(odd) <= max(1, len(took) // FEW) else None

@@ -55,6 +55,15 @@ class ProcessRankReader(LineReader):
         who = Who(pid=int(match["pid"]), host=match["ip"])
         self._note(line, who, int(match["rank"]))
 
+    @wants(
+        r"^\W{0,4}(?:(?i:pid)[ =:]{0,2})?(?P<pid>\d{2,8})[: \t]{1,4}(?P<local>LOCAL_)?"
+        r"RANK=(?P<rank>\d{1,6})\s*$"
+    )
+    def on_environment(self, line: FoundLine, match: Match) -> None:
+        """Note what somebody read in the environment of a process: "4711 RANK=3"."""
+        if match["local"] is None or self._file.one_host is not False:
+            self._note(line, Who(pid=int(match["pid"])), int(match["rank"]))
+
     @wants(r"\btensor_parallel_size[=:]", r"\btp_size['\"]?[=:]")
     def on_sizes(self, line: FoundLine, match: Match) -> None:
         """Note the size of the one group that all ranks are in, where there is but one.

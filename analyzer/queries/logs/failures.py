@@ -169,7 +169,7 @@ def _everyone(case: Case) -> set[int | None]:
 def has_ranks(case: Case) -> bool:
     """Return whether the job is known to have more than one rank."""
     job = case.job
-    if any(loses_peer(line) for line in job.lines):
+    if any(loses_peer(line) or waits_in_vain(line) for line in job.lines):
         return True
     if job.world_size is None and any(_OF_A_GROUP.search(line.text) for line in job.lines):
         return True

@@ -31,6 +31,7 @@ from whyhang.analyzer.facts import (
     Setting,
     Source,
     Statement,
+    StepsWritten,
     ThreadState,
     Trust,
     Who,
@@ -183,6 +184,7 @@ STATEMENTS: list[Statement] = [
     NearLimit(limit="group-memory", measured=0.97, size=2.5, who=ABOUT, source=HERE),
     NearLimit(limit="oom-kills", measured=2, who=ABOUT, source=HERE),
     NearLimit(limit="host-memory", measured=0.03, who=ABOUT, source=HERE),
+    StepsWritten(text="step 118 loss 0.3", who=ABOUT, source=HERE),
     DriverSilence(says="nvidia-smi did not come back", who=ABOUT, source=HERE),
 ]
 

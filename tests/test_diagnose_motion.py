@@ -204,12 +204,43 @@ def test_what_is_done_after_an_exception_is_no_end_of_the_data(handler: str) -> 
     assert (finding.category, finding.culprit_ranks) == ("collective-mismatch", (2,))
 
 
-def _of_loop(head: str, *last: str) -> Finding:
+@pytest.mark.parametrize(
+    ("branch", "by_rank"),
+    [
+        (("        if rank == 2 and step == 5:", "            return None"), True),
+        (("        if get_rank() == 2: break", ""), True),
+        (("        if rank == 0:", "            print(step)"), False),
+        (("        if loss.isnan():", "            return None"), False),
+    ],
+    ids=["returns", "breaks", "goes on", "on data"],
+)
+def test_a_branch_on_the_rank_turned_it_off(branch: tuple[str, str], *, by_rank: bool) -> None:
+    """It leads out of the loop; with as many batches the rank would leave the call out as well."""
+    finding = _of_loop("    for batch in loader:", "    dist.barrier()", branch=branch)
+
+    category = "missing-rank-in-collective" if by_rank else "uneven-inputs"
+    assert (finding.category, finding.culprit_ranks) == (category, (2,))
+    assert (branch[0].strip().split(":")[0] in finding.title) is by_rank
+
+
+def test_a_branch_around_the_whole_loop_is_none_in_it() -> None:
+    """All ranks that are in a distributed job come to it."""
+    finding = _of_loop(
+        "    for batch in loader:", "    dist.barrier()", above="if local_rank != -1:"
+    )
+
+    assert finding.category == "uneven-inputs"
+
+
+def _of_loop(
+    head: str, *last: str, branch: tuple[str, ...] = ("",), above: str = "def main():"
+) -> Finding:
     inside = ALL_REDUCE.replace("train (train.py:40)", "main (train.py:40)")
-    lines = (head, "", "        with maybe_sync():", "            dist.all_reduce(grad)")
+    within = ("        with maybe_sync():", "            dist.all_reduce(grad)")
+    lines = (above, head, *branch, *within)
     facts = still({0: inside, 1: inside, 2: BARRIER, 3: inside})
     source = (
-        Excerpt(file="train.py", first_line=37, lines=lines),
+        Excerpt(file="train.py", first_line=41 - len(lines), lines=lines),
         Excerpt(file="train.py", first_line=56 - len(last), lines=last),
     )
     return report_of([*facts, *source]).findings[0]

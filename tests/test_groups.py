@@ -101,6 +101,18 @@ def test_one_in_another_call_is_not_to_blame_where_the_calls_are_on_two_groups()
     assert all(finding.culprit_ranks is None for finding in findings)
 
 
+@pytest.mark.parametrize(
+    "group", ["tp if rank != 2 else None", "groups[rank % 2]", "mesh[d].get()"]
+)
+def test_a_group_that_may_be_another_on_each_rank_blames_nobody(group: str) -> None:
+    """The line is the same for all who stand there; on which group each is, it does not say."""
+    lines = source(f"dist.all_reduce(x, group={group})", "dist.broadcast(y, src=0)")
+    findings = report_of([*job(TP, TP, TP, OTHER.format(line=11)), lines]).findings
+
+    assert findings[0].category == "collective-mismatch"
+    assert all(finding.culprit_ranks is None for finding in findings)
+
+
 def test_a_late_rank_is_the_cause_whatever_groups_the_others_wait_on() -> None:
     """Who is elsewhere is a root; nested groups wait for it at different lines."""
     lines = source("dist.all_reduce(x, group=tp)", "dist.all_reduce(x, group=dp)")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -111,3 +113,35 @@ def test_torchruns_log_folder(tmp_path: Path) -> None:
 
     assert (raised.who.rank, raised.who.local_rank) == (1, 1)
     assert raised.raised.type == "ValueError"
+
+
+PACED = """
+import time, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+for step in range(100):
+    time.sleep(3)
+    dist.all_reduce(torch.ones(4))
+    print("step", step, flush=True)
+"""
+
+
+def test_a_script_that_is_asleep_at_every_look_counts_its_steps(tmp_path: Path) -> None:
+    """It has no functions, so no variables that could be compared; its log goes on."""
+    program, log = tmp_path / "paced.py", tmp_path / "train.log"
+    program.write_text(PACED)
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    with log.open("wb") as output:
+        job = subprocess.Popen(
+            [*command, str(program)], stdout=output, stderr=output, start_new_session=True
+        )
+    try:
+        until = time.monotonic() + 60
+        while b"step 1" not in log.read_bytes() and time.monotonic() < until:
+            time.sleep(0.5)
+        whyhang = [sys.executable, "-m", "whyhang", str(job.pid), "--format", "json"]
+        done = subprocess.run(whyhang, capture_output=True, timeout=120, check=False)
+    finally:
+        job.terminate()
+        job.wait(30)
+
+    assert json.loads(done.stdout)["verdict"] == "healthy"

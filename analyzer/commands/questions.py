@@ -58,7 +58,7 @@ def questions(*, several_snapshots: bool, native: bool) -> list[Question]:
     paced = Question(open_for=asleep_by_turns, take=_count_twice)
     own = Question(open_for=at_work_or_asleep, take=_count_twice)
     beside = Question(open_for=still_beside_others, take=_count_twice)
-    naps = Question(open_for=all_asleep, take=lambda job, _: job.look_more(SURE_SNAPSHOTS))
+    naps = Question(open_for=all_asleep, take=_count_over_sleeps)
     nap = Question(open_for=until_a_sleep_ends, take=lambda job, _: job.look_more(1, spacing=4.0))
     peer = Question(open_for=with_a_peer, take=_take("peers"))
     step = Question(open_for=all_in_collectives, take=_take("counters"))
@@ -205,6 +205,14 @@ def _count_twice(job: Observed, processes: list[Named]) -> None:
     """Ask for the steps of these ranks, and again after further snapshots."""
     job.take_more("counters", processes)
     job.look_more(MORE_SNAPSHOTS)
+    job.take_more("counters", processes)
+
+
+def _count_over_sleeps(job: Observed, processes: list[Named]) -> None:
+    """Ask for the variables of ranks that sleep by turns, and again when they have run."""
+    job.take_more("counters", processes)
+    job.look_more(SURE_SNAPSHOTS)
+    job.look_more(1, spacing=4.0)
     job.take_more("counters", processes)
 
 

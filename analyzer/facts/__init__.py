@@ -83,6 +83,7 @@ from whyhang.analyzer.facts.progress import (
     OwnLine,
     Progressed,
     SignOfLife,
+    StepsWritten,
     TrainingOutput,
 )
 from whyhang.analyzer.facts.rendezvous import Agent, FileView, Listener, StoreView

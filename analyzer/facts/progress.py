@@ -84,6 +84,12 @@ class SignOfLife(Statement):
     text: str
 
 
+class StepsWritten(Statement):
+    """A line with another step than those before, written to a log while the job was looked at."""
+
+    text: str
+
+
 class Progressed(Statement):
     """The step that a rank said it was in, at ``time``, by ``whyhang.heartbeat``.
 

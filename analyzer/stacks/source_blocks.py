@@ -14,7 +14,9 @@ from whyhang.analyzer.stacks.threads import LineText
 _FUNCTION = ("def ", "async def ", "class ", "lambda ")
 _RANK = re.compile(
     r"""
-      (?:\b|[._])rank(?:\(\))? \s* (?: == | != | <[^<] | >[^>] | % | :\s*$ | \b(?:in|and|or|not)\b )
+      (?:\b|[._]|\bmy)rank(?:\(\))? \s*
+        (?: == | != | <[^<] | >[^>] | % | :\s*$ | \b(?:in|and|or|not)\b )
+    | \br \s* (?:==|!=) \s* \d
     | \bnot \s+ (?:[\w.]*[._])?rank\b
     | \bget_rank\(
     | \bis_(?:main|master|global|world|local|root|rank|first|last|chief|saving)\w*
@@ -23,6 +25,9 @@ _RANK = re.compile(
     re.VERBOSE,
 )
 """What a condition asks that depends on the number of the rank."""
+
+MAX_BLOCK = 12
+"""Lines of a branch that are looked at for one that leaves the loop."""
 
 _BRANCH = re.compile(r"\s*(?:el)?if\b")
 _ELSE = re.compile(r"\s*(?:else\b|elif\b)")
@@ -134,6 +139,40 @@ def rank_branch(path: Sequence[Frame], text: LineText) -> Frame | None:
             if _BRANCH.match(line) and _RANK.search(line):
                 return head
     return None
+
+
+def turned_off(path: Sequence[Frame], text: LineText) -> Frame | None:
+    """Return the branch on the rank's number in a loop that keeps some ranks from its call.
+
+    The innermost loop that a frame of ``path`` is in. The branch is around the frame, or stands
+    above it and leaves the loop, the turn or the function.
+    """
+    for frame in reversed(path):
+        around = list(heads(frame, text))
+        loops = [head for head in around if _LOOP.match(text(head) or "")]
+        for number in range(frame.line or 0, loops[0].line or 0, -1) if loops else ():
+            line = replace(frame, line=number)
+            asks = _BRANCH.match(text(line) or "") and _RANK.search(text(line) or "")
+            if asks and (line in around or _leaves(line, text)):
+                return line
+    return None
+
+
+_LEAVING = re.compile(r"(?:return|break|continue)\b")
+
+
+def _leaves(branch: Frame, text: LineText) -> bool:
+    """Return whether what a branch holds leaves the loop, its turn or the function."""
+    line = text(branch) or ""
+    if _LEAVING.match(line.partition(":")[2].strip()):
+        return True
+    for number in range((branch.line or 0) + 1, (branch.line or 0) + MAX_BLOCK):
+        below = text(replace(branch, line=number)) or ""
+        if below.strip() and indent(below) <= indent(line):
+            return False
+        if _LEAVING.match(below.strip()):
+            return True
+    return False
 
 
 def may_be_in_branch(path: Sequence[Frame], text: LineText) -> bool:

@@ -22,6 +22,7 @@ from whyhang.analyzer.facts import (
     SettingName,
     Source,
     Statement,
+    StepsWritten,
     Variables,
     Who,
     WorldSize,
@@ -71,6 +72,7 @@ _FIELDS: dict[str, tuple[type[Statement], str, Callable[[str], object]]] = {
     "joins_of": (InitArguments, "world_size", int),
     "variables": (Variables, "checksum", int),
     "gpu-driver-hangs": (DriverSilence, "says", str),
+    "steps-written": (StepsWritten, "text", str),
 }
 """Statements whose row is the text of one field: which it is, and how it is read."""
 

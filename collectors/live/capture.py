@@ -37,7 +37,7 @@ from whyhang.collectors.live.job.exits import ended
 from whyhang.collectors.live.job.find import find_job
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import HostJob, JobProcess, worth_reading
-from whyhang.collectors.live.probes import PROBES
+from whyhang.collectors.live.probes import PROBES, log_growth
 from whyhang.collectors.live.probes.probe import Collected, Options, Running, Site
 from whyhang.collectors.live.probes.source_lines import excerpts, stands
 from whyhang.collectors.live.proc import Proc
@@ -88,6 +88,9 @@ class Capture:
         self._collected: list[Collected] = []
         self._facts: list[Fact] = [*self.job.left_out, *ended(self.host, self.job, self.hostname)]
         self._touched: list[str] = []
+        self._site: Site | None = None
+        self._log_sizes: dict[str, int] = {}
+        self._steps: list[Fact] = []  # written since the look before the last
 
     def note(self, facts: Iterable[Fact]) -> None:
         """Add facts that were learnt otherwise."""
@@ -102,6 +105,7 @@ class Capture:
         self._settle()
         spots = self._ask_for_spots()
         site = Site(self.host, self.job, self.hostname, self.options, self._snapshots, spots)
+        self._site, self._log_sizes = site, log_growth.sizes(site)
         running = [Running(probe, site) for probe in PROBES]
         try:
             seen()
@@ -126,8 +130,11 @@ class Capture:
         for _ in range(count):
             self._wait(spacing)
             self._take_snapshot()
-        # the probe that reads them saw the first snapshots only
+        # the probes that read them saw the first snapshots only
         self._facts += excerpts(self.host, stands(self._snapshots[begun:]))
+        if self._site is not None:
+            self._steps = list(log_growth.steps_written(self._site, self._log_sizes))
+            self._log_sizes = log_growth.sizes(self._site)
 
     def take_more(self, what: More, processes: Iterable[Named]) -> None:
         """Take more of some processes."""
@@ -203,6 +210,7 @@ class Capture:
                 dumps=tuple(dump for dump in (*dumps, *self._peers) if dump.pid in members),
                 facts=(
                     *self._facts,
+                    *self._steps,
                     *(fact for part in parts for fact in part.facts),
                     *self._pauses(members),
                     *self.host.files.hanging.values(),

@@ -212,9 +212,11 @@ DEFAULT_GROUP = "the default group"
 
 _WORLD = {"None", "dist.group.WORLD", "group.WORLD", "torch.distributed.group.WORLD"}
 
-# dist.all_reduce(x, group=self.tp_group): the argument by name. Given by position, or by a
-# helper's own argument, the line says nothing.
-_GROUP = re.compile(r"\b(?:process_)?group\s*=\s*(?P<group>[\w.]+(?:\[[^\]]*\])*)")
+# dist.all_reduce(x, group=self.tp_group): the whole argument, by name. Given by position, by a
+# helper's own argument, by a condition or an index that may differ, the line says nothing.
+_GROUP = re.compile(
+    r"\b(?:process_)?group\s*=\s*(?:(?P<group>[\w.]+(?:\[(?:\d+|'[^']*'|\"[^\"]*\")\])*)\s*(?=[,)]))?"
+)
 # A name that any group may have in a function of its own: the same as another's, or not.
 _ANY = re.compile(r"(?:\w+\.)*(?:\w|(?:process_)?group|pg|comm|communicator)")
 # comm.allreduce(x) of mpi4py: the object itself is the group.
@@ -268,9 +270,22 @@ def _group_of(case: Case, state: RankState, kind: WaitKind) -> str | None:
     argument = _GROUP.search(text)
     if argument:
         group = argument["group"]
+        if group is None:
+            return None
         return DEFAULT_GROUP if group in _WORLD else group.removeprefix("self.").strip("_")
     # without a keyword the group may still stand there by position
     return DEFAULT_GROUP if text.count(",") == 0 else None
+
+
+def group_is_open(case: Case, state: RankState) -> bool:
+    """Return whether the line of a rank's call gives a group that may be another on each rank.
+
+    So do a condition and an index: ``group=tp if rank < 4 else None``, ``group=groups[rank % 2]``.
+    """
+    frame = state.place.user if state.place is not None else None
+    text = _call_text(case, frame) if frame is not None else None
+    argument = _GROUP.search(text) if text is not None else None
+    return argument is not None and argument["group"] is None
 
 
 def _call_text(case: Case, frame: Frame) -> str | None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import Frame
+from whyhang.analyzer.facts import Frame, replace
 from whyhang.analyzer.findings.signature import INCOMPLETE, Hit
 from whyhang.analyzer.queries.hits import hit_about, places_of
 from whyhang.analyzer.queries.waits.states import await_messages
@@ -13,9 +13,9 @@ from whyhang.analyzer.rank_state.over_time.job_progress import step_counters
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.stacks import LineText, WaitKind
 from whyhang.analyzer.stacks.kinds import last_name
-from whyhang.analyzer.stacks.source_blocks import fork, heads, indent, rank_branch
+from whyhang.analyzer.stacks.source_blocks import fork, heads, indent, rank_branch, turned_off
 from whyhang.analyzer.stacks.threads import source_lines
-from whyhang.analyzer.stacks.usercode import COMPREHENSIONS
+from whyhang.analyzer.stacks.usercode import COMPREHENSIONS, line_of
 from whyhang.analyzer.wording.describe import call_of, evidence_of, path_of
 
 _LOOP = re.compile(r"\s*(?:async\s+)?(?:for|while)\b")
@@ -203,23 +203,32 @@ def _in_loop_below(text: LineText, caller: Frame, path: list[Frame]) -> bool:
     return _is_over_data(next(loops, ""))
 
 
-def loop_left(case: Case, by: Literal["few", "many"]) -> Iterator[Hit]:
+def loop_left(case: Case, by: Literal["few", "many", "rank"]) -> Iterator[Hit]:
     """Yield one hit if few ranks have left a loop that the others are in, or all but few have.
 
     Seen in the source: further down, and no deeper than the head of a loop that the others are
-    in. Without the source, further down and shutting down says the same, less surely.
+    in. Without the source, further down and shutting down says the same, less surely. ``rank``: few
+    have, and a branch on the number of the rank led them past the call of the others.
     """
     sides = _sides(case, smallest=by == "many")
     if sides is None or (by == "many" and not _loop_over_data(case, *sides[:2])):
         return
     inside, outside = (tuple(s.member for s in side) for side in sides[:2])
     members, others = (inside, outside) if by == "many" else (outside, inside)
+    text = source_lines(case.job.excerpts)
+    branch = turned_off(path_of(case, sides[0][0]), text) if by != "many" else None
+    if (branch is not None) is not (by == "rank"):
+        return
     evidence = [p for n in (*members, others[0]) for p in evidence_of(case, case.states[n])]
-    yield hit_about(
+    hit = hit_about(
         case,
         members,
         others,
-        evidence=evidence if by == "few" else places_of(case, members[0], others[0]),
+        evidence=evidence if by != "many" else places_of(case, members[0], others[0]),
         strength=sides[2],
         collective=call_of(case, inside),
     )
+    if branch is not None:
+        line = f"“{(text(branch) or '').strip().rstrip(':')}” ({line_of(branch)})"
+        hit = replace(hit, fields={**hit.fields, "branch": line})
+    yield hit

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from whyhang.analyzer.facts import LoopCounter, Variables, replace
+from whyhang.analyzer.facts import LoopCounter, StepsWritten, Variables, replace
 from whyhang.analyzer.job.records import Job, Member
 from whyhang.analyzer.job.roles import main_thread
 from whyhang.analyzer.rank_state.over_time.motion import SPINNING, Moved
@@ -60,7 +60,7 @@ def progress(job: Job, states: Sequence[RankState]) -> bool | None:
     unless its wait polls or spins; one that came to a wait or left it took part in a step.
     None: it was looked at once only, or nothing counted.
     """
-    if any(s.motion.moved is Moved.ON and _took_part(s) for s in states):
+    if any(s.motion.moved is Moved.ON and _took_part(s) for s in states) or job.of(StepsWritten):
         return True
     if states and in_lockstep(job).issuperset(s.member for s in states):
         return True

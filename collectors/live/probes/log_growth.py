@@ -1,0 +1,68 @@
+"""Steps that a job writes to its logs while it is looked at: it goes on, whatever its stacks show.
+
+A script without functions has no variables that could be compared, and one that sleeps, reads or
+computes between two short collectives is hardly ever caught in these.
+"""
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping
+
+from whyhang.analyzer.facts import Source, StepsWritten
+from whyhang.collectors.live.probes.logs import MAX_FILES, candidates
+from whyhang.collectors.live.probes.probe import Site
+
+MOST = 64 << 10
+"""Bytes of what a log has grown by."""
+
+BEFORE = 4 << 10
+"""Bytes before that, in which the last steps stand."""
+
+_STEP = re.compile(
+    rb"(?i)\b(?:global[_ ])?"
+    rb"(step|iter(?:ation)?|it|epoch|batch|update|round)+s?\b"  # two ranks write "stepstep 44"
+    rb"\W{0,4}\[?(\d{1,12})"
+    rb"|(\d{1,12})/\d+ \[\d\d:\d\d"  # a progress bar
+)
+_NO_STEP = re.compile(
+    rb"(?i)\b(?:wait|stuck|hang|hung|stall|time[d ]*out|no progress|watchdog|retry)"
+)
+
+
+def sizes(site: Site) -> dict[str, int]:
+    """Return how long the logs of a job are, by the path that each is read through."""
+    paths = (path for path, _, _ in itertools.islice(candidates(site), MAX_FILES))
+    contents = {path: site.host.files.read(path, most=0) for path in paths}
+    return {path: each.length for path, each in contents.items() if each.is_file and each.length}
+
+
+def steps_written(site: Site, before: Mapping[str, int]) -> Iterator[StepsWritten]:
+    """Yield a step that each log counts, and had not ``before``, when it was so many bytes long."""
+    for path, shown, who in itertools.islice(candidates(site), MAX_FILES):
+        length = before.get(path)
+        if length is None:
+            continue
+        start = max(0, length - BEFORE)
+        data = site.host.files.read(path, most=MOST + BEFORE, start=start).data
+        step = further_step(data[: length - start], data[length - start :])
+        if step is not None:
+            yield StepsWritten(text=step, who=who, source=Source(file=shown))
+
+
+def further_step(written: bytes, new: bytes) -> str | None:
+    """Return the first line of ``new`` with the number of a step that ``written`` does not have.
+
+    None where there is no such line, or ``written`` has no steps to compare with. Lines that speak
+    of waiting may repeat the number of the step that hangs, and count the time.
+    """
+    known = set(_steps(written))
+    for line in new.splitlines():
+        if known and any(step not in known for step in _steps(line)):
+            return line.decode("utf-8", "replace").strip()
+    return None
+
+
+def _steps(text: bytes) -> Iterator[tuple[bytes, bytes]]:
+    for line in text.splitlines():
+        if _NO_STEP.search(line) is None:
+            yield from ((m[1] or b"", m[2] or m[3]) for m in _STEP.finditer(line))

@@ -1,0 +1,50 @@
+"""Steps that a log counts while its job is looked at."""
+
+import pytest
+from small_jobs import report_of, still
+
+from whyhang.analyzer.facts import Source, StepsWritten, Who
+from whyhang.collectors.live.probes.log_growth import further_step
+
+BAR = b"train:  %d%%|##   | %d/400 [00:13<07:10]\r"
+
+
+@pytest.mark.parametrize(
+    ("written", "new", "step"),
+    [
+        (b"step 3 loss 0.2\nstep 4 loss 0.2\n", b"step 5 loss 0.1\n", "step 5 loss 0.1"),
+        (b"[epoch 1] iter 20\n", b"saved\n[epoch 1] iter 30\n", "[epoch 1] iter 30"),
+        (b"step 1\nstep 1\n", b"stepstep  22\n\n", "stepstep  22"),
+        (BAR % (3, 12), BAR % (4, 16), "train:  4%|##   | 16/400 [00:13<07:10]"),
+    ],
+    ids=["a step", "beside an epoch", "written into each other", "a bar"],
+)
+def test_a_further_step_is_seen(written: bytes, new: bytes, step: str) -> None:
+    """Its number does not stand in what was written before."""
+    assert further_step(written, new) == step
+
+
+@pytest.mark.parametrize(
+    ("written", "new"),
+    [
+        (b"step 3\nstep 4\n", b"step 4 loss 0.1\n"),
+        (b"step 4\n", b"still waiting for step 5, 60 s\n"),
+        (b"step 4\n", b"watchdog: no step since 05:00:50\n"),
+        (b"loading\n", b"epoch 1 begins\n"),
+        (BAR % (3, 12), BAR % (3, 12)),
+        (b"step 4\n", b""),
+    ],
+    ids=["the same", "waits", "a watchdog", "the first", "the bar again", "nothing"],
+)
+def test_other_lines_are_no_steps(written: bytes, new: bytes) -> None:
+    """What is said of a hang may repeat the number of its step, and count the time."""
+    assert further_step(written, new) is None
+
+
+def test_a_job_that_writes_steps_goes_on() -> None:
+    """Its ranks are asleep at every look, between two short collectives."""
+    asleep = still(dict.fromkeys(range(2), "main (train.py:7)"))
+    steps = StepsWritten(text="step 5", who=Who(), source=Source(file="train.log"))
+
+    assert report_of(asleep).verdict != "healthy"
+    assert report_of([*asleep, steps]).verdict == "healthy"

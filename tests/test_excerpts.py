@@ -48,6 +48,28 @@ def test_excerpts_show_the_heads_of_the_blocks_around_a_place(tmp_path: Path) ->
     assert [(e.first_line, len(e.lines)) for e in shown] == [(2, 2), (20, 5)]
 
 
+def test_excerpts_show_the_branches_that_leave_the_loop_of_a_place(tmp_path: Path) -> None:
+    """A branch that merely prints is not kept, nor one of the loop around."""
+    source = tmp_path / "train.py"
+    more = ["        more()"] * 8
+    body = [
+        "def train():",
+        "    for step in range(9):",
+        "        if rank == 0 and done:",
+        "            print(step)",
+        "            break",
+        "        if debug:",
+        "            print(step)",
+        *more,
+        "        reduce()",
+    ]
+    source.write_text("\n".join(body))
+
+    shown = list(excerpts(Host(Proc()), {(str(source), 16): os.getpid()}))
+
+    assert [(e.first_line, len(e.lines)) for e in shown] == [(1, 3), (5, 1), (12, 5)]
+
+
 @pytest.mark.parametrize("content", [b"\0binary", None])
 def test_excerpt_of_an_unreadable_file_is_left_out(tmp_path: Path, content: bytes | None) -> None:
     """A source that is gone or no text is no error."""

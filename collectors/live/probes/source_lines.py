@@ -73,7 +73,8 @@ def excerpts(host: Host, pids: Mapping[tuple[str, int], int]) -> Iterator[Excerp
         if not (content.is_file or content.trouble):
             yield _no_file(file, readers[file])
         text = without_literals(_lines(content.data), lines)
-        for first, last in _ranges(lines, _heads(text, lines)):
+        heads = _heads(text, lines)
+        for first, last in _ranges(lines, heads | _ways_out(text, lines, heads)):
             clean = redact("\n".join(text[first - 1 : last])).split("\n")
             if text:
                 kept = tuple(line[:MAX_COLUMNS] for line in clean)  # half a secret looks like none
@@ -117,6 +118,31 @@ def _heads(text: list[str], lines: Iterable[int]) -> set[int]:
                 if above.lstrip().startswith(("def ", "async def ")):
                     break
     return heads
+
+
+_LOOP = re.compile(r"\s*(?:async\s+)?(?:for|while)\b")
+_IF = re.compile(r"\s*(?:el)?if\b")
+_LEAVES = re.compile(r"\s*(?:return|break|continue)\b")
+
+
+def _ways_out(text: list[str], lines: Iterable[int], heads: Collection[int]) -> set[int]:
+    """Find the branches above each line, in the innermost loop around it, that leave the loop.
+
+    They tell why a rank is not in the call of the others: with each, the line that leaves.
+    """
+    ways: set[int] = set()
+    for line in lines:
+        depth = _depth(text[line - 1]) if line <= len(text) else 0
+        loops = [n for n in heads if n < line and _LOOP.match(text[n - 1])]
+        loops = [n for n in loops if _depth(text[n - 1]) < depth]
+        branch = 0
+        for number in range(max(loops) + 1, line) if loops else ():
+            inside = branch and _depth(text[number - 1]) > _depth(text[branch - 1])
+            if _IF.match(text[number - 1]):
+                branch = number
+            elif inside and _LEAVES.match(text[number - 1]):
+                ways |= {branch, number}
+    return ways
 
 
 def _depth(line: str) -> int:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from whyhang.analyzer.facts import Source, StepsWritten
+from whyhang.analyzer.redact import redact
 from whyhang.collectors.live.probes.logs import MAX_FILES, candidates
 from whyhang.collectors.live.probes.probe import Site
 
@@ -17,6 +18,9 @@ MOST = 64 << 10
 
 BEFORE = 4 << 10
 """Bytes before that, in which the last steps stand."""
+
+LONGEST = 200
+"""Characters of a line that are kept."""
 
 _STEP = re.compile(
     rb"(?i)\b(?:global[_ ])?"
@@ -46,7 +50,8 @@ def steps_written(site: Site, before: Mapping[str, int]) -> Iterator[StepsWritte
         data = site.host.files.read(path, most=MOST + BEFORE, start=start).data
         step = further_step(data[: length - start], data[length - start :])
         if step is not None:
-            yield StepsWritten(text=step, who=who, source=Source(file=shown))
+            text = redact(step)[:LONGEST]
+            yield StepsWritten(text=text, who=who, source=Source(file=redact(shown)))
 
 
 def further_step(written: bytes, new: bytes) -> str | None:

@@ -61,6 +61,32 @@ def test_lines_that_are_no_stack(text: str) -> None:
     assert not diagnosed_files({"notes.txt": text}).stack_groups
 
 
+NOTED = """\
+Process 4711: VLLM::Worker_TP0   ← waits for ever
+    ... all_reduce (torch/distributed/distributed_c10d.py:2948)
+    ... forward (model.py:91)   ← the dummy batch
+Process 4712: VLLM::Worker_TP1   ← back in its loop
+    ... dequeue (vllm/distributed/device_communicators/shm_broadcast.py:779) → worker_busy_loop
+"""
+
+
+def test_a_stack_with_notes_in_it() -> None:
+    """What a person has cut out and written behind frames is not part of them."""
+    diagnosis = diagnosed_files({"stacks.txt": NOTED})
+
+    first, second = diagnosis.stack_groups
+    assert [frame.partition(" ")[0] for frame in first.frames] == ["all_reduce", "forward"]
+    assert [frame.partition(" ")[0] for frame in second.frames] == ["dequeue"]
+    assert {row.rank: row.state for row in diagnosis.ranks} == {0: "waiting", 1: "blocked"}
+
+
+def test_notes_without_stacks() -> None:
+    """An arrow behind a process, or behind a line of source, makes no stack."""
+    text = "Process 4711: VLLM::Worker_TP0   ← idle\n  ... and so on → next\n"
+
+    assert not diagnosed_files({"notes.txt": text}).stack_groups
+
+
 IN_BARRIER = """\
 barrier (torch/distributed/distributed_c10d.py:5030)
 encode (prepare.py:66)

@@ -122,6 +122,8 @@ def test_ranks_that_want_each_others_locks_are_both_to_blame(*, crossed: bool) -
     if crossed:
         assert finding.affected_ranks == (0,)
         assert "rank 2 has /cache/index.lock, which rank 1 wants" in finding.title
+    else:
+        assert finding.title.endswith("that rank 1 waits for")
 
 
 def test_a_lock_that_a_stranger_holds_names_the_stranger() -> None:

@@ -6,7 +6,8 @@ Its form (``src/dump.rs``): ``Process PID: command line``, ``Python vX (executab
 with ``--locals`` each frame is followed by ``Arguments:`` and ``Locals:``, eight spaces in.
 
 People also leave the head lines out, even those of threads, write several thread lines above one
-stack ("these all stand here") and put headings of their own between dumps.
+stack ("these all stand here"), put headings of their own between dumps, "..." for what they cut out
+and notes behind an arrow.
 """
 
 import functools
@@ -42,12 +43,17 @@ _HEAD = re.compile(
     re.MULTILINE,
 )
 # Lines of frames alone, with no thread line anywhere: two in a row are no accident.
-_FRAMES = r"(?:^[ \t>|]*[\w.<>]+ \([^\s():]+\.py:\d{1,7}\)[ \t]*\r?\n?){2,200}"
+_FRAMES = (
+    r"(?:^[ \t>|]*(?:\.\.\. )?[\w.<>]+ \([^\s():]+\.py:\d{1,7}\)"
+    r"[ \t]*(?:[ \t](?:←|→|<-|->|#)[^\n]*)?\r?\n?){2,200}"
+)
 _BARE = re.compile(_FRAMES, re.MULTILINE)
 _BARE_BYTES = re.compile(_FRAMES.encode(), re.MULTILINE)
 _CACHED_LENGTH = 16 * 1024
 LEAST_REST = 3  # frames of a stack without a head that are no accident
 _LONGEST_NUMBER = 7  # digits
+_NOTE = re.compile(r"(?<=\d\))\s+(?:←|→|<-|->|#)[^\n]*$")  # "f (a.py:3)  ← it stands here"
+_COMMAND_NOTE = re.compile(r"\s+(?:←|→)\s[^\n]*$")
 _OWN_LINES = (b"    ", b"Thread ", b"Process ", b"Python v", b"Parent Process ", b"------")
 
 
@@ -122,7 +128,11 @@ class _Pyspy(Sections):
             if self._open is not None:
                 self._open = replace(self._open, parent=int(head["pid"]))
         elif head["pid"]:
-            self._begin(line, int(head["pid"]), head["command"].strip())
+            self._begin(line, int(head["pid"]), _COMMAND_NOTE.sub("", head["command"]).strip())
+            body = _parse(below)  # the line of its thread may be left out
+            if body.frames:
+                self._add(Thread(frames=body.frames, name=MAIN, line=line), body, tid_is_pid=False)
+                return body.rest
         elif head["state"]:
             body = _body(below) if len(below) <= _CACHED_LENGTH else _parse(below)
             tid = head["tid"]  # not there, where a person took it out
@@ -253,6 +263,7 @@ def _parse(text: str) -> _Body:
 
 def _frame(text: str) -> Frame | None:
     """Read ``function (file:line)``; native frames have no line, or one in a C source."""
+    text = _NOTE.sub("", text).removeprefix("... ")
     function, opened, place = text.rpartition(" (")
     if not opened or not place.endswith(")") or not function:
         return None

@@ -272,6 +272,7 @@ def _hit(case: Case, states: list[RankState]) -> Hit:
             "file": (lock.path if lock is not None else None) or "a file",
             "holder": _holder_words(lock),
             "wanting": case.names(inside),
+            "want": "waits for" if len(inside) == 1 else "wait for",
         },
     )
 

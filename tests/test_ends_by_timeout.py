@@ -153,6 +153,26 @@ def test_who_was_ended_behind_another_failure_did_not_fail_alone() -> None:
     assert diagnosed({None: logs + first + rows}).findings[0].culprit_ranks == (0,)
 
 
+@pytest.mark.parametrize(
+    ("printed_by", "culprits"), [((0, 3), (6,)), ((3,), None), ((0, 6), (0, 6))]
+)
+def test_what_several_print_whom_the_launcher_ended_befell_first_whom_it_saw_fail(
+    printed_by: tuple[int, ...], culprits: tuple[int, ...] | None
+) -> None:
+    """Of those that it ends the launcher tells the pids; what one alone prints may be an echo."""
+    text = raised("RuntimeError: CUDA error: an illegal memory access was encountered", "step.py:9")
+    logs = "".join(f"[rank{rank}]: {line}\n" for rank in printed_by for line in text.splitlines())
+    ends = "".join(
+        f"W1 elastic/multiprocessing/api.py:8] Sending process {4000 + n} closing signal SIGTERM\n"
+        for n in range(8)
+        if n != 6
+    )
+    first = FIRST.replace("local_rank: 1 (pid: 4001)", "local_rank: 6 (pid: 4006)")
+    logs = "".join(f"[rank{rank}]: up\n" for rank in range(8)) + logs
+    finding = diagnosed({None: logs + ends + first + ROW.format(rank=6, code=1)}).findings[0]
+    assert (finding.signature, finding.culprit_ranks) == ("cuda-illegal-access", culprits)
+
+
 @pytest.mark.parametrize(("raising", "culprits"), [(5, None), (3, (0, 1, 2)), (1, (0,))])
 def test_what_most_ranks_raise_is_the_fault_of_none_of_them(
     raising: int, culprits: tuple[int, ...] | None

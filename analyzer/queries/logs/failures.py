@@ -38,17 +38,18 @@ def raised_by(case: Case, lines: Sequence[LogLine]) -> tuple[int, ...]:
     """Return which ranks an error belongs to that these lines tell; empty where it cannot be told.
 
     Lines that name ranks are believed; not where the launcher ended those, and saw others fail by
-    themselves before: then the error may be theirs as well. Ranks that ended in the same way and
-    the same moment had the same error, as long as nothing says that one rank's end brought the
-    others down. Where a launcher ended all others, it is of those that ended by themselves, unless
-    all have printed it: the launcher reports whom it saw first. More have printed it than failed:
-    some of those that it ended had it, too.
+    themselves before: then the error may be theirs as well, and is where several printed it. Ranks
+    that ended in the same way and the same moment had the same error, as long as nothing says that
+    one rank's end brought the others down. Where a launcher ended all others, it is of those that
+    ended by themselves, unless all have printed it: the launcher reports whom it saw first. More
+    have printed it than failed: some of those that it ended had it, too.
     """
     spoken = {line.who.rank for line in lines if line.who.rank is not None}
     ended = failures(case)
     if spoken:
-        alike = _alike(case, spoken, ended)
-        return () if _ended_behind(case, spoken, ended) else tuple(sorted(spoken | alike))
+        if ended_behind(case, spoken):
+            return tuple(ended) if len(spoken) > 1 == len(ended) else ()
+        return tuple(sorted(spoken | _alike(case, spoken, ended)))
     copies = sum(line.count for line in lines)
     if len(ended) == 1:
         return () if printed_by_every_process(case, lines) else tuple(ended)
@@ -126,10 +127,14 @@ def _alike(case: Case, spoken: set[int], ended: dict[int, Exit]) -> set[int]:
     } - spoken
 
 
-def _ended_behind(case: Case, spoken: set[int], ended: dict[int, Exit]) -> bool:
+def ended_behind(case: Case, spoken: set[int]) -> bool:
     """Return whether a launcher ended these ranks because others had failed by themselves."""
-    by_launcher = {row.who.rank for row in case.job.exits if row.signal == signal.SIGTERM}
-    return bool(ended) and spoken <= by_launcher and not _brought_down(case.job.lines)
+    ended = failures(case)
+    if not ended or spoken & ended.keys() or _brought_down(case.job.lines):
+        return False
+    by_launcher = [row.who.rank for row in case.job.exits if row.signal == signal.SIGTERM]
+    # launchers mostly tell the pids alone of whom they end
+    return spoken <= set(by_launcher) or by_launcher.count(None) >= len(spoken) > 0
 
 
 def _brought_down(lines: Iterable[LogLine]) -> bool:

@@ -18,6 +18,7 @@ from whyhang.analyzer.job.records import GROUP_RANK, Member
 from whyhang.analyzer.queries.hits import about_same, cite_line
 from whyhang.analyzer.queries.logs.failures import (
     are_most,
+    ended_behind,
     printed_by_every_process,
     raised_by,
     speakers,
@@ -188,7 +189,7 @@ def _who_ended(case: Case, lines: list[LogLine], speakers: list[Who]) -> list[Wh
     ranks = raised_by(case, lines)
     if ranks or printed_by_every_process(case, lines):
         return [Who(rank=rank) for rank in ranks]
-    return speakers
+    return [] if ended_behind(case, _ranks(speakers)) else speakers
 
 
 def _counts_all(case: Case, line: LogLine) -> bool:

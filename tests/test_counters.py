@@ -115,6 +115,32 @@ def test_who_is_back_in_the_loop_has_not_stayed_in_it(epoch: int, category: str)
 
 
 @pytest.mark.parametrize(
+    ("loop", "skips", "category"),
+    [
+        ("for batch in loader:", (), "uneven-inputs"),
+        ("for i, batch in enumerate(loader):", (), "uneven-inputs"),
+        ("for batch in loader:", ("            if bad(batch):", "                continue"), None),
+        ("for name, parameter in model.named_parameters():", (), None),
+    ],
+)
+def test_who_is_an_epoch_ahead_of_those_among_their_batches_had_fewer(
+    loop: str, skips: tuple[str, ...], category: str | None
+) -> None:
+    """All stand in gradients; where batches may be skipped, a call was left out."""
+    loops = ("    for epoch in range(9):", f"        {loop}", *skips)
+    inside = ALL_REDUCE.replace("train (train.py:40)", "main (train.py:45)")
+    fill = ("            step(batch)",) * (46 - 38 - len(loops))
+    source = Excerpt(file="train.py", first_line=38, lines=(*loops, *fill))
+    counts = dict.fromkeys(range(3), "epoch@main=3 i@main=60")
+    counts[1] = "epoch@main=4 i@main=0"
+
+    finding = _job(counts, dict.fromkeys(range(3), inside), source).findings[0]
+
+    assert (finding.category, finding.culprit_ranks) == (category or "collective-mismatch", (1,))
+    assert ("end of a loop over data first" in finding.title) is (category is not None)
+
+
+@pytest.mark.parametrize(
     ("op", "steps", "culprits"),
     [("gather", "10", (2,)), ("gather", "9", None), ("all_gather", "10", None)],
 )
@@ -137,6 +163,15 @@ wrapper (torch/distributed/c10d_logger.py:83)
 train (train.py:38)
 <module> (train.py:60)
 """
+
+
+def test_a_stage_may_be_a_step_ahead_of_the_next() -> None:
+    """Who waits for a message is held up by its partner, whatever it has counted."""
+    findings = _job({0: "i=9", 1: "i=8", 2: "i=8"}, dict.fromkeys(range(3), RECV)).findings
+
+    assert all(f.signature != "in-another-step" and not f.culprit_ranks for f in findings)
+
+
 PIPELINE = """
 _wait_batch_p2p (torch/distributed/pipelining/schedules.py:120)
 train (train.py:38)

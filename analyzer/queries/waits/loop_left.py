@@ -20,6 +20,7 @@ from whyhang.analyzer.wording.describe import call_of, evidence_of, path_of
 
 _LOOP = re.compile(r"\s*(?:async\s+)?(?:for|while)\b")
 
+_WORD = re.compile(r"\w+")
 _HANDLER = re.compile(r"\s*(?:finally|except\b.*):")
 _IN_BRACKETS = re.compile(r"\bfor\b.*")
 
@@ -54,6 +55,29 @@ def _left(text: LineText, past: Frame, inside: Frame) -> Iterator[Frame]:
     here = text(past)
     depth = indent(here) if here is not None else 0
     return (head for head in heads(inside, text) if indent(text(head) or "") >= depth)
+
+
+def in_loop_over_data(case: Case, state: RankState, names: set[str]) -> bool:
+    """Return whether a rank is in a loop over data within the one that these count.
+
+    Who is ahead of it by them has come to the end of the inner loop first; not where a
+    ``continue`` in it may have led past a call.
+    """
+    text = source_lines(case.job.excerpts)
+    over_data = False
+    for frame in reversed(path_of(case, state)):
+        inner = frame
+        for head in heads(frame, text):
+            line = text(head) or ""
+            if _LOOP.match(line):
+                if over_data and names & {*_WORD.findall(line.partition(" in ")[0])}:
+                    return True
+                body = range(head.line or 0, (inner.line or 0) + 1)
+                if any((text(replace(head, line=n)) or "").strip() == "continue" for n in body):
+                    return False
+                over_data = over_data or _is_over_data(line)
+            inner = head
+    return False
 
 
 def _is_over_data(line: str) -> bool:

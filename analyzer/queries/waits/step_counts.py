@@ -1,7 +1,8 @@
 """Ranks whose counts of steps differ: left behind by others, in another step, or behind."""
 
+import functools
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Literal
 
 from whyhang.analyzer.case import Case
@@ -9,7 +10,7 @@ from whyhang.analyzer.facts import LoopCounter, replace
 from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE, Hit
 from whyhang.analyzer.queries.hits import hit_about, places_of
 from whyhang.analyzer.queries.waits.different_operations import ONE_SIDED, side_in_branch
-from whyhang.analyzer.queries.waits.loop_left import loop_left
+from whyhang.analyzer.queries.waits.loop_left import in_loop_over_data, loop_left
 from whyhang.analyzer.queries.waits.moving import left_behind
 from whyhang.analyzer.queries.waits.states import (
     WAITERS,
@@ -67,10 +68,11 @@ _Counts = dict[_Variable, int]
 NOTED: _Variable = ("step", "whyhang.heartbeat", "")
 
 
-def _in_another_step(case: Case) -> Iterator[Hit]:
+def _in_another_step(case: Case, *, of_outer_loop: bool = False) -> Iterator[Hit]:
     """Yield one hit if all ranks wait and the counters of their loops fall into two sides.
 
-    The fewer are to blame, a tie blames nobody.
+    The fewer are to blame, a tie blames nobody. ``of_outer_loop``: only where those ahead have come
+    to the end of a loop over data within the one that is counted, else only where they have not.
     """
     graph = case.graph
     if not _stand_in_one_loop(case):
@@ -91,15 +93,19 @@ def _in_another_step(case: Case) -> Iterator[Hit]:
         few, many = (few, many) if tuple(sides[few]) == alone else (many, few)
     members, affected = tuple(sorted(sides[few])), tuple(sorted(sides[many]))
     states = [case.states[number] for number in members]
-    if await_messages(states) and not await_messages(case.states[n] for n in affected):
-        return  # who has gone past their partner's call: they have not skipped anything
+    if await_messages(states):
+        return  # one stage may be a step ahead of the next; who does not send is asked elsewhere
     meeting = next((m for m in graph.operations if members[0] in m.members), None)
     usual = next((m for m in graph.operations if affected[0] in m.members), None)
     behind = {*sides[min(few, many)]}
     if any(m.op in ONE_SIDED for m in graph.operations if behind.intersection(m.members)):
         return  # a rank that is not its root may leave it early, and be a step ahead by right
+    left_in = case.states[min(behind)]
+    if in_loop_over_data(case, left_in, {name for name, _, _ in differing}) is not of_outer_loop:
+        return
     fields = subject_fields(case, states, affected)
     fields |= {
+        "ahead": case.names(sorted(sides[max(few, many)])),
         "theirs": f"{_words(differing, few)}{_in(meeting, unlike=usual)}",
         "usual": f"{_words(differing, many)}{_in(usual, unlike=meeting)}",
     }
@@ -233,12 +239,13 @@ def _steps_behind(case: Case) -> Iterator[Hit]:
 
 
 def counters_show(
-    case: Case, what: Literal["left-behind", "in-another-step", "steps-behind"]
+    case: Case, what: Literal["left-behind", "in-another-step", "in-another-epoch", "steps-behind"]
 ) -> Iterable[Hit]:
     """Yield one hit for ranks whose loops, or steps that they note, count otherwise."""
-    sides = {
+    sides: dict[str, Callable[[Case], Iterator[Hit]]] = {
         "left-behind": _left_behind,
         "in-another-step": _in_another_step,
+        "in-another-epoch": functools.partial(_in_another_step, of_outer_loop=True),
         "steps-behind": _steps_behind,
     }
     return sides[what](case)

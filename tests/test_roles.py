@@ -85,3 +85,18 @@ def test_sends_and_receives_in_logs_are_paired() -> None:
 
     assert finding.category == "p2p-mismatch"
     assert "rank 0 is in recv from rank 2" in finding.title
+
+
+@pytest.mark.parametrize(
+    ("third", "culprits"),
+    [(("dist.send(buf, dst=0)", "send"), (1,)), (("dist.recv(buf, src=0)", "recv"), None)],
+)
+def test_who_is_in_a_collective_while_all_others_send_on_to_it_does_not_receive(
+    third: tuple[str, str], culprits: tuple[int, ...] | None
+) -> None:
+    """Rank 2 sends to rank 0, and rank 0 to rank 1, which is in a barrier."""
+    calls = {0: ("dist.send(buf, dst=1)", "send"), 1: ("dist.barrier()", "barrier"), 2: third}
+    finding = diagnosed_files(job(calls, "KeyboardInterrupt")).findings[0]
+
+    assert (finding.category, finding.culprit_ranks) == ("p2p-mismatch", culprits)
+    assert ("; rank 1 is in barrier" in finding.title) is (culprits is not None)

@@ -35,6 +35,9 @@ def unpaired(
         f"{call_words.at(p.site)}"
         for p in shown[:MAX_SHOWN]
     )
+    for rank in set(culprits).difference(p.rank for p in shown):
+        calls = graph.pending.get(rank, ())
+        listed += f"; rank {rank} is in {calls[0].ref}" if calls else f"; rank {rank} is in neither"
     return CallFinding(
         verdict=Verdict.P2P_UNPAIRED,
         says=call_words.with_divergences(f"Sends and receives do not pair: {listed}", diverged),
@@ -42,7 +45,7 @@ def unpaired(
         culprits=culprits,
         waiting=tuple(sorted(ranks.difference(culprits))),
         affected=graph.reaching(ranks, culprits),
-        site=next((p.site for p in shown if p.rank in culprits), None),
+        site=next((call.site for rank in culprits for call in graph.pending.get(rank, ())), None),
         sides=tuple(
             Side(says=f"in {p.ref}", ranks=(p.rank,), site=p.site) for p in shown[:MAX_SHOWN]
         ),
@@ -62,7 +65,20 @@ def _culprits(
     if len(ranks) > MAX_RANKS:
         ranks = {link.wait.waiter for cycle in cycles[:1] for link in cycle.chain}
     diverged = departures(graph.job, tuple(sorted(ranks)))
-    return tuple(each.rank for each in diverged), diverged
+    return tuple(each.rank for each in diverged) or _awaited_by_all(graph, caught), diverged
+
+
+def _awaited_by_all(graph: CallGraph, caught: Collection[int]) -> tuple[int, ...]:
+    """Return the one rank in a collective to whom the sends, or the receives, of all others lead.
+
+    Where some send and some receive, one of them may have the wrong peer.
+    """
+    unmatched = [p for p in graph.p2p if not p.matched and p.peer_known]
+    peers = {p.rank: p.peer for p in unmatched}
+    apart = tuple(rank for rank in caught if rank not in peers)
+    if len(apart) != 1 or len(peers) < 2 or len({p.call.op for p in unmatched}) > 1:
+        return ()
+    return apart if all(apart[0] in _followed(peers, rank) for rank in peers) else ()
 
 
 def as_one_call(p2p: Iterable[PendingP2P]) -> SharedCall | None:

@@ -16,7 +16,7 @@ from whyhang.analyzer.rank_state.state import Status
 from whyhang.analyzer.report import Collective, Evidence, cite
 from whyhang.analyzer.stacks import WaitKind
 from whyhang.analyzer.stacks.usercode import in_words
-from whyhang.analyzer.wording.describe import pid_in_words, site_location
+from whyhang.analyzer.wording.describe import location_of, pid_in_words, site_location
 
 MAX_SOURCES = 6
 
@@ -87,6 +87,7 @@ def recorded_hit(case: Case, finding: CallFinding) -> Hit:
         "did": "has" if len(finding.waiting) == 1 else "have",
         "says": finding.says,
     }
+    stands = [case.states[n] for n in members if finding.culprits and case.states[n].place]
     return Hit(
         members=tuple(sorted(members)),
         ranks=unseen,
@@ -97,7 +98,7 @@ def recorded_hit(case: Case, finding: CallFinding) -> Hit:
         and not finding.tie
         and not others_elsewhere(case, finding),
         collective=_collective(finding),
-        location=site_location(finding.site),
+        location=site_location(finding.site) or (location_of(case, stands[0]) if stands else None),
         fields=fields,
     )
 

@@ -336,3 +336,21 @@ def test_a_hang_that_begins_while_it_is_looked_at(looks: int, verdict: str) -> N
             facts += [process(rank, look=look, woke=woke), dump(rank, text, look=look)]
 
     assert report_of(facts).verdict == verdict
+
+
+FED = "wait (threading.py:359)\nget (queue.py:180)\nnext (feed.py:19)\n<module> (feed.py:60)"
+
+
+@pytest.mark.parametrize("feeds", [False, True])
+def test_a_queue_that_nobody_is_left_to_fill(*, feeds: bool) -> None:
+    """The thread that fed it has ended; one that is still there may feed it yet."""
+    facts: list[Fact] = []
+    for fact in still({0: ALL_REDUCE, 1: FED}):
+        if feeds and isinstance(fact, StackDump) and fact.who.rank == 1:
+            fact = replace(fact, threads=(*fact.threads, Thread(frames=frames(ELSEWHERE), tid=9)))
+        facts.append(fact)
+
+    finding = report_of(facts).findings[0]
+
+    assert finding.culprit_ranks == (1,)
+    assert ("with no other thread left" in finding.title) is not feeds

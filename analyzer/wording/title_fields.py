@@ -185,7 +185,7 @@ def _does(case: Case, states: list[RankState]) -> str:
         does = activity(states[0])
         many = _plural(case, [state.member for state in states])
         does += "" if many else _awaited_program(case, states[0])
-        does += _peer(case, states)
+        does += _peer(case, states) + _alone_at_queue(case, states[0])
         return does.replace(" for its ", " for their ") if many else does
     child = case.member(states[0].member).children[worker[0]]
     number = f" (pid {child.pid})" if child.pid is not None else ""
@@ -211,6 +211,17 @@ def _awaited_program(case: Case, state: RankState) -> str:
     kernel = from_kernel(own[0].wchan)
     waits = f", {kernel.says}" if kernel is not None and kernel.firm else ""
     return f" ({program(own[0].command) or 'a process'}, pid {own[0].who.pid}{waits})"
+
+
+def _alone_at_queue(case: Case, state: RankState) -> str:
+    """Say of a process that waits at a queue of its own threads that it has no other thread."""
+    place, member = state.place, case.member(state.member)
+    if place is None or place.kind is not WaitKind.QUEUE or not (member.processes and member.dumps):
+        return ""
+    own = place.frame is not None and place.frame.file.rpartition("/")[2] == "queue.py"
+    last = member.dumps[-1]
+    alone = own and not last.main_only and len(last.threads) == 1
+    return ", with no other thread left" if alone else ""
 
 
 def _single(members: tuple[int, ...], case: Case) -> bool:

@@ -223,6 +223,28 @@ def test_a_branch_on_the_rank_turned_it_off(branch: tuple[str, str], *, by_rank:
     assert (branch[0].strip().split(":")[0] in finding.title) is by_rank
 
 
+def test_a_loop_over_numbers_that_are_written_there_is_as_long_for_all() -> None:
+    """Who has come to its end did not have fewer; the others call what it does not."""
+    finding = _of_loop("    for step in range(1_000):", "    dist.barrier()")
+
+    assert (finding.category, finding.culprit_ranks) == ("collective-mismatch", (2,))
+
+
+@pytest.mark.parametrize(
+    ("around", "category"),
+    [("for epoch in range(9):", "collective-mismatch"), ("def main():", "uneven-inputs")],
+)
+def test_who_turned_off_behind_the_inner_loop_did_not_leave_it_early(
+    around: str, category: str
+) -> None:
+    """The others passed by its branch, and have begun the inner loop again."""
+    finding = _of_loop(
+        "    for batch in loader:", "    if rank == 2:", "        dist.barrier()", above=around
+    )
+
+    assert (finding.category, finding.culprit_ranks) == (category, (2,))
+
+
 def test_a_branch_around_the_whole_loop_is_none_in_it() -> None:
     """All ranks that are in a distributed job come to it."""
     finding = _of_loop(

@@ -59,6 +59,16 @@ def test_ranks_in_a_list() -> None:
     assert stacks[5].copies == 2
 
 
+def test_a_range_with_dots() -> None:
+    """Ranges are written with dots as well."""
+    text = (
+        "DP0,1: synchronize (torch/cuda/__init__.py:1083)\n"
+        "DP2..4:  broadcast (torch/distributed/distributed_c10d.py:2841)\n"
+    )
+
+    assert [dump.who.rank for dump in dumps(READER, text)] == [0, 1, 2, 3, 4]
+
+
 def test_top_functions_by_host() -> None:
     """A host with the top function of each process; equal ones in a row are one entry."""
     stacks = dumps(READER, TOPS)

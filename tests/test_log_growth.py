@@ -16,8 +16,10 @@ BAR = b"train:  %d%%|##   | %d/400 [00:13<07:10]\r"
         (b"[epoch 1] iter 20\n", b"saved\n[epoch 1] iter 30\n", "[epoch 1] iter 30"),
         (b"step 1\nstep 1\n", b"stepstep  22\n\n", "stepstep  22"),
         (BAR % (3, 12), BAR % (4, 16), "train:  4%|##   | 16/400 [00:13<07:10]"),
+        (b"eval 12/400\n", b"eval 13/400\n", "eval 13/400"),
+        (b"[rank0] scored 7 of 90\n", b"[rank0] scored 9 of 90\n", "[rank0] scored 9 of 90"),
     ],
-    ids=["a step", "beside an epoch", "written into each other", "a bar"],
+    ids=["a step", "beside an epoch", "written into each other", "a bar", "of many", "in words"],
 )
 def test_a_further_step_is_seen(written: bytes, new: bytes, step: str) -> None:
     """Its number does not stand in what was written before."""
@@ -33,8 +35,14 @@ def test_a_further_step_is_seen(written: bytes, new: bytes, step: str) -> None:
         (b"loading\n", b"epoch 1 begins\n"),
         (BAR % (3, 12), BAR % (3, 12)),
         (b"step 4\n", b""),
+        (b"attempt 3/10\n", b"attempt 4/10 in 8 s\n"),
+        (b"rank 0/4 is up\n", b"rank 1/4 is up\n"),
+        (b"on 11/21/2026\n", b"on 11/22/2026\n"),
     ],
-    ids=["the same", "waits", "a watchdog", "the first", "the bar again", "nothing"],
+    ids=[
+        *("the same", "waits", "a watchdog", "the first", "the bar again", "nothing"),
+        *("attempts", "ranks", "dates"),
+    ],
 )
 def test_other_lines_are_no_steps(written: bytes, new: bytes) -> None:
     """What is said of a hang may repeat the number of its step, and count the time."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from log_docs import of, read_log
+from log_docs import diagnosed_files, of, read_log
 
 from whyhang.analyzer.facts import Frame, LogLine
 
@@ -138,6 +138,20 @@ def test_a_child_of_spawn() -> None:
     assert parent.raised.of_launcher
     assert (child.who.local_rank, child.raised.type) == (1, "ValueError")
     assert not child.raised.of_launcher
+
+
+def test_what_nccl_says_below_an_exception_is_of_who_raised_it() -> None:
+    """The last lines of its message, which are not indented, carry the reason."""
+    text = (
+        "-- Process 3 terminated with the following error:\nTraceback (most recent call last):\n"
+        '  File "/w/t.py", line 5, in f\n    destroy()\n'
+        "torch.distributed.DistBackendError: NCCL error in: NCCLUtils.cpp:133, unhandled\n"
+        "ncclUnhandledCudaError: Call to CUDA function failed.\nLast error:\n"
+        "Cuda failure 'out of memory'\n"
+    )
+    finding = diagnosed_files({"err.txt": "mp.spawn(f)\n" + text}).findings[0]
+
+    assert (finding.category, finding.culprit_ranks) == ("gpu-oom", (3,))
 
 
 def test_other_output_in_between() -> None:

@@ -30,7 +30,7 @@ _OF_A_MODEL = re.compile(
     re.IGNORECASE,
 )
 """A loop over parts of a model, ranks or calls: to be out of it is to be further in the step."""
-_LITERAL = re.compile(r"\bin\s*[(\[]\s*[\"'\d]")
+_LITERAL = re.compile(r"\bin\s*(?:[(\[]\s*[\"'\d]|range\([\d_,\s]+\)\s*:)")
 """What a loop goes over that is written there, and so the same on all ranks."""
 
 _SHARE = re.compile(r"\b(?!(?:range|len|enumerate|zip|reversed|sorted|list)\()\w+\([^()]*\)")
@@ -184,10 +184,16 @@ def _past(case: Case, state: RankState, other: RankState) -> float:
     here, there = text(mine), text(its)
     if here is not None and there is not None:
         around = {*heads(mine, text)}
-        if any(_HANDLER.match(text(head) or "") for head in around - {*heads(its, text)}):
+        apart = around - {*heads(its, text)}
+        if any(_HANDLER.match(text(head) or "") for head in apart):
             return 0.0  # an exception may have led there, and not the end of the data
+        again = any(_LOOP.match(text(head) or "") for head in around - apart)
+        if again and rank_branch([mine], text) in apart:
+            return 0.0  # the others passed by its branch, and may have come around again
         left = _leaves_loop(text, its, indent(here)) or any(
-            _is_over_data(text(head) or "") for head in heads(its, text) if head not in around
+            _is_over_data(text(head) or "") and not _LITERAL.search(text(head) or "")
+            for head in heads(its, text)
+            if head not in around
         )
         waits = state.status in {Status.WAITING, Status.MAYBE}
         below = waits and _in_loop_below(text, its, path_of(case, other))

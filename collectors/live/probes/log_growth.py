@@ -27,9 +27,13 @@ _STEP = re.compile(
     rb"(step|iter(?:ation)?|it|epoch|batch|update|round)+s?\b"  # two ranks write "stepstep 44"
     rb"\W{0,4}\[?(\d{1,12})"
     rb"|(\d{1,12})/\d+ \[\d\d:\d\d"  # a progress bar
+    # "eval 12/400", and no date nor who of how many it is
+    rb"|\b(?!\w*(?:rank|node|worker|gpu|host|process))([a-z]\w*)\W{1,4}(\d{1,12})"
+    rb"(?:/| of )\d+\b(?![/.:-])"
 )
 _NO_STEP = re.compile(
-    rb"(?i)\b(?:wait|stuck|hang|hung|stall|time[d ]*out|no progress|watchdog|retry)"
+    rb"(?i)\b(?:wait|stuck|hang|hung|stall|time[d ]*out|no progress|watchdog"
+    rb"|retr(?:y|ies)|attempt|tr(?:y|ies)\b|poll)"
 )
 
 
@@ -70,4 +74,5 @@ def further_step(written: bytes, new: bytes) -> str | None:
 def _steps(text: bytes) -> Iterator[tuple[bytes, bytes]]:
     for line in text.splitlines():
         if _NO_STEP.search(line) is None:
-            yield from ((m[1] or b"", m[2] or m[3]) for m in _STEP.finditer(line))
+            for m in _STEP.finditer(line):
+                yield m[1] or m[4] or b"", m[2] or m[3] or m[5]

@@ -23,6 +23,8 @@ _GLUED = re.compile(r"(?:\d+:(?: |$)|\[|\s).*")
 _EXCEPTION = re.compile(
     r"(?P<type>(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*|[a-z_]\w*(?:\.\w+)+)(?:: (?P<message>.*)|:? *)$"
 )
+_REASON = re.compile(r"nccl[A-Z]\w+: |Last error:$")
+"""How the lines of a message of ProcessGroupNCCL begin, below its first one."""
 _CHAIN = re.compile(
     r"(?:The above exception was the direct cause of|During handling of the above exception)"
 )
@@ -147,7 +149,8 @@ def read_chain(line: FoundLine) -> list[Traceback]:
         elif _CHAIN.search(after.text):
             chained = True
         elif after.text.strip() and not chained:
-            if not after.text.startswith((" ", "\t")):
+            reason = _REASON.match(after.text) or current.message.endswith("Last error:")
+            if not reason and not after.text.startswith((" ", "\t")):
                 break
             if len(current.message) < MAX_MESSAGE:
                 current.message += "\n" + after.text

@@ -153,7 +153,8 @@ class TracebackReader(LineReader):
         first = chain[0]
         telling = chain[-1] if first.raised.is_own else first
         number, line = telling.end or (0, Line(who=who, text=""))
-        self._file.raised[number] = who
+        for below in range(1 + telling.message.count("\n")):
+            self._file.raised[number + below] = who
         raised = telling.raised
         if not raised.is_own and (call := call_in(telling.frames, telling.sources, number)):
             self._calls.append((who, call))

@@ -223,11 +223,22 @@ def test_a_branch_on_the_rank_turned_it_off(branch: tuple[str, str], *, by_rank:
     assert (branch[0].strip().split(":")[0] in finding.title) is by_rank
 
 
-def test_a_loop_over_numbers_that_are_written_there_is_as_long_for_all() -> None:
+@pytest.mark.parametrize(
+    ("branch", "category"),
+    [
+        (("",), "collective-mismatch"),
+        (("        if bad(step):", "            continue"), "collective-mismatch"),
+        (("        if batch is None:", "            break"), "uneven-inputs"),
+    ],
+    ids=["straight", "goes on", "leaves"],
+)
+def test_a_loop_over_numbers_that_are_written_there_is_as_long_for_all(
+    branch: tuple[str, ...], category: str
+) -> None:
     """Who has come to its end did not have fewer; the others call what it does not."""
-    finding = _of_loop("    for step in range(1_000):", "    dist.barrier()")
+    finding = _of_loop("    for step in range(1_000):", "    dist.barrier()", branch=branch)
 
-    assert (finding.category, finding.culprit_ranks) == ("collective-mismatch", (2,))
+    assert (finding.category, finding.culprit_ranks) == (category, (2,))
 
 
 @pytest.mark.parametrize(

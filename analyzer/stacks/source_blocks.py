@@ -175,6 +175,21 @@ def _leaves(branch: Frame, text: LineText) -> bool:
     return False
 
 
+_ENDING = re.compile(r"(?:^|:)\s*(?:return|break)\b")
+
+
+def may_be_left_within(loop: Frame, inside: Frame, text: LineText) -> bool:
+    """Return whether a line of the loop's body, as far as it was kept, leaves the loop."""
+    depth = indent(text(loop) or "")
+    for number in range((loop.line or 0) + 1, (inside.line or 0) + MAX_BLOCK):
+        line = text(replace(loop, line=number)) or ""
+        if line.strip() and indent(line) <= depth:
+            return False
+        if _ENDING.search(line.strip()):
+            return True
+    return False
+
+
 def may_be_in_branch(path: Sequence[Frame], text: LineText) -> bool:
     """Return whether any of these frames may stand where only some ranks come.
 

@@ -13,7 +13,14 @@ from whyhang.analyzer.rank_state.over_time.job_progress import step_counters
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.stacks import LineText, WaitKind
 from whyhang.analyzer.stacks.kinds import last_name
-from whyhang.analyzer.stacks.source_blocks import fork, heads, indent, rank_branch, turned_off
+from whyhang.analyzer.stacks.source_blocks import (
+    fork,
+    heads,
+    indent,
+    may_be_left_within,
+    rank_branch,
+    turned_off,
+)
 from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.stacks.usercode import COMPREHENSIONS, line_of
 from whyhang.analyzer.wording.describe import call_of, evidence_of, path_of
@@ -191,7 +198,7 @@ def _past(case: Case, state: RankState, other: RankState) -> float:
         if again and rank_branch([mine], text) in apart:
             return 0.0  # the others passed by its branch, and may have come around again
         left = _leaves_loop(text, its, indent(here)) or any(
-            _is_over_data(text(head) or "") and not _LITERAL.search(text(head) or "")
+            _is_over_data(text(head) or "") and not _is_as_long_for_all(text, head, its)
             for head in heads(its, text)
             if head not in around
         )
@@ -213,9 +220,15 @@ def _leaves_loop(text: LineText, inside: Frame, to: int) -> bool:
         depth = indent(line)
         if depth < to:
             return False
-        if _LOOP.match(line) and not _LITERAL.search(line):
+        if _LOOP.match(line) and not _is_as_long_for_all(text, head, inside):
             return True
     return to < depth
+
+
+def _is_as_long_for_all(text: LineText, loop: Frame, inside: Frame) -> bool:
+    """Return whether a loop goes over what is written there, and nothing seen in it leaves it."""
+    literal = _LITERAL.search(text(loop) or "")
+    return literal is not None and not may_be_left_within(loop, inside, text)
 
 
 def _in_loop_below(text: LineText, caller: Frame, path: list[Frame]) -> bool:
@@ -226,10 +239,14 @@ def _in_loop_below(text: LineText, caller: Frame, path: list[Frame]) -> bool:
     below = path[path.index(caller) + 1 :]
     if not below or last_name(below[0]) == "forward":
         return False  # a module goes over its parts
-    lines = [text(head) or "" for head in heads(below[0], text)]
     if last_name(below[0]) in COMPREHENSIONS:
-        lines = [match[0] for match in [_IN_BRACKETS.search(text(below[0]) or "")] if match]
-    loops = (line for line in lines if _LOOP.match(line) and not _LITERAL.search(line))
+        match = _IN_BRACKETS.search(text(below[0]) or "")
+        return match is not None and not _LITERAL.search(match[0]) and _is_over_data(match[0])
+    loops = (
+        text(head) or ""
+        for head in heads(below[0], text)
+        if _LOOP.match(text(head) or "") and not _is_as_long_for_all(text, head, below[0])
+    )
     return _is_over_data(next(loops, ""))
 
 

@@ -88,6 +88,23 @@ def test_a_tie_names_nobody() -> None:
     assert finding.culprit_ranks is None
 
 
+@pytest.mark.parametrize(("mine", "culprits"), [("row", None), ("group", (2,))])
+def test_a_group_of_some_ranks_names_nobody(mine: str, culprits: tuple[int, ...] | None) -> None:
+    """Rank 2 may wait there for one that has gone on; ``group`` may be any, that of all as well."""
+    inside = f"{ALL_REDUCE.rstrip()}\nmain (train.py:54)"
+    source = (
+        Excerpt(file="train.py", first_line=40, lines=(f"    dist.all_reduce(x, group={mine})",)),
+        Excerpt(
+            file="train.py", first_line=54, lines=("    share(x)", "    dist.barrier(group=pg)")
+        ),
+    )
+    facts = still({0: BARRIER, 1: BARRIER, 2: inside, 3: BARRIER})
+
+    finding = report_of([*facts, *source]).findings[0]
+
+    assert (finding.category, finding.culprit_ranks) == ("collective-mismatch", culprits)
+
+
 @pytest.mark.parametrize(
     ("head", "category"),
     [
@@ -190,6 +207,16 @@ def test_a_stopped_process_is_blamed_whatever_its_stack_says() -> None:
 
     assert finding.category == "rank-stopped"
     assert finding.culprit_ranks == (1,)
+
+
+@pytest.mark.parametrize(
+    ("call", "category"), [(BROADCAST, "dataloader-blocked"), (ALL_REDUCE, "rank-died")]
+)
+def test_who_has_done_its_part_of_a_broadcast_may_have_ended(call: str, category: str) -> None:
+    """Rank 1 has not come; an all_reduce nobody leaves before it has, a broadcast some do."""
+    report = report_of(still({0: call, 1: LOADER}, world=3))
+
+    assert report.findings[0].category == category
 
 
 def test_a_rank_without_process_died() -> None:

@@ -154,6 +154,18 @@ def test_what_nccl_says_below_an_exception_is_of_who_raised_it() -> None:
     assert (finding.category, finding.culprit_ranks) == ("gpu-oom", (3,))
 
 
+def test_what_ends_the_watchdog_is_of_the_rank_two_lines_above() -> None:
+    """The header, the announcement and the error stand on a line each."""
+    text = (
+        "[rank3]:[E421 22:56:09 ProcessGroupNCCL.cpp:2055] [PG ID 5 PG GUID 23 Rank 1]\n"
+        "Process group watchdog thread terminated with exception:\n"
+        "HIP error: operation not permitted when stream is capturing\n"
+    )
+    finding = diagnosed_files({"tail.log": text}).findings[0]
+
+    assert (finding.signature, finding.culprit_ranks) == ("cuda-stream-capture-broken", (3,))
+
+
 def test_other_output_in_between() -> None:
     """A few lines of others do not end a traceback; one that is cut off yields nothing."""
     broken = STACK.replace("    main()\n", "    main()\niteration 7: loss 3\nepoch: 5\n")

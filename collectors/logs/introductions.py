@@ -46,8 +46,9 @@ _PLACED = re.compile(
 )
 _PID = re.compile(r"(?<![A-Za-z_])pid[ =:#]{0,2}(?P<pid>\d{2,8})\b", re.IGNORECASE)
 _HOST = re.compile(
-    r"(?<![A-Za-z_])(?:(?:host(?:name)?|node(?:name)?)[ =:]{1,2}|on (?:host |node )?)"
-    r"(?P<host>(?!(?:cuda|gpu|device|rank|port|pid)[\W_]?\d+\b)[A-Za-z][\w.-]*\d[\w.-]*)",
+    r"(?<![A-Za-z_])(?:(?:host(?:name)?|node(?:name)?)[ =:]{1,2}|on {1,20}(?:host |node )?)"
+    r"(?P<host>(?!(?:cuda|gpu|device|rank|port|pid)[\W_]?\d+\b)"
+    r"[A-Za-z](?:[\w.-]*\d[\w.-]*|[\w.-]+(?= {1,4}device {1,4}\d)))",  # that of nccl-tests
     re.IGNORECASE,
 )
 _ADDRESS = re.compile(

@@ -1,7 +1,7 @@
 """All ranks wait: in one operation, on several groups, or where they cannot meet."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from whyhang.analyzer.case import Case
@@ -275,6 +275,21 @@ def _group_of(case: Case, state: RankState, kind: WaitKind) -> str | None:
         return DEFAULT_GROUP if group in _WORLD else group.removeprefix("self.").strip("_")
     # without a keyword the group may still stand there by position
     return DEFAULT_GROUP if text.count(",") == 0 else None
+
+
+def names_its_own_group(case: Case, one: RankState, others: Sequence[RankState]) -> bool:
+    """Return whether the line of a rank names a group, and those of the others name another one.
+
+    Who belongs to it the lines do not tell: it may wait there for a rank that is among the others.
+    """
+    kinds = {state.place.kind for state in (one, *others) if state.place is not None}
+    kind = next(iter(kinds), None)
+    if len(kinds) != 1 or kind is None:
+        return False
+    mine = _group_of(case, one, kind)
+    if mine in {None, DEFAULT_GROUP} or _ANY.fullmatch(mine or ""):
+        return False
+    return all(_group_of(case, other, kind) not in {None, mine} for other in others)
 
 
 def group_is_open(case: Case, state: RankState) -> bool:

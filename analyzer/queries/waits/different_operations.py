@@ -12,7 +12,11 @@ from whyhang.analyzer.findings.signature import (
     INDIRECT,
     Hit,
 )
-from whyhang.analyzer.queries.waits.all_wait import group_is_open, groups_crossed
+from whyhang.analyzer.queries.waits.all_wait import (
+    group_is_open,
+    groups_crossed,
+    names_its_own_group,
+)
 from whyhang.analyzer.queries.waits.states import all_recorded, all_seen, count
 from whyhang.analyzer.rank_state.over_time.job_progress import Counter, step_counters
 from whyhang.analyzer.stacks import WaitKind
@@ -141,6 +145,7 @@ def _different_hit(
     tie = tie or any(any(groups_crossed(case, m.kind)) for m in meetings)
     tie = tie or any(group_is_open(case, case.states[n]) for m in meetings for n in m.members)
     shown = [case.states[m.members[0]] for m in (fewest, *others)]
+    tie = tie or names_its_own_group(case, shown[0], shown[1:])
     waiting = tuple(sorted((*past, *(n for meeting in others for n in meeting.members))))
     same = len({m.op for m in meetings}) < len(meetings)
     sides = " and ".join(

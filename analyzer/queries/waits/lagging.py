@@ -7,6 +7,7 @@ from whyhang.analyzer.facts import Who, ranks_in_words
 from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INDIRECT, Hit
 from whyhang.analyzer.job.records import MissingRank
 from whyhang.analyzer.queries.hits import hit_about, places_of
+from whyhang.analyzer.queries.waits.different_operations import ONE_SIDED
 from whyhang.analyzer.queries.waits.states import (
     OWN,
     count,
@@ -210,6 +211,8 @@ def absent(case: Case, *, starting: bool) -> tuple[Hit, ...]:
     waiters = tuple(sorted({*waiters_for(case), *stores}))
     if not waiters and case.states and all(map(_on_its_own, case.states)):
         return ()  # who is gone has ended, and nobody waits for it
+    if waiters and not starting and _may_have_done_its_part(case):
+        return ()
     if not waiters:
         over = {case.member(number).rank for number in ended_meanwhile(case.job)}
         gone = [lost for lost in gone if lost.rank not in over]
@@ -232,6 +235,16 @@ def absent(case: Case, *, starting: bool) -> tuple[Hit, ...]:
         fields=fields,
     )
     return (hit,)
+
+
+def _may_have_done_its_part(case: Case) -> bool:
+    """Return whether who is gone may have left the call before a rank that is held up elsewhere.
+
+    Not everybody waits for all in a broadcast or reduce: some come to their end.
+    """
+    operations = case.graph.operations
+    held = any(s.status is Status.BLOCKED and _on_its_own(s) for s in case.states)
+    return held and bool(operations) and all(m.op in ONE_SIDED for m in operations)
 
 
 def _on_its_own(state: RankState) -> bool:

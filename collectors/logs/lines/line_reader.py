@@ -30,12 +30,15 @@ INHERIT = 4  # lines in which the beginning of a message is looked for
 # Lines of a message that began in a line before, which says whose it is.
 _CONTINUED = re.compile(
     r"[ \t]+\S|nccl[A-Z]\w+Error: |Last error:|Exception raised from |frame #\d+: "
+    r"|E[A-Z]\d{4}: \[PID: "
 )
 # A line whose message is on the next one: a header alone, or the announcement of more.
 _IN_GROUP = re.compile(r"\[PG (?:ID )?\d+ [^\]\n]{0,60}?Rank (?P<rank>\d{1,6})\]")
 _OPEN = re.compile(
     r"(?:^|\s)(?:Traceback(?: \(most recent call)?|\[(?![\d:]+<)[^\[\]]{1,80}\]|[^\]]{0,200}:)\s*$"
 )
+
+_OPEN_ENDS = ("Traceback", "call", "]", ":")
 
 Method = TypeVar("Method", bound=Callable[..., None])
 
@@ -172,13 +175,13 @@ class FoundLine:
     def inherit_speaker(self, *, goes_on: bool) -> None:
         """Take over the rank of the line that this one goes on from, a few lines above.
 
-        ``goes_on``: its own words show that it does; else the line just above has to end open.
+        ``goes_on``: its own words show that it does; else the lines in between have to end open.
         """
         if not goes_on and (self.who.local_rank is not None or self.who.pid is not None):
             return  # a label or a header of its own
         own = _IN_GROUP.search(self.text)
-        for text in self._before(INHERIT if goes_on else 1):
-            if "[" not in text and not goes_on:
+        for text in self._before(INHERIT):
+            if not goes_on and not text.rstrip().endswith(_OPEN_ENDS):
                 return
             line = self.file.take_apart(text)[-1]
             if not goes_on and not _OPEN.search(line.text):

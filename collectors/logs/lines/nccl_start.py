@@ -9,10 +9,12 @@ from collections.abc import Iterator
 import regex
 
 from whyhang.analyzer.facts import (
+    Address,
     Fact,
     NcclPhase,
     NcclSetup,
     NetChannel,
+    OwnAddress,
     Setting,
     Source,
     Who,
@@ -155,6 +157,7 @@ class NcclStartReader(LineReader):
             if address:
                 family = "IPv6" if ":" in address else "IPv4"
                 yield Setting(name="address-family", value=family, who=who, source=stage.source)
+                yield OwnAddress(who=who, address=Address(host=address), source=stage.source)
             if network := stage.fields.get("chosen"):
                 yield Setting(name="network", value=network, who=who, source=stage.source)
 

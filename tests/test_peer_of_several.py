@@ -1,0 +1,41 @@
+"""A host that several ranks name as the peer which does not answer."""
+
+from __future__ import annotations
+
+import pytest
+from log_docs import diagnosed_files
+
+TABLE = "".join(
+    f"#  Rank  {rank} Group  0 Pid  {400 + rank} on       ib-{host} device  0 [0x1b] A100-SXM4\n"
+    for rank, host in enumerate("abcd")
+)
+BOOTSTRAP = "".join(
+    f"ib-{host}:{400 + rank}:{400 + rank} [0] NCCL INFO Bootstrap : Using eno1:10.2.4.{rank}<0>\n"
+    for rank, host in enumerate("abcd")
+)
+LOST = (
+    "ib-{host}:{pid}:977 [0] transport/net_ib.cc:1717 NCCL WARN NET/IB : Got completion from peer "
+    "10.2.4.{peer}<52811> with status=12 opcode=0 len=0 vendor err 129 (Send) hca mlx5_0\n"
+)
+
+
+def _lost(*pairs: tuple[int, int]) -> str:
+    return "".join(LOST.format(host="abcd"[me], pid=400 + me, peer=peer) for me, peer in pairs)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "culprits"),
+    [
+        (((1, 2), (3, 2)), (2,)),
+        (((1, 2),), None),
+        (((1, 2), (3, 0)), None),
+    ],
+    ids=["two of one", "one alone", "of two"],
+)
+def test_who_is_named_by_several(
+    pairs: tuple[tuple[int, int], ...], culprits: tuple[int, ...] | None
+) -> None:
+    """Its address is that of its bootstrap line, its rank that of the table of nccl-tests."""
+    finding = diagnosed_files({"nccl-tests.log": TABLE + BOOTSTRAP + _lost(*pairs)}).findings[0]
+
+    assert (finding.signature, finding.culprit_ranks) == ("nccl-ib-retry-exceeded", culprits)

@@ -184,6 +184,17 @@ def test_waiting_for_the_gil() -> None:
     assert dump.threads[0].holds_gil is False
 
 
+@pytest.mark.parametrize(
+    "command", ["--- gdb -batch -p {} -ex bt", "[op@n3 ~]$ pstack {}", "$ eu-stack -p {}"]
+)
+def test_the_command_above_a_backtrace_tells_the_process(command: str) -> None:
+    """Commands that print the stacks of one process name it."""
+    stack = "#0  0x00007f2b in poll () from /lib64/libc.so.6\n#1  0x0000004 in main () at a.c:7\n"
+    text = "".join(f"{command.format(pid)}\n{stack}" for pid in (4711, 4713))
+
+    assert [dump.who.pid for dump in dumps(READER, text)] == [4711, 4713]
+
+
 def test_headings_between_bare_backtraces() -> None:
     """A blank line ends a frame, so that what stands above the next stack is a heading."""
     stack = "#0  0x00007f in poll () from /lib64/libc.so.6\n#1  0x00007f in PMPI_{} () at a.c:9\n"

@@ -200,9 +200,19 @@ def test_of_several_silent_ranks_none_is_named_without_words_of_its_own(log: str
     assert not any(f.culprit_ranks for f in diagnosed_files({"train.log": log}).findings)
 
 
-@pytest.mark.parametrize("form", ["{} LOCAL_RANK={}\n", "pid {}: RANK={}\n"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        "{} LOCAL_RANK={}\n",
+        "pid {}: RANK={}\n",
+        "{} OMPI_COMM_WORLD_RANK={}\n",
+        "{}: SLURM_PROCID={}\n",
+        "  train | [[41022,1],{1}] | {1} | {0} | n027 | Running |\n",
+    ],
+    ids=["local", "global", "Open MPI", "Slurm", "orte-ps"],
+)
 def test_the_environment_of_processes_tells_their_ranks(form: str) -> None:
-    """Who looked into /proc/PID/environ wrote down the pid and the variable."""
+    """Who looked into /proc/PID/environ, or asked the launcher, wrote down pids and ranks."""
     rows = "".join(form.format(4410 + rank, rank) for rank in range(4))
     dump = 'Process {0}: python train.py\nThread {0} (active): "MainThread"\n    {1}\n\n'
     waits = "all_reduce (torch/distributed/distributed_c10d.py:2501)"

@@ -6,6 +6,7 @@ import functools
 
 import pytest
 import regex
+from log_docs import diagnosed_files
 
 from whyhang import signatures
 from whyhang.analyzer.findings.signature import Kind, Signature
@@ -205,3 +206,17 @@ def test_only_a_port_that_is_lost_counts_among_the_events_of_a_card() -> None:
     assert set(matching(event.format("port error(10)"))) == {"nccl-ib-port-event"}
     assert set(matching(event.format("port active(9)"))) == {"nccl-noise-ib-event"}
     assert set(matching(event.format("client reregistration(13)"))) == {"nccl-noise-ib-event"}
+
+
+def test_the_one_that_hydra_did_not_kill_is_found_among_many_blocks() -> None:
+    """Of so many lines alike not all are kept, but all ends are."""
+    rule = "=" * 40
+    blocks = "".join(
+        f"{rule}\n=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n"
+        f"=   RANK {rank} PID {900 + rank} RUNNING AT n{rank // 8}\n"
+        f"=   KILLED BY SIGNAL: {'7 (Bus error)' if rank == 25 else '9 (Killed)'}\n{rule}\n\n"
+        for rank in range(32)
+    )
+    finding = diagnosed_files({"slurm.out": blocks}).findings[0]
+
+    assert (finding.category, finding.culprit_ranks) == ("rank-died", (25,))

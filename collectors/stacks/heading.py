@@ -16,7 +16,9 @@ FEW_WORDS = 6  # "rank 3 (node1, pid 12):" is a heading, "rank 0 saved step 10 t
 
 _RANK = re.compile(r"(?<![A-Za-z])(local[_ -]?)?rank[ _:=#-]{0,3}(\d{1,6})(?![\d.])", re.IGNORECASE)
 _PID = re.compile(
-    r"(?:(?<![A-Za-z])pid[ _:=#]{0,3}|--pid[= ]|py-spy dump -p )(\d{1,7})(?!\d)", re.IGNORECASE
+    r"(?:(?<![A-Za-z])pid[ _:=#]{0,3}|--pid[= ]|py-spy dump -p "
+    r"|\b(?:gdb|eu-stack|pstack|gstack)(?:(?: [^\n]{0,40}?)?(?: -p|--pid))? )(\d{1,7})(?![\d.])",
+    re.IGNORECASE,
 )
 # ray stack puts the line of ps above each dump: "Stack dump for USER PID 0.1 0.2 …".
 # Nothing but a number among processes: it may be a rank.

@@ -13,6 +13,7 @@ from whyhang.analyzer.facts import (
     LogLine,
     LogTail,
     ProcessRank,
+    StackDump,
     Trust,
     replace,
 )
@@ -28,7 +29,7 @@ def with_ranks_of_pids(facts: Sequence[Fact]) -> Sequence[Fact]:
         return facts
     return [
         replace(fact, who=replace(fact.who, rank=rank, trust=Trust.NCCL_INIT))
-        if isinstance(fact, Exit | LogLine | LogTail | LastLine)
+        if isinstance(fact, Exit | LogLine | LogTail | LastLine | StackDump)
         and fact.who.rank is None
         and fact.who.pid is not None
         and (rank := _rank_of(known.get(fact.who.pid, set()), fact.who.host)) is not None

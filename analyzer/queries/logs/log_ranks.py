@@ -78,6 +78,7 @@ def whose_end(case: Case, lines: Iterable[LogLine]) -> list[Who]:
     Several exit codes, or the killing of all, may be what the end of one has brought. Lines that
     report no rank's end are of the one that was killed, if only one was.
     """
+    lines = tuple(lines)
     places = {(line.source.file, line.source.line) for line in lines}
     ended = {
         exit_.who.rank: exit_
@@ -85,6 +86,10 @@ def whose_end(case: Case, lines: Iterable[LogLine]) -> list[Who]:
         if exit_.who.rank is not None and (exit_.source.file, exit_.source.line) in places
     }
     own = {rank for rank, end in ends_of(case.job).items() if end.own}
+    if any(line.count > 1 for line in lines):  # of more lines alike not all are kept
+        files = {file for file, _ in places}
+        more = (row for row in case.job.exits if row.source.file in files and row.who.rank in own)
+        ended |= {row.who.rank: row for row in more if row.who.rank is not None}
     ended = {rank: exit_ for rank, exit_ in ended.items() if rank in own} or ended
     if not ended:
         killed = [

@@ -56,13 +56,23 @@ class ProcessRankReader(LineReader):
         self._note(line, who, int(match["rank"]))
 
     @wants(
-        r"^\W{0,4}(?:(?i:pid)[ =:]{0,2})?(?P<pid>\d{2,8})[: \t]{1,4}(?P<local>LOCAL_)?"
-        r"RANK=(?P<rank>\d{1,6})\s*$"
+        r"^\W{0,4}(?:(?i:pid)[ =:]{0,2})?(?P<pid>\d{2,8})[: \t]{1,4}"
+        r"(?:OMPI_COMM_WORLD_|MV2_COMM_WORLD_|PMIX?_|PALS_|HOROVOD_|SLURM_)?(?P<local>LOCAL_)?"
+        r"(?:RANK(?:ID)?|PROCID)=(?P<rank>\d{1,6})\s*$"
     )
     def on_environment(self, line: FoundLine, match: Match) -> None:
         """Note what somebody read in the environment of a process: "4711 RANK=3"."""
         if match["local"] is None or self._file.one_host is not False:
             self._note(line, Who(pid=int(match["pid"])), int(match["rank"]))
+
+    @wants(
+        r"\|\s*\[\[\d+,\d+\],(?P<rank>\d{1,6})\]\s*\|(?:\s*\d+\s*\|)?"
+        r"\s*(?P<pid>\d{2,8})\s*\|\s*(?P<host>[\w.-]+)\s*\|"
+    )
+    def on_table(self, line: FoundLine, match: Match) -> None:
+        """Note a row of Open MPI's ``orte-ps``, which names a process by its job and rank."""
+        who = Who(pid=int(match["pid"]), host=match["host"])
+        self._note(line, who, int(match["rank"]))
 
     @wants(r"\btensor_parallel_size[=:]", r"\btp_size['\"]?[=:]")
     def on_sizes(self, line: FoundLine, match: Match) -> None:

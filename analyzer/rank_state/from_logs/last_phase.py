@@ -11,6 +11,7 @@ loop, of ranks that print less or other things than the rest, and of more than o
 """
 
 import itertools
+import re
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -202,7 +203,10 @@ def _behind(
         lacks = first.events[first.place[steps[0]]].line if steps[0] in first.place else lacks
     late = missed > 1 and _silent(own, peers)
     left = len(behind) > 1 and any(key[0] not in own.templates for key in behind)
-    if steps and not (rest or late or left or _missed_the_last(own, peers, steps)):
+    missed_last = _missed_the_last(own, peers, steps) or (
+        bool(steps) and _did_not_complete(own, peers, steps)
+    )
+    if steps and not (rest or late or left or missed_last):
         return None
     if lacks.template in {line.template for line in rest}:
         return None  # it printed that, with another value
@@ -224,6 +228,24 @@ def _missed_the_last(own: _Log, peers: Mapping[int, _Log], steps: Iterable[Key])
     files = {log.tail.source.file for log in logs}
     followed = len(files) == 1 and all(log.tail.troubled for log in logs)
     return followed and len(peers) > 1 and all(k in x.place for k in steps for x in peers.values())
+
+
+_COMPLETE = re.compile(r"\b(\d+) ?(?:/|of|von|de|sur) ?\1\b")
+
+
+def _did_not_complete(own: _Log, peers: Mapping[int, _Log], steps: list[Key]) -> bool:
+    """Return whether it lacks the last of so many ("2 of 2") and others of one log have gone on."""
+    last = [
+        log.events[log.place[steps[-1]]].line for log in peers.values() if steps[-1] in log.place
+    ]
+    files = {log.tail.source.file for log in (own, *peers.values())}
+    below = max((log.events[-1].line.number for log in peers.values()), default=0)
+    return (
+        len(files) == 1
+        and len(peers) > 2
+        and all(_COMPLETE.search(line.text) for line in last)
+        and below > max(line.number for line in last)
+    )
 
 
 def _turned(

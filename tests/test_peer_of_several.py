@@ -39,3 +39,19 @@ def test_who_is_named_by_several(
     finding = diagnosed_files({"nccl-tests.log": TABLE + BOOTSTRAP + _lost(*pairs)}).findings[0]
 
     assert (finding.signature, finding.culprit_ranks) == ("nccl-ib-retry-exceeded", culprits)
+
+
+REFUSED = (
+    "ib-{host}:{pid}:977 [0] misc/socket.cc:483 NCCL WARN socketStartConnect: Connect to "
+    "10.2.4.2<44713> failed : Connection refused\n"
+)
+
+
+def test_who_ended_because_nobody_answered_is_not_the_one_that_died() -> None:
+    """Its exit code may come of the connection that was refused."""
+    refused = "".join(REFUSED.format(host="abcd"[me], pid=400 + me) for me in (1, 3))
+    ended = "srun: error: ib-b: task 1: Exited with exit code 1\n"
+    report = diagnosed_files({"job.log": TABLE + BOOTSTRAP + refused + ended})
+
+    assert report.findings[0].signature == "nccl-connect-refused"
+    assert all(1 not in (finding.culprit_ranks or ()) for finding in report.findings)

@@ -16,6 +16,7 @@ from whyhang.analyzer.facts.logs import FAILED
 LOST_PEER = re.compile(
     r"ncclRemoteError|remote process exited|Connection closed by"
     r"|(?<!Errno 104\] )(?<!\(104, [\"'])Connection reset by peer"
+    r"|NCCL WARN (?:socketStartConnect: |Call to )[Cc]onnect to \S+ (?:failed|returned)"
     r"|[Ss]ocket [Cc]losed|(?<!Errno 32\] )(?<!\(32, [\"'])Broken pipe"
 )
 """A line of a rank that noticed the end of another one.

@@ -210,13 +210,26 @@ def test_a_stopped_process_is_blamed_whatever_its_stack_says() -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "category"), [(BROADCAST, "dataloader-blocked"), (ALL_REDUCE, "rank-died")]
+    ("call", "launcher", "category"),
+    [
+        (BROADCAST, True, "dataloader-blocked"),
+        (ALL_REDUCE, True, "rank-died"),
+        (BROADCAST, False, "rank-died"),
+    ],
 )
-def test_who_has_done_its_part_of_a_broadcast_may_have_ended(call: str, category: str) -> None:
-    """Rank 1 has not come; an all_reduce nobody leaves before it has, a broadcast some do."""
-    report = report_of(still({0: call, 1: LOADER}, world=3))
+def test_who_has_done_its_part_of_a_broadcast_may_have_ended(
+    call: str, launcher: bool, category: str
+) -> None:
+    """Rank 1 has not come; an all_reduce nobody leaves before it has, a broadcast some do.
 
-    assert report.findings[0].category == category
+    Had rank 2 failed, a launcher would have ended the others.
+    """
+    facts = still({0: call, 1: LOADER}, world=3)
+    if launcher:
+        agent = replace(process(9), command="torchrun train.py", role=Role.LAUNCHER)
+        facts.append(replace(agent, who=Who(pid=agent.who.pid)))
+
+    assert report_of(facts).findings[0].category == category
 
 
 def test_a_rank_without_process_died() -> None:

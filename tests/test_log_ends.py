@@ -42,7 +42,6 @@ WARNING = (
         {None: STEPS + "2026-03-01 11:52:03 [INFO] Training time 0:08:42\n"},
         {None: STEPS + "(TrainController pid=7) [State Transition] RUNNING -> FINISHED.\n"},
         {None: STEPS + "Job 'raysubmit_k7' succeeded\n"},
-        {None: "[core.py:162] init engine (profile, warmup model) took 19.7 seconds\n"},
     ],
 )
 def test_a_job_that_came_to_its_end_or_idles_is_healthy(logs: dict[int | None, str]) -> None:

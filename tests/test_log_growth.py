@@ -38,10 +38,14 @@ def test_a_further_step_is_seen(written: bytes, new: bytes, step: str) -> None:
         (b"attempt 3/10\n", b"attempt 4/10 in 8 s\n"),
         (b"rank 0/4 is up\n", b"rank 1/4 is up\n"),
         (b"on 11/21/2026\n", b"on 11/22/2026\n"),
+        (b"step 4\nheld 40/80 GiB\n", b"held 41/80 GiB\n"),
+        (b"step 4\nelapsed 60/600\n", b"elapsed 120/600\n"),
+        (b"step 4\nsaved 9/9\n", b"opened 1/2\n"),
+        (b"open files 12/400\n", b"open files 11/400\n"),
     ],
     ids=[
         *("the same", "waits", "a watchdog", "the first", "the bar again", "nothing"),
-        *("attempts", "ranks", "dates"),
+        *("attempts", "ranks", "dates", "memory", "time", "another count", "fewer"),
     ],
 )
 def test_other_lines_are_no_steps(written: bytes, new: bytes) -> None:

@@ -80,15 +80,6 @@ def test_a_call_that_timed_out(
     assert track.enqueued is None
 
 
-def test_a_line_that_a_person_has_shortened() -> None:
-    """Whom and which operation it is of is left of it."""
-    line = "[Rank 1] ... SeqNum=7, OpType=BROADCAST ...\n[Rank 2] said OpType=REDUCE\n"
-
-    assert {rank: track.calls[0].op for rank, track in tracks(read_log(line)).items()} == {
-        1: "broadcast"
-    }
-
-
 @pytest.mark.parametrize("cut", ["OpType=ALLR", "OpType=ALLREDUCE", "OpType=ALLREDUCE, Numel"])
 def test_a_line_that_is_cut_off_names_no_other_call(cut: str) -> None:
     """The first letters of a name are no name."""

@@ -19,6 +19,12 @@ LOST = (
 )
 
 
+TWO_ON_C = TABLE + (
+    "#  Rank  4 Group  0 Pid    404 on       ib-c device  1 [0x2b] A100-SXM4\n"
+    "#  Rank  5 Group  0 Pid    405 on       ib-b device  1 [0x2b] A100-SXM4\n"
+)
+
+
 def _lost(*pairs: tuple[int, int]) -> str:
     return "".join(LOST.format(host="abcd"[me], pid=400 + me, peer=peer) for me, peer in pairs)
 
@@ -39,6 +45,21 @@ def test_who_is_named_by_several(
     finding = diagnosed_files({"nccl-tests.log": TABLE + BOOTSTRAP + _lost(*pairs)}).findings[0]
 
     assert (finding.signature, finding.culprit_ranks) == ("nccl-ib-retry-exceeded", culprits)
+
+
+def test_all_ranks_of_the_host_are_named() -> None:
+    """The address is that of the host."""
+    text = TWO_ON_C + BOOTSTRAP + _lost((1, 2), (3, 2))
+
+    assert diagnosed_files({"nccl-tests.log": text}).findings[0].culprit_ranks == (2, 4)
+
+
+def test_two_ranks_of_one_host_may_have_a_bad_card_of_their_own() -> None:
+    """It takes two hosts that complain about a third."""
+    other = LOST.format(host="b", pid=405, peer=2)
+    text = TWO_ON_C + BOOTSTRAP + _lost((1, 2)) + other
+
+    assert diagnosed_files({"nccl-tests.log": text}).findings[0].culprit_ranks is None
 
 
 REFUSED = (

@@ -56,7 +56,7 @@ _SETTING = re.compile(r"\s+[\w.<>]+ = |\s*No locals\.")
 _END = re.compile(
     r"\s*$|\((?:gdb|lldb)\)|\[Inferior|Detaching|Quit|\+|---|===|\*\*\*|\.{3}$"
     r"|A debugging session|Undefined"
-    r"|[$#] \w|\[?[\w.-]+@[\w.-]+[ :][^\n]{0,80}[$#] |(?i:pid|rank)[ :=#]{0,2}\d+\W*$"  # the next
+    r"|[$#] \w|\[?[\w.-]+@[\w.-]+[ :][^\n]{0,80}[$#] |(?i:pid|rank)[ :#]{1,2}\d+\W*$"  # the next
 )
 
 # Frames of the interpreter itself, between one Python function and the next. Not those that

@@ -28,7 +28,7 @@ from whyhang.analyzer.queries.logs.log_ranks import (
     is_number,
     names_root,
     on_device,
-    peer_of_several,
+    on_host_of_peer,
     peers_of,
     ranks_in,
     ranks_of_others,
@@ -59,7 +59,7 @@ class Blames(enum.Enum):
     ENDED = "ended"  # the ranks whose end the lines report; nobody where that may be an echo
     ZERO = "zero"  # rank 0, which the line does not name: only it can have done what was missing
     PEER = "peer"  # whom the send or receive that failed was with, as its traceback's source tells
-    PEER_OF_SEVERAL = "peer-of-several"  # the one rank at whose address the peer of several is
+    PEER_HOST = "peer-host"  # the ranks of the one host whose address several hosts name
     ROOT = "root"  # rank 0: several ranks fail at one and the same target, NCCL's bootstrap root
     OTHERS = "others"  # all ranks that do not say so, of as many as the line tells (group world)
     NOBODY = "nobody"  # no rank is to blame, or it cannot be known from this line
@@ -166,8 +166,8 @@ class Log(Record):
             blamed = [Who(rank=0)]
         if self.blames is Blames.PEER:
             blamed = peers_of(case, lines)
-        if self.blames is Blames.PEER_OF_SEVERAL:
-            blamed = peer_of_several(case, lines)
+        if self.blames is Blames.PEER_HOST:
+            blamed = on_host_of_peer(case, lines)
         if self.blames is Blames.OTHERS:
             blamed = [Who(rank=rank) for rank in ranks_of_others(case, lines)]
         return blamed

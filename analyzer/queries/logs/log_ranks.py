@@ -6,17 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import (
-    MAX_RANKS,
-    GpuAddress,
-    LogLine,
-    OwnAddress,
-    ProcessRank,
-    Trust,
-    Who,
-    same_host,
-)
+from whyhang.analyzer.facts import MAX_RANKS, GpuAddress, LogLine, OwnAddress, Trust, Who, same_host
 from whyhang.analyzer.queries.logs.failures import CRASHES
+from whyhang.analyzer.queries.machines.cluster import ranks_on
 from whyhang.analyzer.rank_state.from_logs.ends import ends_of, who_says
 
 MAX_DIGITS = 9
@@ -126,23 +118,24 @@ def peers_of(case: Case, lines: Sequence[LogLine]) -> list[Who]:
     return [Who(rank=peer) for peer in peers if peer is not None and len(peers) == 1]
 
 
-def peer_of_several(case: Case, lines: Sequence[LogLine]) -> list[Who]:
-    """Return the one rank whose address at least two others name as that of their peer.
+_PEER = re.compile(r"\bpeer (?P<host>\d{1,3}(?:\.\d{1,3}){3})<")
 
-    Of one line alone either end may be at fault.
+
+def on_host_of_peer(case: Case, lines: Sequence[LogLine]) -> list[Who]:
+    """Return the ranks of the one host whose address several other hosts name as their peer's.
+
+    What one host alone says may be the fault of its own card.
     """
-    naming: dict[int | None, set[tuple[int | None, str | None, int | None]]] = defaultdict(set)
-    for line in lines:
-        for rank in _at_addresses(case, [line]):
-            naming[rank].add((line.who.rank, line.who.host, line.who.pid))
-    several = [rank for rank, speakers in naming.items() if len(speakers) > 1]
-    ranks = several if len(naming) == 1 else []
-    return [Who(rank=rank) for rank in ranks if rank is not None]
+    named = {(match["host"], line.who.host) for line in lines if (match := _PEER.search(line.text))}
+    addresses, speakers = ({each[at] for each in named} for at in (0, 1))
+    if len(addresses) != 1 or len(speakers - {None}) < 2:
+        return []
+    own = (fact for fact in case.job.of(OwnAddress) if fact.address.host in addresses)
+    hosts = {fact.who.host for fact in own if fact.who.host} - speakers
+    return [Who(rank=rank) for rank in ranks_on(case, hosts)] if len(hosts) == 1 else []
 
 
-_PEER_ADDRESS = re.compile(
-    r"(?:\[|\bpeer )(?P<host>\d{1,3}(?:\.\d{1,3}){3})(?:\](?::(?P<port>\d{1,5}))?|<)"
-)
+_PEER_ADDRESS = re.compile(r"\[(?P<host>\d{1,3}(?:\.\d{1,3}){3})\](?::(?P<port>\d{1,5}))?")
 
 
 def _at_addresses(case: Case, lines: Sequence[LogLine]) -> set[int | None]:
@@ -151,12 +144,9 @@ def _at_addresses(case: Case, lines: Sequence[LogLine]) -> set[int | None]:
     Where several ranks share an address, the port has to be theirs as well.
     """
     owners: dict[str, set[tuple[int | None, int | None]]] = defaultdict(set)
-    started = {(fact.who.host, fact.who.pid): fact.rank for fact in case.job.of(ProcessRank)}
     for fact in case.job.of(OwnAddress):
-        member = case.job.member_of(fact.who)
-        rank = fact.who.rank if member is None else member.rank
-        rank = started.get((fact.who.host, fact.who.pid)) if rank is None else rank
-        owners[fact.address.host].add((rank, fact.address.port))
+        if fact.who.rank is not None:
+            owners[fact.address.host].add((fact.who.rank, fact.address.port))
     ranks: set[int | None] = set()
     for line in lines:
         for match in _PEER_ADDRESS.finditer(line.text):

@@ -240,8 +240,11 @@ def absent(case: Case, *, starting: bool) -> tuple[Hit, ...]:
 def _may_have_done_its_part(case: Case) -> bool:
     """Return whether who is gone may have left the call before a rank that is held up elsewhere.
 
-    Not everybody waits for all in a broadcast or reduce: some come to their end.
+    Not everybody waits for all in a broadcast or reduce: some come to their end. The launcher,
+    which is still there, would have ended the others had it failed.
     """
+    if not case.job.launchers:
+        return False
     operations = case.graph.operations
     held = any(s.status is Status.BLOCKED and _on_its_own(s) for s in case.states)
     return held and bool(operations) and all(m.op in ONE_SIDED for m in operations)

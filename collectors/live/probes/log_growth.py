@@ -27,9 +27,10 @@ _STEP = re.compile(
     rb"(step|iter(?:ation)?|it|epoch|batch|update|round)+s?\b"  # two ranks write "stepstep 44"
     rb"\W{0,4}\[?(\d{1,12})"
     rb"|(\d{1,12})/\d+ \[\d\d:\d\d"  # a progress bar
-    # "eval 12/400", and no date nor who of how many it is
-    rb"|\b(?!\w*(?:rank|node|worker|gpu|host|process))([a-z]\w*)\W{1,4}(\d{1,12})"
-    rb"(?:/| of )\d+\b(?![/.:-])"
+    # "eval 12/400": no date, nobody's number, and nothing that goes up while a job hangs
+    rb"|\b(?!\w*(?:rank|node|worker|gpu|host|process|mem|used|free|cache|util|load|elapsed|queue"
+    rb"|temp|power|swap|disk))([a-z]\w*)\W{1,4}(\d{1,12})(?:/| of )(\d+)\b"
+    rb"(?![/.:-]|\s*(?:%|[kmgt]?i?b\b|bytes|m?s\b|sec|min|w\b|\xc2\xb0))"
 )
 _NO_STEP = re.compile(
     rb"(?i)\b(?:wait|stuck|hang|hung|stall|time[d ]*out|no progress|watchdog"
@@ -65,8 +66,11 @@ def further_step(written: bytes, new: bytes) -> str | None:
     of waiting may repeat the number of the step that hangs, and count the time.
     """
     known = set(_steps(written))
+    furthest = dict(sorted(known, key=lambda step: int(step[1])))
     for line in new.splitlines():
-        if known and any(step not in known for step in _steps(line)):
+        steps = [step for step in _steps(line) if step not in known] if known else []
+        # Of so many in all it counts on; a step may begin anew with the next epoch.
+        if any(b"/" not in name or int(n) > int(furthest.get(name, n)) for name, n in steps):
             return line.decode("utf-8", "replace").strip()
     return None
 
@@ -75,4 +79,5 @@ def _steps(text: bytes) -> Iterator[tuple[bytes, bytes]]:
     for line in text.splitlines():
         if _NO_STEP.search(line) is None:
             for m in _STEP.finditer(line):
-                yield m[1] or m[4] or b"", m[2] or m[3] or m[5]
+                of_many = m[4] and m[4] + b"/" + m[6]
+                yield m[1] or of_many or b"", m[2] or m[3] or m[5]

@@ -30,7 +30,6 @@ INHERIT = 4  # lines in which the beginning of a message is looked for
 # Lines of a message that began in a line before, which says whose it is.
 _CONTINUED = re.compile(
     r"[ \t]+\S|nccl[A-Z]\w+Error: |Last error:|Exception raised from |frame #\d+: "
-    r"|E[A-Z]\d{4}: \[PID: "
 )
 # A line whose message is on the next one: a header alone, or the announcement of more.
 _IN_GROUP = re.compile(r"\[PG (?:ID )?\d+ [^\]\n]{0,60}?Rank (?P<rank>\d{1,6})\]")
@@ -39,6 +38,7 @@ _OPEN = re.compile(
 )
 
 _OPEN_ENDS = ("Traceback", "call", "]", ":")
+"""How what ``_OPEN`` matches ends: other lines need not be taken apart."""
 
 Method = TypeVar("Method", bound=Callable[..., None])
 

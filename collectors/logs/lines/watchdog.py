@@ -71,31 +71,27 @@ class WatchdogReader(LineReader):
         r"(?:, TensorShape=(?P<shape>\[[\d, ]*\]))?"
         r"(?:, NumelIn=(?P<numel_in>\d+), NumelOut=(?P<numel_out>\d+))?"
         r"(?:(?:, Timeout\(ms\)=(?P<limit>\d+))?\)"
-        r"(?: ran for (?P<ran>\d+) ?(?:milliseconds|ms)\b)?|[,)])",
-        r"^\W*\[Rank \d+\]\W+(?:SeqNum=(?P<seq>\d+), )?OpType=(?P<op>[A-Z_]+)\b",  # shortened
+        r"(?: ran for (?P<ran>\d+) ?(?:milliseconds|ms)\b)?|[,)])"
     )
     def on_work(self, line: FoundLine, match: Match) -> None:
         """Note a call; the same one is told several times."""
         op = op_of(match["op"])
-        values = match.groupdict()
-        sizes = shape(values.get("shape"))
         call = Call(
             op=op,
             seq=int(match["seq"]) if match["seq"] else None,  # torch 1.9 and before
             state=CallState.SCHEDULED,
             p2p=op in P2P,
-            input_sizes=numel(values.get("numel_in")) or sizes,
-            output_sizes=numel(values.get("numel_out")) or sizes,
+            input_sizes=numel(match["numel_in"]) or shape(match["shape"]),
+            output_sizes=numel(match["numel_out"]) or shape(match["shape"]),
             line=line.number,
         )
         group, _ = group_of(line.text)
-        limit = values.get("limit")
-        if limit:
-            call = replace(call, limit=int(limit) / 1000)
+        if match["limit"]:
+            call = replace(call, limit=int(match["limit"]) / 1000)
         work = _Work(line.who, group, line.source, call)
         known = self._works.setdefault((line.who, call.seq, op), work)
         known.group = known.group or group
-        known.call = _timed(known.call, line, values.get("ran"), limit)
+        known.call = _timed(known.call, line, match["ran"], match["limit"])
         self._latest[line.who] = known
 
     @wants(

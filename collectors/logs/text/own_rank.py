@@ -16,7 +16,7 @@ from whyhang.collectors.logs.text.templates import reduce
 C10D_RANK = re.compile(
     r"\[Rank (?P<rank>\d+)\] (?:Watchdog|Caught|Some NCCL|To avoid data|Collective WorkNCCL"
     r"|Work WorkNCCL|NCCL watchdog|[Ff]ound async|Exception|Timeout at|Process group|Received"
-    r"|Running collective|\W*(?:SeqNum|OpType)=)"
+    r"|Running collective)"
 )
 
 # Within the default group the rank of a group is the global one.

@@ -125,3 +125,29 @@ def test_a_thread_keeps_its_outermost_function() -> None:
     finding = diagnosed_files(job).findings[0]
 
     assert finding.category != "slow-not-hung"
+
+
+def _standing(*lines: int) -> str:
+    """Dump ranks that sleep in a library of their own, one line of the program each."""
+    return "".join(
+        f"Rank {rank}:\nThread 0x7f0{rank} (most recent call first):\n"
+        f'  File "/srv/exchange.py", line {line} in pull_halo\n'
+        f'  File "/srv/solve.py", line 40 in main\n\n'
+        for rank, line in enumerate(lines)
+    )
+
+
+def test_who_stands_apart() -> None:
+    """One of four at another line of calls that nobody knows is a possibility."""
+    first = diagnosed_files({"dump.txt": _standing(71, 71, 95, 71)}).findings[0]
+
+    assert (first.signature, first.culprit_ranks) == ("stands-apart", (2,))
+    assert first.confidence < 0.5
+
+
+@pytest.mark.parametrize("lines", [(71, 71, 71, 71), (71, 95), (71, 71, 95, 95), (71, 80, 95)])
+def test_no_rank_apart(lines: tuple[int, ...]) -> None:
+    """All at one line, and no clear majority, single out nobody."""
+    findings = diagnosed_files({"dump.txt": _standing(*lines)}).findings
+
+    assert "stands-apart" not in [finding.signature for finding in findings]

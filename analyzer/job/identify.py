@@ -165,13 +165,15 @@ def _job(facts: _Sorted, registry: Entities) -> Job:
             launchers.append(entity)
         elif entity.role is Role.RANK or entity.rank is not None or entity.spoken_of:
             ranks.append(entity)
-    ranks.sort(key=_order)
+    size, how = world_size(facts.of(WorldSize), facts.of(Process), facts.of(Group))
+    beside = _beside_the_ranks(ranks, size)
+    launchers += beside
+    ranks = sorted((entity for entity in ranks if entity not in beside), key=_order)
     members = tuple(
         _member(number, entity, children[id(entity)], (*helpers[id(entity)], *helpers[id(above)]))
         for number, entity in enumerate(ranks)
         for above in [by_pid.get((entity.host, entity.ppid or 0))]
     )
-    size, how = world_size(facts.of(WorldSize), facts.of(Process), facts.of(Group))
     lines = tuple(without_caught(facts.of(LogLine), members, size))
     here = {member.rank for member in members if member.rank is not None}
     gpus = join(facts.of(Gpu), members, facts.of(GpuAddress), uses_gpus=_uses_gpus(facts))
@@ -199,6 +201,17 @@ def _job(facts: _Sorted, registry: Entities) -> Job:
         by_pid=_by_pid(members),
         by_pattern=by_pattern(lines),
     )
+
+
+def _beside_the_ranks(entities: list[Entity], size: int | None) -> list[Entity]:
+    """Return those that are no ranks: each of these has a stack, and one that has no number, too.
+
+    People attach a debugger to what started the job as well.
+    """
+    with_stack = {entity.rank for entity in entities if entity.dumps}
+    if not size or not with_stack.issuperset(range(size)):
+        return []
+    return [e for e in entities if e.rank is None and e.dumps and not e.processes]
 
 
 def _uses_gpus(facts: _Sorted) -> bool:

@@ -153,7 +153,7 @@ def _bare_place(reading: Reading, running: str) -> Place:
         kind = WaitKind.POLL
         says = "waiting in native code"
     elif reading.top is None:
-        says = "at a place that its stack does not tell"
+        says = "in native code" if reading.frames else "at a place that its stack does not tell"
     return Place(kind=kind, scope=scope, says=phrase(says), frame=reading.top, certain=False)
 
 

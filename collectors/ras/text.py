@@ -137,7 +137,7 @@ class _Parser:
                 self._learn(processes=int(match[2]), gpus=int(match[3]))
         elif match := _ROW.match(text):
             self._sizes[int(match[1])] = int(match[5])
-            self.most = max(self.most, int(match[6]))
+            self.most = max(self.most, int(match[5]), int(match[6]))  # some may not have answered
 
     def _learn(self, **fields: object) -> None:
         self.report = replace(self.report, **fields)

@@ -20,10 +20,11 @@ _PID = re.compile(
     r"|\b(?:gdb|eu-stack|pstack|gstack)(?:(?: [^\n]{0,40}?)?(?: -p|--pid))? )(\d{1,7})(?![\d.])",
     re.IGNORECASE,
 )
-# ray stack puts the line of ps above each dump: "Stack dump for USER PID 0.1 0.2 …".
 # Nothing but a number among processes: it may be a rank.
 _NUMBERED = re.compile(r"\W*(process|worker|task) ?#?(\d{1,4})\W*$", re.IGNORECASE)
+# ray stack puts the line of ps above each dump: "Stack dump for USER PID 0.1 0.2 …".
 _RAY = re.compile(r"\s*Stack dump for \S+ +(\d{1,7}) ")
+_SAYS_NOTHING = limits.compile(r"[ \t=#*_>|-]*+(?:\((?:gdb|lldb)\)[^\n]*|GNU gdb [^\n]*)?$")
 _MESH = re.compile(r"(?:(?:dp|tp|pp|ep|cp|gpu|step|epoch|iter)[-_]?\d+[-_]?)+$", re.IGNORECASE)
 _URL = re.compile(r"https?://([A-Za-z0-9_.-]+)(?::\d+)?")
 _HOST = re.compile(
@@ -83,7 +84,7 @@ class Heading(Record):
 
 def above(text: str) -> list[Heading]:
     """Read the last lines of what stands between two dumps, top to bottom."""
-    lines = [line for line in text[-2000:].split("\n") if line.strip(" \t-=#*_>|")]
+    lines = [line for line in text[-2000:].split("\n") if not _SAYS_NOTHING.match(line)]
     return [heading for line in lines[-3:] if (heading := read(line)) is not None]
 
 

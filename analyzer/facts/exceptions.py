@@ -29,6 +29,9 @@ BY_OTHERS = (
 """The same for a communicator that was aborted, which something has led to, for what XLA says of
 tasks that did not come, and vLLM's engine of its workers."""
 
+POINTS_ELSEWHERE = ("The details refer to 'Ascend Error Message'", "`Termination signal` is detected")
+"""Words of MindSpore for an error of the device, printed below; of Paddle for a SIGTERM."""
+
 ON_REQUEST = frozenset(
     {"KeyboardInterrupt", "SystemExit", "SignalException", "ChildFailedError", "BrokenPipeError"}
 )
@@ -86,7 +89,7 @@ class Raised(Record):
             or self.kind in OF_OTHERS
             or (self.op and self.is_about_others)
             or self.message.startswith(BY_OTHERS)
-            or _GLOO in self.message
+            or any(words in self.message for words in (_GLOO, *POINTS_ELSEWHERE))
             or self.message.startswith(_GLOO_LIMIT)
             or _FAILED_CALL.search(self.message)
             or self.kind in ON_REQUEST

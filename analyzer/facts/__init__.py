@@ -54,6 +54,7 @@ from whyhang.analyzer.facts.cluster import (
 from whyhang.analyzer.facts.gaps import Excerpt, Gap
 from whyhang.analyzer.facts.gpus import Gpu, GpuProcess, GpuSlice, NvLink
 from whyhang.analyzer.facts.live import (
+    CallArgument,
     DriverSilence,
     Limit,
     LoopCounter,

@@ -29,7 +29,10 @@ BY_OTHERS = (
 """The same for a communicator that was aborted, which something has led to, for what XLA says of
 tasks that did not come, and vLLM's engine of its workers."""
 
-POINTS_ELSEWHERE = ("The details refer to 'Ascend Error Message'", "`Termination signal` is detected")
+POINTS_ELSEWHERE = (
+    "The details refer to 'Ascend Error Message'",
+    "`Termination signal` is detected",
+)
 """Words of MindSpore for an error of the device, printed below; of Paddle for a SIGTERM."""
 
 ON_REQUEST = frozenset(

@@ -31,6 +31,9 @@ class LoopCounter(Statement):
     function: str
     file: str
 
+    def __str__(self) -> str:
+        return f"{self.value} {self.name} in {self.function} ({self.file})"
+
 
 class Variables(Statement):
     """A checksum of all variables in the user's frames of a main thread at one moment.
@@ -39,6 +42,27 @@ class Variables(Statement):
     """
 
     checksum: int
+
+
+class CallArgument(Statement):
+    """What a call of user code is given on a rank, by its line and the variables of its frame.
+
+    ``op`` is the function that is called, ``name`` the argument (root, group, tag, …) and ``value``
+    its text there; of a loop around the call both are "range", and the value is how often it is
+    gone round. ``stands``: the rank is at that line, else elsewhere in that function.
+    """
+
+    op: str
+    name: str
+    value: str
+    function: str
+    file: str
+    line: int
+    stands: bool = True
+
+    def __str__(self) -> str:
+        where = f"{'at' if self.stands else 'in'} {self.function} ({self.file}:{self.line})"
+        return f"{self.name}={self.value} of {self.op} {where}"
 
 
 Limit: TypeAlias = Literal["cpu-quota", "group-memory", "oom-kills", "load", "host-memory"]

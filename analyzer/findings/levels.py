@@ -189,7 +189,7 @@ def explains(cause: Candidate, effect: Candidate, restarts: list[Line]) -> bool:
     if cause.confidence < ENOUGH or _of_one_end(cause, effect):
         return False
     same_ranks = about_same(cause.hit, effect.hit)
-    if same_ranks and effect.signature.id in cause.signature.explains:
+    if connected(cause.hit, effect.hit) and effect.signature.id in cause.signature.explains:
         return True
     if same_ranks and cause.signature.id in effect.signature.explains:
         return effect.confidence < ENOUGH

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 
 from whyhang.analyzer.facts import (
     Address,
+    CallArgument,
     DriverSilence,
     InitArguments,
     Library,
@@ -55,6 +56,11 @@ _LIMITS: dict[Limit, re.Pattern[str]] = {
     "load": re.compile(r"the load of the host is (?P<measured>\d+) on (?P<size>\d+) processors"),
     "host-memory": re.compile(r"(?P<measured>\d+)% of the memory of the host is available"),
 }
+_ARGUMENT = re.compile(
+    r"(?P<name>\w+)=(?P<value>.*) of (?P<op>\w+) (?P<stands>at|in) (?P<function>.+?) "
+    r"\((?P<file>.+):(?P<line>\d{1,9})\)",
+    re.DOTALL,
+)
 _COUNTER = re.compile(r"(?P<value>\d{1,18}) (?P<name>\w+) in (?P<function>.+?) \((?P<file>.+)\)")
 
 
@@ -112,8 +118,8 @@ def _texts(fact: Statement) -> Iterator[tuple[str, str]]:
             yield f"{COMPARED}{fact.name}", fact.value
         case Library():
             yield f"{COMPARED}{fact.name}", str(fact)
-        case LoopCounter():
-            yield "step", f"{fact.value} {fact.name} in {fact.function} ({fact.file})"
+        case LoopCounter() | CallArgument():
+            yield "step" if isinstance(fact, LoopCounter) else "argument", str(fact)
         case NearLimit():
             yield "pressure", fact.says
         case Paused():
@@ -135,6 +141,8 @@ def statement(row: ClaimRow) -> Statement | None:
         return Setting(name=_SETTINGS[about], value=value, who=who, source=source)
     if about == "step":
         return _counter(row)
+    if about == "argument":
+        return _argument(row)
     if about == "pressure":
         return _near_limit(row)
     if about == "paused":
@@ -167,6 +175,23 @@ def _counter(row: ClaimRow) -> LoopCounter:
         value=int(match["value"]),
         function=match["function"],
         file=match["file"],
+        who=row.who,
+        source=row.source,
+    )
+
+
+def _argument(row: ClaimRow) -> CallArgument:
+    match = _ARGUMENT.fullmatch(row.value)
+    if match is None:
+        raise ValueError(f"no argument: {row.value}")
+    return CallArgument(
+        op=match["op"],
+        name=match["name"],
+        value=match["value"],
+        function=match["function"],
+        file=match["file"],
+        line=int(match["line"]),
+        stands=match["stands"] == "at",
         who=row.who,
         source=row.source,
     )

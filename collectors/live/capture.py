@@ -7,6 +7,7 @@ recorded in the bundle.
 
 from __future__ import annotations
 
+import ast
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -24,6 +25,7 @@ from whyhang.analyzer.facts import (
 )
 from whyhang.collectors.files.bundle import Bundle
 from whyhang.collectors.live.bundling import Taken, bundle_of
+from whyhang.collectors.live.call_arguments import parsed, read_arguments, sites
 from whyhang.collectors.live.frame_variables import (
     MOST,
     read_checksum,
@@ -39,7 +41,7 @@ from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import HostJob, JobProcess, worth_reading
 from whyhang.collectors.live.probes import PROBES, log_growth
 from whyhang.collectors.live.probes.probe import Collected, Options, Running, Site
-from whyhang.collectors.live.probes.source_lines import excerpts, stands
+from whyhang.collectors.live.probes.source_lines import MAX_BYTES, excerpts, stands
 from whyhang.collectors.live.proc import Proc
 from whyhang.collectors.live.programs import Outcome
 from whyhang.collectors.live.snapshot import Dump, Snapshot
@@ -171,17 +173,33 @@ class Capture:
         ]
 
     def _take_counters(self, pids: Iterable[int]) -> None:
-        """Ask processes that stand at one line in which step of their loops they are."""
+        """Ask processes that stand at one line in which step they are, and what they call there."""
         members = {member.pid: member for member in self.job.members}
         wanted = [pid for pid in pids if pid in members]
         self._tell(f"the steps of {counted(len(wanted), 'rank')}")
-        kept = "whole numbers with the name of a step or counter, and a checksum, were"
-        for outcome in self._ask_for_variables(wanted[:MOST], kept):
-            pid = outcome.command.pid
+        kept = "whole numbers with the name of a step or counter, arguments, and a checksum were"
+        printed = {
+            outcome.command.pid: outcome.output
+            for outcome in self._ask_for_variables(wanted[:MOST], kept)
+        }
+        calls = sites(printed)
+        trees = self._sources({site.file: next(iter(printed)) for site in calls})
+        for pid, data in printed.items():
             who = members[pid].who(self.hostname)
-            checksum = read_checksum(pid, outcome.output)
-            self._facts += [replace(each, who=who) for each in read_counters(pid, outcome.output)]
+            checksum = read_checksum(pid, data)
+            counters = read_counters(pid, data)
+            arguments = read_arguments(pid, data, calls, trees)
+            self._facts += [replace(each, who=who) for each in (*counters, *arguments)]
             self._facts += [replace(checksum, who=who)] if checksum is not None else []
+
+    def _sources(self, files: Mapping[str, int]) -> dict[str, ast.Module]:
+        """Parse source files, each as the process given for it sees it."""
+        read = (
+            (file, self.host.files.read(self.host.proc.path_for(pid, file), most=MAX_BYTES))
+            for file, pid in files.items()
+        )
+        trees = ((file, parsed(content.data)) for file, content in read if content.is_file)
+        return {file: tree for file, tree in trees if tree is not None}
 
     def bundle(self) -> Bundle:
         """Return everything taken so far as a bundle in memory."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import Frame, ranks_in_words, replace
+from whyhang.analyzer.facts import CallArgument, Frame, ranks_in_words, replace
 from whyhang.analyzer.facts.exceptions import EXCEPTION_STACK
 from whyhang.analyzer.findings.signature import CLEAR, CONTRADICTED, GUESSED, INCOMPLETE, Hit
 from whyhang.analyzer.queries.hits import hit_about, in_vain, places_of
@@ -20,7 +20,7 @@ from whyhang.analyzer.queries.waits.states import (
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.report import Collective
 from whyhang.analyzer.stacks import WaitKind
-from whyhang.analyzer.stacks.usercode import in_words, line_of
+from whyhang.analyzer.stacks.usercode import in_words, line_of, short
 from whyhang.analyzer.wait_graph import PendingOperation
 from whyhang.analyzer.wording.describe import call_of, collective_of, evidence_of, location_of
 from whyhang.analyzer.wording.title_fields import subject_fields
@@ -256,6 +256,8 @@ def _group_of(case: Case, state: RankState, kind: WaitKind) -> str | None:
     place = state.place
     if place is None or place.user is None or not place.certain:
         return None
+    if (given := _group_given(case, state)) is not None:
+        return given
     text = _call_text(case, place.user)
     if text is None:
         return None
@@ -275,6 +277,21 @@ def _group_of(case: Case, state: RankState, kind: WaitKind) -> str | None:
         return DEFAULT_GROUP if group in _WORLD else group.removeprefix("self.").strip("_")
     # without a keyword the group may still stand there by position
     return DEFAULT_GROUP if text.count(",") == 0 else None
+
+
+def _group_given(case: Case, state: RankState) -> str | None:
+    """Return the group that a rank's call was given, where its variables tell which one it is."""
+    user = state.place.user if state.place is not None else None
+    at = (short(user.file), user.line) if user is not None else None
+    given = [
+        fact.value
+        for fact in case.job.of(CallArgument)
+        if fact.name in {"group", "process_group"}
+        and fact.stands
+        and (fact.file, fact.line) == at
+        and case.job.member_of(fact.who) == case.member(state.member)
+    ]
+    return given[-1].removeprefix("self.").strip("_") if given else None
 
 
 def names_its_own_group(case: Case, one: RankState, others: Sequence[RankState]) -> bool:
@@ -300,7 +317,8 @@ def group_is_open(case: Case, state: RankState) -> bool:
     frame = state.place.user if state.place is not None else None
     text = _call_text(case, frame) if frame is not None else None
     argument = _GROUP.search(text) if text is not None else None
-    return argument is not None and argument["group"] is None
+    is_open = argument is not None and argument["group"] is None
+    return is_open and _group_given(case, state) is None
 
 
 def _call_text(case: Case, frame: Frame) -> str | None:

@@ -71,21 +71,30 @@ def _gone_on(
     can be left before everybody has come.
     """
     rooted = [meeting for meeting in meetings if meeting.op in ONE_SIDED]
-    counted = step_counters(case.job)
-    ahead = [
-        meeting
-        for meeting in meetings
-        if all(
-            _counts_more(counted.get(n, {}), counted.get(other, {}))
-            for n in meeting.members
-            for its in meetings
-            if its is not meeting
-            for other in its.members
-        )
-    ]
+    ahead = [m for m in meetings if _is_ahead(case, m, [its for its in meetings if its is not m])]
     if len(meetings) != 3 or len(rooted) != 1 or len(ahead) != 1 or ahead == rooted:
         return None, None
     return rooted[0], ahead[0]
+
+
+def _has_gone_on(case: Case, meeting: PendingOperation, others: Sequence[PendingOperation]) -> bool:
+    """Return whether all in an operation have come past the calls of the others, by right.
+
+    Only one with a root can be left before everybody has come.
+    """
+    rooted = all(other.op in ONE_SIDED for other in others)
+    return rooted and _is_ahead(case, meeting, others)
+
+
+def _is_ahead(case: Case, meeting: PendingOperation, others: Sequence[PendingOperation]) -> bool:
+    """Return whether all in an operation count a step more than all in the others."""
+    counted = step_counters(case.job)
+    return all(
+        _counts_more(counted.get(n, {}), counted.get(other, {}))
+        for n in meeting.members
+        for its in others
+        for other in its.members
+    )
 
 
 def _counts_more(mine: Mapping[Counter, list[int]], its: Mapping[Counter, list[int]]) -> bool:
@@ -141,6 +150,7 @@ def _different_hit(
     if min(counts) > 1 and not _never_came(case, fewest):
         tie = tie or any(m.op in ONE_SIDED for m in meetings if m is not fewest)
     others = [meeting for meeting in meetings if meeting is not fewest]
+    tie = tie or _has_gone_on(case, fewest, others)
     tie = tie or _others_may_have_left(case, fewest, others)
     tie = tie or any(any(groups_crossed(case, m.kind)) for m in meetings)
     tie = tie or any(group_is_open(case, case.states[n]) for m in meetings for n in m.members)

@@ -8,9 +8,10 @@ everyone waits for a rank that waits itself. The same holds for scatter, gather 
 from collections.abc import Iterable, Iterator, Sequence
 
 from whyhang.analyzer import queries
-from whyhang.analyzer.facts import RootArgument, grouped
+from whyhang.analyzer.facts import CallArgument, RootArgument, grouped, replace
 from whyhang.analyzer.queries import Case, Hit, Signature
 from whyhang.analyzer.report import Collective, Evidence
+from whyhang.analyzer.stacks import WaitKind
 
 _DIRECT = {"scatter", "gather"}
 """Operations without a tree: each rank's part goes from or to the root itself."""
@@ -19,11 +20,13 @@ _DIRECT = {"scatter", "gather"}
 def when(case: Case) -> Iterator[Hit]:
     """Yield one hit; those who differ from most are to blame, or whose root has gone on."""
     calls = [call for call in case.job.of(RootArgument) if call.who.rank is not None]
+    calls = calls or _roots_by_variables(case)
     if len(calls) < 2 or case.graph.progress or case.graph.lagging or not queries.all_seen(case):
         return
     stood = {case.states[member].place for member in _members(case, calls)}
     # of one line of the program, an operation is the part of a call that its rank has come to
     one_line = len({place.user if place is not None else None for place in stood}) == 1
+    one_line = one_line or len({(call.op, call.in_default_group) for call in calls}) == 1
     sides = sorted(grouped(calls, _meant if one_line else _words).values(), key=len)
     if len({call.root for call in calls}) < 2 or _are_groups(sides):
         return
@@ -35,7 +38,9 @@ def when(case: Case) -> Iterator[Hit]:
     affected = tuple(n for n in _members(case, calls) if n not in members)
     shown = case.states[(members or affected)[0]]
     words = "; ".join(_side(side) for side in sides[:4])
+    of_mpi = any(operation.kind is WaitKind.MPI for operation in case.graph.operations)
     yield Hit(
+        category="mpi-mismatch" if of_mpi else "",
         members=members,
         affected=affected,
         names_culprit=bool(members),
@@ -65,8 +70,28 @@ SIGNATURE = Signature(
     ),
     next_steps=("py-spy dump --locals --pid {pid}  # src or dst of torch's own frame",),
     # says in what the calls differ
-    explains=("collective-mismatch",),
+    explains=("mpi-mismatch",),
 )
+
+
+def _roots_by_variables(case: Case) -> list[RootArgument]:
+    """List the roots of a call of MPI, by the variables of all ranks in the function around it.
+
+    Some have come past the call by now: nobody waits in it for all others.
+    """
+    given = [fact for fact in case.job.of(CallArgument) if fact.name == "root"]
+    lines = grouped(given, lambda fact: (fact.file, fact.line)).values()
+    in_call = [facts for facts in lines if any(fact.stands for fact in facts)]
+    return [
+        RootArgument(
+            op=fact.op.lower(),
+            root=int(fact.value),
+            who=replace(fact.who, rank=member.rank, trust=member.trust),
+            source=fact.source,
+        )
+        for fact in (in_call[0] if len(in_call) == 1 else ())
+        if fact.value.isdecimal() and (member := case.job.member_of(fact.who)) is not None
+    ]
 
 
 def _without_their_root(sides: Sequence[Sequence[RootArgument]]) -> list[RootArgument]:

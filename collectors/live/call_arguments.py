@@ -1,0 +1,239 @@
+"""What the calls of user code were given on each rank: arguments and lengths of loops.
+
+Ranks that stand in one call of the program may still not mean the same: another root, another
+group, or they go round the loop above it another number of times. The line of source says what is
+given, the variables of the frame what that was: both are read, nothing is run. Numbers, text that
+picks a group, and names are evaluated; for anything else the line is all that is known.
+
+Of a rank that stands elsewhere in that function the same is asked, since it may have come past the
+call; not where a counter of a loop is part of it, which has gone on since. Of one that has left the
+function a length of a loop is still known where who called it has the number by the same name.
+"""
+
+import ast
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from whyhang.analyzer.facts import CallArgument, Frame, Record, Source, Who
+from whyhang.analyzer.redact import redact
+from whyhang.analyzer.stacks.usercode import is_library, short
+from whyhang.collectors.stacks.pyspy_json import PrintedFrame, read_traces
+
+LONGEST = 60  # characters of a value
+MOST_CALLS = 8  # at one line
+RANGE = "range"
+"""The argument that says how often a loop is gone round."""
+
+_KEPT = {"root", "src", "dst", "source", "dest", "tag", "group", "process_group", RANGE}
+# Where mpi4py's methods take them that are not named.
+_POSITIONS: Mapping[str, Mapping[int, str]] = {
+    "send": {1: "dest", 2: "tag"},
+    "isend": {1: "dest", 2: "tag"},
+    "ssend": {1: "dest", 2: "tag"},
+    "recv": {1: "source", 2: "tag"},
+    "bcast": {1: "root"},
+    "gather": {1: "root"},
+    "scatter": {1: "root"},
+    "reduce": {2: "root"},
+}
+"""By the operation in lower case: mpi4py's methods of arrays differ from those of objects."""
+_OF_ARRAYS: Mapping[str, int] = {"Gather": 2, "Scatter": 2, "Reduce": 3}
+_ARITHMETIC: Mapping[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: int.__add__,
+    ast.Sub: int.__sub__,
+    ast.Mult: int.__mul__,
+    ast.FloorDiv: int.__floordiv__,
+    ast.Mod: int.__mod__,
+}
+
+
+class Site(Record):
+    """A line of user code at which some rank's main thread stands, in a function.
+
+    ``callers`` are the functions of user code around it, each with its file, innermost first.
+    """
+
+    file: str
+    function: str
+    line: int
+    callers: tuple[tuple[str, str], ...] = ()
+
+
+def sites(dumps: Mapping[int, bytes]) -> list[Site]:
+    """List where the innermost frames of user code of these processes stand."""
+    stacks = (frames for pid, data in dumps.items() if (frames := _own_frames(data, pid)))
+    found = {
+        Site(
+            file=innermost.filename,
+            function=innermost.name,
+            line=innermost.line,
+            callers=tuple((frame.filename, frame.name) for frame in outer),
+        )
+        for innermost, *outer in stacks
+    }
+    return sorted(found, key=lambda site: (site.file, site.line, site.callers))
+
+
+def read_arguments(
+    pid: int, data: bytes, at: Iterable[Site], trees: Mapping[str, ast.Module]
+) -> list[CallArgument]:
+    """Evaluate the arguments of the calls at these sites for one process; ``who`` has its pid.
+
+    ``trees``: the parsed source of each file. ``data`` is what ``py-spy dump --json --locals``
+    printed.
+    """
+    frames = {(f.filename, f.name): f for f in reversed(_own_frames(data, pid))}
+    found: dict[CallArgument, None] = {}
+    for site in at:
+        tree = trees.get(site.file)
+        frame = frames.get((site.file, site.function))
+        caller = next((frames[name] for name in site.callers if name in frames), None)
+        around = frame or caller
+        if tree is None or around is None:
+            continue
+        module = frames.get((site.file, "<module>"))
+        values = {**_values(module), **_values(around)}
+        stands = frame is not None and frame.line == site.line
+        counted = set() if stands else _counters(tree, site.line)
+        for op, name, expression, line in _arguments(tree, site):
+            told = frame is not None or (name == RANGE and isinstance(expression, ast.Name))
+            text = _evaluated(expression, values) if told else ""
+            if text and counted.isdisjoint(_names(expression)):
+                argument = CallArgument(
+                    op=op,
+                    name=name,
+                    value=redact(text)[:LONGEST],
+                    function=site.function,
+                    file=short(site.file),
+                    line=line,
+                    stands=stands,
+                    who=Who(pid=pid),
+                    source=Source(file="claims.json"),
+                )
+                found[argument] = None
+    return list(found)
+
+
+def parsed(source: bytes) -> ast.Module | None:
+    """Parse a source file; None where it is not Python that this interpreter reads."""
+    try:
+        return ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _own_frames(data: bytes, pid: int) -> list[PrintedFrame]:
+    """List the frames of user code of a main thread, innermost first."""
+    main = next((thread for thread in read_traces(data) if thread.os_thread_id == pid), None)
+    return [
+        frame
+        for frame in (main.frames if main is not None else ())
+        if not is_library(Frame(function=frame.name, file=frame.filename, line=frame.line))
+    ]
+
+
+def _values(frame: PrintedFrame | None) -> dict[str, object]:
+    """Return the variables whose text is a value in itself: numbers, text, and lists of these."""
+    variables = (frame.locals or ()) if frame is not None else ()
+    return {variable.name: _literal(variable.repr or "") for variable in variables}
+
+
+def _literal(text: str) -> object:
+    try:
+        return ast.literal_eval(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _arguments(tree: ast.Module, site: Site) -> Iterator[tuple[str, str, ast.expr, int]]:
+    """Yield operation, argument, expression and line of what is given at a site.
+
+    Of the calls on the line, and of the loops over a range around it, up to its function.
+    """
+    for node in ast.walk(tree):
+        first, last = getattr(node, "lineno", 0), getattr(node, "end_lineno", 0) or 0
+        if not first <= site.line <= last:
+            continue
+        if isinstance(node, ast.Call) and last - first <= MOST_CALLS:
+            op = _called(node.func)
+            for name, expression in _given(node, op):
+                yield op, name, expression, site.line
+        elif isinstance(node, ast.For) and first < site.line <= (node.body[-1].end_lineno or 0):
+            match node.iter:
+                case ast.Call(func=ast.Name(id="range"), args=[length]):
+                    yield RANGE, RANGE, length, first
+
+
+def _given(call: ast.Call, op: str) -> Iterator[tuple[str, ast.expr]]:
+    for keyword in call.keywords:
+        if keyword.arg in _KEPT:
+            yield keyword.arg or "", keyword.value
+    places = {_OF_ARRAYS[op]: "root"} if op in _OF_ARRAYS else _POSITIONS.get(op.lower(), {})
+    for position, name in places.items():
+        if position < len(call.args) and not any(isinstance(a, ast.Starred) for a in call.args):
+            yield name, call.args[position]
+
+
+def _called(function: ast.expr) -> str:
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return function.id if isinstance(function, ast.Name) else ""
+
+
+def _counters(tree: ast.Module, line: int) -> set[str]:
+    """Return the names that the loops around a line count with."""
+    return {
+        name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.For) and node.lineno <= line <= (node.end_lineno or 0)
+        for name in _names(node.target)
+    }
+
+
+def _names(expression: ast.AST) -> set[str]:
+    return {node.id for node in ast.walk(expression) if isinstance(node, ast.Name)}
+
+
+def _evaluated(expression: ast.expr, values: Mapping[str, object]) -> str:
+    """Return the value of an expression as text, or what of it is known; "" if nothing is.
+
+    A group is an object, of which the expression that picks it is the name: ``groups['tp']``.
+    """
+    value = _value(expression, values)
+    if isinstance(value, int | str) and not isinstance(value, bool):
+        return repr(value) if isinstance(value, str) else str(value)
+    if isinstance(expression, ast.Subscript):
+        index = _value(expression.slice, values)
+        if isinstance(index, int | str):
+            return f"{ast.unparse(expression.value)}[{index!r}]"
+    return ""
+
+
+def _value(expression: ast.expr, values: Mapping[str, object]) -> object:
+    """Return the value of an expression of constants, variables, arithmetic and indices."""
+    match expression:
+        case ast.Constant(value=value):
+            return value
+        case ast.Name(id=name):
+            return values.get(name)
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            inner = _value(operand, values)
+            return -inner if isinstance(inner, int) else None
+        case ast.BinOp(left=left, op=op, right=right):
+            a, b = _value(left, values), _value(right, values)
+            compute = _ARITHMETIC.get(type(op))
+            if not (isinstance(a, int) and isinstance(b, int) and compute):
+                return None
+            divides = isinstance(op, ast.FloorDiv | ast.Mod)
+            return None if divides and b == 0 else compute(a, b)
+        case ast.Subscript(value=inner, slice=slice_):
+            return _item(_value(inner, values), _value(slice_, values))
+        case _:
+            return None
+
+
+def _item(whole: object, index: object) -> object:
+    if isinstance(whole, dict):
+        return whole.get(index) if isinstance(index, int | str) else None
+    if not isinstance(whole, list | tuple) or not isinstance(index, int):
+        return None
+    return whole[index] if -len(whole) <= index < len(whole) else None

@@ -153,9 +153,16 @@ def _with_source(facts: list[Fact], head: str, *, changing: bool = False) -> lis
 
 @pytest.mark.parametrize(
     "head",
-    ["for i in range(len(items)):", "for a, b in zip(items, items[1:]):", "for _ in d.items():"],
+    [
+        "for i in range(len(items)):",
+        "for a, b in zip(items, items[1:]):",
+        "for _ in d.items():",
+        "while time.monotonic() < end:",
+        "while left and time.time() - begun < limit:",
+        "while deadline > perf_counter():",
+    ],
 )
-def test_a_loop_over_a_range_or_a_container_comes_to_its_end(head: str) -> None:
+def test_a_loop_that_is_bounded_comes_to_its_end(head: str) -> None:
     """A long evaluation prints nothing for minutes: it is slow, until collectives give up."""
     report = report_of(_with_source(_job(*TWO, slept=300, steps=500), head))
     too_long = report_of(_with_source(_job(*TWO, slept=2000, steps=500), head))
@@ -168,6 +175,8 @@ def test_a_loop_over_a_range_or_a_container_comes_to_its_end(head: str) -> None:
     "head",
     [
         "while rough(items):",
+        "while time.time() < end or rough(items):",
+        "while time.time() > end:",
         "for item in itertools.count():",
         "for item in stream:",
         "for item in documents(seed):",

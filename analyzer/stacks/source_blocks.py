@@ -205,17 +205,21 @@ _WITHOUT_END = re.compile(r"count\(|cycle|repeat\(|iter|stream|infinite|endless|
 _KNOWN = re.compile(r"\b(?:range|enumerate|zip|reversed|sorted|tqdm|trange|list|tuple|set|len)\(")
 _CALL = re.compile(r"[\w\])]\(|\byield\b")
 _OF_A_DICT = re.compile(r"\.(?:items|keys|values)\(\)")
+_CLOCK = r"\b(?:monotonic|perf_counter|process_time|time|now|utcnow)(?:_ns)?\(\)"
+_DEADLINE = re.compile(rf"\s*while\b(?!.*\bor\b)(?:.*?{_CLOCK}[^=]*?<|.*?>.*?{_CLOCK})")
 
 
 def ends(head: Frame, text: LineText) -> bool | None:
     """Return whether the loop that a line opens comes to an end; None where it opens no loop.
 
-    One over a range or a container does; one with a condition may not, nor one over what a
-    function yields.
+    One over a range or a container does, and one until a time has come; one with another condition
+    may not, nor one over what a function yields.
     """
     line = (text(head) or "").partition("  #")[0]
     loop = _LOOP.match(line)
     if loop is None:
         return None
+    if _DEADLINE.match(line):
+        return True
     over = _OF_A_DICT.sub("", _KNOWN.sub("(", loop["over"] or ""))
     return loop["kind"] == "for" and not _WITHOUT_END.search(over) and not _CALL.search(over)

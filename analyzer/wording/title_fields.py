@@ -142,6 +142,8 @@ def _helper_words(states: list[RankState]) -> dict[str, str]:
     place = states[0].place if states else None
     if place is not None and waits_for_pool(place):
         return {"helper": f"worker of {POOL}", "batch": "result"}
+    if place is not None and place.kind is WaitKind.SUBPROCESS:
+        return {"helper": "child process", "batch": "result"}
     return {"helper": "DataLoader worker", "batch": "batch"}
 
 
@@ -204,6 +206,13 @@ def _awaited_program(case: Case, state: RankState) -> str:
     if state.place is None or state.place.kind is not WaitKind.SUBPROCESS:
         return ""
     member = case.member(state.member)
+    known = [
+        f" (pid {child.pid}, {place.says}{f' at {in_words(place.user)}' if place.user else ''})"
+        for child, place in zip(member.children, state.children, strict=False)
+        if place is not None and place.kind is not WaitKind.IDLE
+    ]
+    if known:
+        return known[0] if len(known) == 1 else ""
     last = [helper.processes[-1] for helper in member.helpers if helper.processes]
     own = [process for process in last if process.ppid == member.pid and not process.dead]
     if len(own) != 1:

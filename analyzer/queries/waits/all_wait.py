@@ -215,7 +215,7 @@ _WORLD = {"None", "dist.group.WORLD", "group.WORLD", "torch.distributed.group.WO
 # dist.all_reduce(x, group=self.tp_group): the whole argument, by name. Given by position, by a
 # helper's own argument, by a condition or an index that may differ, the line says nothing.
 _GROUP = re.compile(
-    r"\b(?:process_)?group\s*=\s*(?:(?P<group>[\w.]+(?:\[(?:\d+|'[^']*'|\"[^\"]*\")\])*)\s*(?=[,)]))?"
+    r"[(,]\s*(?:process_)?group\s*=\s*(?:(?P<group>[\w.]+(?:\[(?:\d+|'[^']*'|\"[^\"]*\")\])*)\s*(?=[,)]))?"
 )
 # A name that any group may have in a function of its own: the same as another's, or not.
 _ANY = re.compile(r"(?:\w+\.)*(?:\w|(?:process_)?group|pg|comm|communicator)")

@@ -1,5 +1,6 @@
 """Lagging ranks of which it is known why: what they wait for cannot come, or is held."""
 
+import functools
 from collections.abc import Iterable, Iterator
 from typing import Literal
 
@@ -102,7 +103,19 @@ def _fork_deadlock(case: Case) -> Iterable[Hit]:
     return merged(
         lagging(case, WaitKind.DATALOADER, only=_worker_wants_lock, alone=True),
         lagging(case, WaitKind.FUTURE, op="process-pool", only=_worker_wants_lock, alone=True),
+        lagging(
+            case,
+            WaitKind.SUBPROCESS,
+            only=lambda state: _worker_wants_lock(state) and _has_child_in(case, state, _FORK),
+            alone=True,
+        ),
     )
+
+
+_FORK = ("multiprocessing/popen_fork.py", "")
+"""In whose frames a child goes on that was forked, instead of started anew."""
+_LAST_PUT = ("multiprocessing/queues.py", "_finalize_join")
+"""The function that waits until all that a process has put into a queue is taken."""
 
 
 def _worker_wants_lock(state: RankState) -> bool:
@@ -137,6 +150,24 @@ def _shared_lock(case: Case) -> Iterator[Hit]:
         wanting = [case.states[number] for number in hit.members]
         if len(wanting) > 1 and all(is_shared_lock(state.place) for state in wanting):
             yield _of_one_rank(case, hit, "has the lock", "wait for a lock that processes share")
+
+
+def _has_child_in(case: Case, state: RankState, place: tuple[str, str]) -> bool:
+    """Return whether a child of a rank has a frame in a file, and a function of that name there."""
+    file, function = place
+    return any(
+        frame.file.endswith(file) and frame.function.endswith(function)
+        for child in case.member(state.member).children
+        for dump in child.dumps[-1:]
+        for thread in dump.threads
+        for frame in thread.frames
+    )
+
+
+def _undrained_queue(case: Case) -> Iterator[Hit]:
+    """Yield one hit for the ranks that await the end of a child which waits for its queue."""
+    full = functools.partial(_has_child_in, case, place=_LAST_PUT)
+    yield from lagging(case, WaitKind.SUBPROCESS, only=full, alone=True)
 
 
 def _unset_key(case: Case) -> Iterator[Hit]:
@@ -181,7 +212,13 @@ def _of_one_rank(case: Case, hit: Hit, has: str, wants: str) -> Hit:
 def lagging_for(
     case: Case,
     reason: Literal[
-        "stopped-helper", "lost-task", "forked-lock", "own-lock", "shared-lock", "unset-key"
+        "stopped-helper",
+        "lost-task",
+        "forked-lock",
+        "full-queue",
+        "own-lock",
+        "shared-lock",
+        "unset-key",
     ],
 ) -> Iterable[Hit]:
     """Yield hits for lagging ranks with this reason: a lock, a key, or a process they started."""
@@ -189,6 +226,7 @@ def lagging_for(
         "stopped-helper": _helper_stopped,
         "lost-task": _pool_task_lost,
         "forked-lock": _fork_deadlock,
+        "full-queue": _undrained_queue,
         "own-lock": _lock_deadlock,
         "shared-lock": _shared_lock,
         "unset-key": _unset_key,

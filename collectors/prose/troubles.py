@@ -10,7 +10,7 @@ trouble name the most specific counts; a text that names many things is a guide,
 import re
 from collections.abc import Iterator, Mapping
 
-from whyhang.analyzer.facts import NOBODY, Subject, Trouble
+from whyhang.analyzer.facts import NOBODY, Subject, Trouble, Trust, Who
 from whyhang.analyzer.reading import Document
 from whyhang.collectors.prose.phrases import Pattern, phrases
 from whyhang.collectors.prose.text import CELLS, is_manual, paragraphs
@@ -19,6 +19,11 @@ LONGEST_SENTENCE = 500
 MOST_TOPICS = 6  # of one text; more are those of a guide
 NEAR = 2  # sentences between what they name and words of trouble
 
+_SUBJECT = re.compile(
+    r"(?:\W|\d+[.)] |(?:only|but|then|so|here|meanwhile|while)\b){0,6}"
+    r"(?i:global )?[Rr]ank[- ]?(?P<rank>\d{1,6})(?![\w.:]|,? ?(?:-|\u2013|and|&|to|,) ?\d)",
+    re.IGNORECASE,
+)
 _FUNCTION_WORD = re.compile(
     r"(?i)\b(?:the|an?|is|are|was|it|this|that|when|while|and|we|i|my|on|to|of|for|in|with|but|not|can)\b"
     r"|[\u4e00-\u9fff]"
@@ -66,4 +71,13 @@ def troubles(document: Document) -> Iterator[Trouble]:
     if 0 < len(firsts) <= MOST_TOPICS:
         about = min(firsts, key=[*reasons, *topics].index)
         number, sentence = firsts[about]
-        yield Trouble(who=NOBODY, source=document.source(number), subject=about, text=sentence)
+        who = _who_does(sentence)
+        yield Trouble(who=who, source=document.source(number), subject=about, text=sentence)
+
+
+def _who_does(sentence: str) -> Who:
+    """Return the one rank that a sentence begins with, if it says what that does, not awaits."""
+    subject = _SUBJECT.match(sentence)
+    if subject is None or phrases().contrasts["waits"].search(sentence):
+        return NOBODY
+    return Who(rank=int(subject["rank"]), trust=Trust.CONTENT)

@@ -38,6 +38,7 @@ _HEAD = limits.compile(
     r"|\*? *thread #(?P<place>\d{1,6})(?:, name = '(?P<called>[^'\n]*)')?[^\n]*"
     r"(?=\n[^\n]*frame #0: [^\n]*\n[^\n]*frame #1: )"
     # A stack whose innermost frames were left out, or come last, begins below a heading.
+    r"|(?P<unmarked>0 {1,3}0x[0-9a-f]{6,16} in [^\n]*)(?=(?:(?!\n\d)[^\0]){0,400}?\n1 {1,3}0x)"
     r"|(?P<bare>(?:(?<!\n#[1-9] [^\n]{1,400}\n)#0 "
     r"|(?<=(?::|[=*-]{3})[ \t]{0,4}\n(?:\.{3}\n)?)#\d{1,3} )[ ]?"
     r"(?=[^\n]*(?: in |\(|<sig)|(?:(?! from )[^\n])*\n#1 )[^\n]*)"
@@ -45,7 +46,8 @@ _HEAD = limits.compile(
     r")$",
     re.MULTILINE,
 )
-_START = re.compile(r"[ \t>|*]*(?:frame )?#(\d{1,5}):? +(.*)")
+# The mark in front of a number gets lost where a page takes it for that of a heading.
+_START = re.compile(r"[ \t>|*]*(?:(?:frame )?#(?=\d)|(?=\d{1,3} +0x[0-9a-f]{6}))(\d{1,5}):? +(.*)")
 _SOURCE = re.compile(r" at ([^\s()]+?):(\d{1,7})(?::\d{1,5})?$")
 _LIBRARY = re.compile(r" (?:from|-) (\S+)$")
 _ADDRESS = re.compile(r"0x[0-9a-f]+(?: in | (?!in )|$)")
@@ -104,7 +106,8 @@ class _Gdb(Sections):
         elif head["pid"]:
             self._named = None
             self._attach(int(head["pid"]), ends=not head["attached"])
-        body = _body(head[0] + below if head["bare"] or head["python"] else below)
+        begun = head["bare"] or head["python"] or head["unmarked"]
+        body = _body(head[0] + below if begun else below)
         if body.native or body.python:
             named, line = self._named or (None, line)
             name, number, lwp = _identity(named) if named else (None, None, None)

@@ -22,7 +22,7 @@ PYSPY = (b"(idle)", b"(active)", b"(active+gil)", b"(idle+gil)")
 FIRST = (b"(most recent call first)",)
 TIMED_OUT = (b"Timeout (0:", b"Timeout (1:")  # faulthandler's words above a dump by timer
 LAST = (b"(most recent call last)", b'  File "', b'  File \\"', b'File: "')
-GDB = (b"#0 ", b"#1  ", b"frame #0: ", b"Traceback (most recent call first)")
+GDB = (b"#0 ", b"#1  ", b"\n0  0x", b"frame #0: ", b"Traceback (most recent call first)")
 PYSTACK = (b"Traceback for thread ", b"The frame stack for thread ")
 
 _MARKS = Marks(*PYSPY, *FIRST, *TIMED_OUT, *LAST, *GDB, *PYSTACK)

@@ -25,6 +25,13 @@ def with_ranks_of_pids(facts: Sequence[Fact]) -> Sequence[Fact]:
     for fact in facts:
         if isinstance(fact, ProcessRank) and fact.who.pid is not None:
             known[fact.who.pid].add((fact.rank, fact.who.host))
+        elif (
+            isinstance(fact, LogLine | LogTail | LastLine)
+            and fact.who.trust >= Trust.PREFIX
+            and fact.who.pid is not None
+            and fact.who.rank is not None
+        ):  # its label says both
+            known[fact.who.pid].add((fact.who.rank, fact.who.host))
     if not known:
         return facts
     return [

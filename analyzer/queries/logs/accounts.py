@@ -85,11 +85,13 @@ def about(
     looked_at = of_program or any(dump.tool != SUMMARY for dump in dumps)
     if subjects or not (case.job.of(Account) or (looked_at and named <= VAGUE)):
         first = troubles[0]
+        ranks = {each.who.rank for each in troubles if each.who.rank is not None}
         yield Hit(
+            ranks=tuple(ranks) if len(ranks) == 1 else (),
             evidence=tuple(cite(each.source, each.text) for each in troubles[:MAX_QUOTES]),
             strength=CLEAR if subjects else GUESSED,
             fields={"what": first.subject, "text": first.text[:LONGEST]},
-            names_culprit=False,
+            names_culprit=len(ranks) == 1,
             category="" if subjects else categories[first.subject],
         )
 

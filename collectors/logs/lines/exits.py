@@ -166,7 +166,10 @@ class ExitReader(LineReader):
         who = replace(line.who, pid=int(match["pid"]), host=None)
         self._add(line, who, int(match["code"]))
 
-    @wants(r"(?:ActorDied|RayActor)Error: The actor (?:died (?:unexpectedly|because its)|is dead)")
+    @wants(
+        r"(?:ActorDied|RayActor)Error: The actor (?:died (?:unexpectedly|because its)|is dead)",
+        r"^The actor died unexpectedly before finishing this task",
+    )
     def on_ray_actor(self, line: FoundLine, match: Match) -> None:
         """Note an actor that Ray lost: below it stand its pid, or a name that ends in its place."""
         del match

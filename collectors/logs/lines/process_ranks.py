@@ -25,6 +25,8 @@ from whyhang.collectors.logs.engine.matching import Match
 from whyhang.collectors.logs.lines.line_reader import FoundLine, LineReader, LogFile, wants
 
 MAX_RANKS_OF_FILE = 10_000
+MAX_OF_POD = 120  # lines between a pod's name and its environment
+_POD = re.compile(r"(?:Name:\s+|.*\bkubectl .*describe pods?[/ ])(?P<pod>[a-z0-9][\w.-]*)\s*$")
 
 _SIZES = {
     axis: re.compile(rf"\b{name}(?:_parallel)?_size['\"]?[=:] ?(\d{{1,5}})\b")
@@ -64,6 +66,14 @@ class ProcessRankReader(LineReader):
         """Note what somebody read in the environment of a process: "4711 RANK=3"."""
         if match["local"] is None or self._file.one_host is not False:
             self._note(line, Who(pid=int(match["pid"])), int(match["rank"]))
+
+    @wants(r"^\s{2,12}RANK:\s+(?P<rank>\d{1,6})\s*$")
+    def on_pod(self, line: FoundLine, match: Match) -> None:
+        """Note the rank of a pod, in the environment that ``kubectl describe`` shows."""
+        named = (_POD.match(before) for before in line.preceding(MAX_OF_POD))
+        pod = next((match["pod"] for match in named if match is not None), None)
+        if pod is not None:
+            self._note(line, Who(host=pod, label=pod), int(match["rank"]))
 
     @wants(
         r"\|\s*\[\[\d+,\d+\],(?P<rank>\d{1,6})\]\s*\|(?:\s*\d+\s*\|)?"

@@ -79,6 +79,9 @@ _GLUED_CLOCK = re.compile(
     r"(?<=[^\s\[\](){}\"'=:/_<>,.-])\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?=[.,\d]*\]? )"
 )
 ENGINE_LABEL = "(EngineCore_"  # of vLLM, whose workers are the ranks
+_SEVERAL = re.compile(
+    r"(?P<open>\[[Rr]ank ?)(?:s ?)?(?P<first>\d{1,6}) ?(?:-|\u2013|\.\.) ?(?P<last>\d{1,6})\]"
+)
 _BLANKS = (" ", "\t", ">")
 
 # A prefix within an indented or quoted part of a text that is prose elsewhere.
@@ -181,7 +184,20 @@ def take_apart(text: str, voice: Voice) -> list[Line]:
     A service that keeps a message of several lines in one object had several lines as well.
     """
     inner = unwrap(text)
-    return [part for line in inner.split("\n") for part in _lines_of(line, text, voice)]
+    lines = (each for line in inner.split("\n") for each in _of_each_rank(line))
+    return [part for line in lines for part in _lines_of(line, text, voice)]
+
+
+def _of_each_rank(text: str) -> list[str]:
+    """Return a line that a person wrote for several ranks as each of them has it: "[Rank 1-7]"."""
+    label = _SEVERAL.match(text) if text.startswith("[") else None
+    if label is None:
+        return [text]
+    first, last = int(label["first"]), int(label["last"])
+    if not first < last < first + MOST_PARTS:
+        return [text]
+    rest = text[label.end() :]
+    return [f"{label['open']}{rank}]{rest}" for rank in range(first, last + 1)]
 
 
 def _lines_of(text: str, wrapped: str, voice: Voice) -> list[Line]:

@@ -82,3 +82,20 @@ def test_a_late_rank_is_the_cause_of_both_waits() -> None:
 
     assert finding.culprit_ranks == (1,)
     assert finding.category == "missing-rank-in-collective"
+
+
+def test_the_helper_thread_that_is_not_in_the_collective_of_its_like() -> None:
+    """On rank 2 it is there and idle: its part is not done, or was dropped there."""
+    facts = beside(beside(still(dict.fromkeys(range(3), ALL_REDUCE)), 0, 1), 2, stack=IDLE)
+    finding = report_of(facts).findings[0]
+
+    assert (finding.signature, finding.culprit_ranks) == ("helper-thread-elsewhere", (2,))
+    assert 'Thread "metrics_0" of ranks 0-1' in finding.title
+
+
+def test_of_helper_threads_most_of_which_are_idle_none_is_late() -> None:
+    """The one that is in a collective may have been given work alone."""
+    facts = beside(beside(still(dict.fromkeys(range(3), ALL_REDUCE)), 0), 1, 2, stack=IDLE)
+
+    signatures = [finding.signature for finding in report_of(facts).findings]
+    assert "helper-thread-elsewhere" not in signatures

@@ -12,7 +12,7 @@ from whyhang.analyzer.findings.signature import (
     INDIRECT,
     Hit,
 )
-from whyhang.analyzer.queries.waits.all_wait import (
+from whyhang.analyzer.queries.waits.named_groups import (
     group_is_open,
     groups_crossed,
     names_its_own_group,

@@ -1,0 +1,152 @@
+"""Groups by the names that source lines and variables give them: those crossed, and own ones."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from whyhang.analyzer.case import Case
+from whyhang.analyzer.facts import CallArgument, Frame, ranks_in_words
+from whyhang.analyzer.findings.signature import Hit
+from whyhang.analyzer.queries.hits import in_vain
+from whyhang.analyzer.queries.waits.states import (
+    all_wait,
+)
+from whyhang.analyzer.rank_state.state import RankState
+from whyhang.analyzer.report import Collective
+from whyhang.analyzer.stacks import WaitKind
+from whyhang.analyzer.stacks.usercode import line_of, short
+
+MAX_CALL_LINES = 8
+DEFAULT_GROUP = "the default group"
+
+_WORLD = {"None", "dist.group.WORLD", "group.WORLD", "torch.distributed.group.WORLD"}
+
+# dist.all_reduce(x, group=self.tp_group): the whole argument, by name. Given by position, by a
+# helper's own argument, by a condition or an index that may differ, the line says nothing.
+_GROUP = re.compile(
+    r"[(,]\s*(?:process_)?group\s*=\s*(?:(?P<group>[\w.]+(?:\[(?:\d+|'[^']*'|\"[^\"]*\")\])*)\s*(?=[,)]))?"
+)
+# A name that any group may have in a function of its own: the same as another's, or not.
+_ANY = re.compile(r"(?:\w+\.)*(?:\w|(?:process_)?group|pg|comm|communicator)")
+# comm.allreduce(x) of mpi4py: the object itself is the group.
+_COMM = r"(?P<group>[\w.]+(?:\[[^\]]*\])*)\s*\.\s*{op}\s*\("
+
+
+def groups_crossed(case: Case, kind: WaitKind) -> Iterator[Hit]:
+    """Yield one hit that blames nobody, if the line of every rank names its group."""
+    operations = case.graph.operations
+    if not all_wait(case) or case.job.absent or any(m.kind is not kind for m in operations):
+        return
+    states = [case.states[n] for meeting in operations for n in meeting.members]
+    by_group: dict[str, list[RankState]] = {}
+    for state in states:
+        group = _group_of(case, state, kind)
+        if group is None:
+            return
+        by_group.setdefault(group, []).append(state)
+    functions = {(f.file, f.function) for s in states if s.place and (f := s.place.user)}
+    if len(functions) > 1 and any(map(_ANY.fullmatch, by_group)):
+        return
+    if len(by_group) < 2:
+        return
+    sides = sorted(by_group.items(), key=lambda side: side[1][0].member)
+    first = sides[0][1][0].place
+    yield in_vain(
+        case,
+        [states[0].member for _, states in sides],
+        (state.member for state in states),
+        collective=Collective(op=(first.op if first else None) or "a collective"),
+        located=False,
+        sides="; ".join(_side(case, group, states) for group, states in sides),
+    )
+
+
+def _group_of(case: Case, state: RankState, kind: WaitKind) -> str | None:
+    place = state.place
+    if place is None or place.user is None or not place.certain:
+        return None
+    if (given := _group_given(case, state)) is not None:
+        return given
+    text = _call_text(case, place.user)
+    if text is None:
+        return None
+    if kind is WaitKind.MPI:
+        if (place.op or "").startswith("wait"):
+            return None  # a method of a request, which does not tell its communicator
+        name = (place.op or "").replace("_", "")
+        call = re.search(_COMM.format(op=re.escape(name)), text, re.IGNORECASE) if name else None
+        return call["group"] if call else None
+    if not any(name and f"{name}(" in text for name in (place.op, place.api)):
+        return None
+    argument = _GROUP.search(text)
+    if argument:
+        group = argument["group"]
+        if group is None:
+            return None
+        return DEFAULT_GROUP if group in _WORLD else group.removeprefix("self.").strip("_")
+    # without a keyword the group may still stand there by position
+    return DEFAULT_GROUP if text.count(",") == 0 else None
+
+
+def _group_given(case: Case, state: RankState) -> str | None:
+    """Return the group that a rank's call was given, where its variables tell which one it is."""
+    user = state.place.user if state.place is not None else None
+    at = (short(user.file), user.line) if user is not None else None
+    given = [
+        fact.value
+        for fact in case.job.of(CallArgument)
+        if fact.name in {"group", "process_group"}
+        and fact.stands
+        and (fact.file, fact.line) == at
+        and case.job.member_of(fact.who) == case.member(state.member)
+    ]
+    return given[-1].removeprefix("self.").strip("_") if given else None
+
+
+def names_its_own_group(case: Case, one: RankState, others: Sequence[RankState]) -> bool:
+    """Return whether the line of a rank names a group, and those of the others name another one.
+
+    Who belongs to it the lines do not tell: it may wait there for a rank that is among the others.
+    """
+    kinds = {state.place.kind for state in (one, *others) if state.place is not None}
+    kind = next(iter(kinds), None)
+    if len(kinds) != 1 or kind is None:
+        return False
+    mine = _group_of(case, one, kind)
+    if mine in {None, DEFAULT_GROUP} or _ANY.fullmatch(mine or ""):
+        return False
+    return all(_group_of(case, other, kind) not in {None, mine} for other in others)
+
+
+def group_is_open(case: Case, state: RankState) -> bool:
+    """Return whether the line of a rank's call gives a group that may be another on each rank.
+
+    So do a condition and an index: ``group=tp if rank < 4 else None``, ``group=groups[rank % 2]``.
+    """
+    frame = state.place.user if state.place is not None else None
+    text = _call_text(case, frame) if frame is not None else None
+    argument = _GROUP.search(text) if text is not None else None
+    is_open = argument is not None and argument["group"] is None
+    return is_open and _group_given(case, state) is None
+
+
+def _call_text(case: Case, frame: Frame) -> str | None:
+    """Return the source of the call that a frame stands in, up to its last bracket."""
+    for piece in case.job.excerpts:
+        start = (frame.line or 0) - piece.first_line
+        if piece.file == frame.file and 0 <= start < len(piece.lines):
+            text = ""
+            for line in piece.lines[start : start + MAX_CALL_LINES]:
+                text += line.partition(" #")[0]
+                if text.count("(") <= text.count(")"):
+                    return text
+    return None
+
+
+def _side(case: Case, group: str, states: list[RankState]) -> str:
+    place = states[0].place
+    frame = place.user if place is not None else None
+    where = f" ({line_of(frame)})" if frame is not None else ""
+    ranks = case.ranks(s.member for s in states)
+    who = ranks_in_words(ranks) if ranks else case.names(s.member for s in states)
+    op = place.op if place is not None else "a collective"
+    return f"{who} in {op} on {group}{where}"

@@ -90,7 +90,7 @@ def test_the_helper_thread_that_is_not_in_the_collective_of_its_like() -> None:
     finding = report_of(facts).findings[0]
 
     assert (finding.signature, finding.culprit_ranks) == ("helper-thread-elsewhere", (2,))
-    assert 'Thread "metrics_0" of ranks 0-1' in finding.title
+    assert 'On ranks 0-1 thread "metrics_0" waits in all_gather' in finding.title
 
 
 def test_of_helper_threads_most_of_which_are_idle_none_is_late() -> None:

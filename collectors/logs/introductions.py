@@ -119,6 +119,9 @@ def _lines(data: bytes, file: LogFile) -> Iterator[tuple[int, Line]]:
 
 def _introduction(line: Line, source: Source) -> _Introduction | None:
     text = _MASTER.sub("", line.text)
+    clause, _, rest = text.partition(",")
+    if _OF_OTHERS.search(rest) and _PID.search(clause):
+        text = clause  # "pid 4711, neighbours 1 and 3": what follows is of others
     placed = _PLACED.match(text)
     ranks = {int(match["rank"]) for match in _RANK.finditer(text)}
     ranks = ranks or ({int(placed["rank"])} if placed else set())

@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 from whyhang.analyzer.facts import Fact, Gap, replace
 from whyhang.analyzer.reading import Document, Reader
 from whyhang.collectors import limits
-from whyhang.collectors.files import own_output
+from whyhang.collectors.files import own_output, tailed
 
 # Files that stand beside evidence as a matter of course; no word is made of them.
 _ORDINARY = frozenset(
@@ -39,7 +39,13 @@ def facts_of_document(
     if own_output.is_report(document.head):
         gaps.append(document.gap("it is a report of whyhang, and no evidence"))
         return
-    document = _without_reports(document)
+    for part in tailed.parts(_without_reports(document)):
+        yield from _facts_of_part(part, readers, gaps)
+
+
+def _facts_of_part(
+    document: Document, readers: Sequence[Reader], gaps: list[Gap]
+) -> Iterator[Fact]:
     budget = limits.Budget(document.size)
     known = _known(document, readers, budget, gaps)
     for reader in known:

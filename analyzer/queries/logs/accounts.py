@@ -117,6 +117,9 @@ def _hit(case: Case, ranks: set[int], accounts: Sequence[Account], waits: set[in
     )
 
 
+_STOPPED = {"T", "t"}
+
+
 def listed(case: Case, *states: str) -> Iterator[Hit]:
     """Yield hits for the processes that ps shows in one of these states ("T", "Z", "D").
 
@@ -137,7 +140,11 @@ def listed(case: Case, *states: str) -> Iterator[Hit]:
     odd = odd_processes(case.job).items()
     rows = {rank: row for rank, row in odd if row.state in states and rank not in case.ends}
     members, unseen = members_of(case, rows)
-    if rows and not any(case.member(number).dumps for number in members):
+    # Of a rank whose stack is known that tells more, but for being stopped, which no stack shows.
+    if rows and (
+        {row.state for row in rows.values()} <= _STOPPED
+        or not any(case.member(number).dumps for number in members)
+    ):
         yield Hit(
             members=members,
             ranks=unseen,

@@ -58,7 +58,7 @@ _OF_SO_MANY = r"(?: (?:of|de|von) \d{1,6}| ?/ ?\d{1,6})?"
 # A program that prints its rank in words of its own: "Rank 7 tensor before …", "- rank = 2, …",
 # "Process 3 of 8: …", in the words of other languages, too.
 OWN_WORDS = re.compile(
-    r"^[ \t]{0,8}(?:[#>*-]+ )?(?!Process \d+: (?:\S*/|python))"  # not the head of a dump
+    r"^[ \t]{0,8}(?:[#>*-]+ )?(?!Process \d+: (?:\S*/|python|ray::))"  # not the head of a dump
     rf"{_WORDS} ?[=:#]? ?(?P<rank>\d{{1,6}}){_OF_SO_MANY}(?=[\s,:;|-])"
     r"|^[A-Za-z][\w.-]{0,60} (?:rank|Rank|RANK)[ =]?(?P<rank2>\d{1,6})(?= ?[|:])"  # behind a host
 )

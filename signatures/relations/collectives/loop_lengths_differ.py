@@ -3,6 +3,9 @@
 ``for _ in range(n)`` with a send, a receive or a collective in it, where ``n`` was computed on each
 rank: a division that is rounded up here and down there, a length of the rank's own data. The few
 leave the loop while the others wait for another turn of theirs.
+
+Stages of a pipeline warm up in loops of unlike length by design; those have fewer turns than there
+are ranks, and tell nothing.
 """
 
 from collections.abc import Iterator
@@ -13,21 +16,30 @@ from whyhang.analyzer.queries import Case, Hit, Signature
 from whyhang.analyzer.report import Location
 from whyhang.analyzer.stacks import WaitKind
 
-MOST_FEW = 3
-"""As many times as the few, the ranks are at least; of two ranks none is the odd one."""
+TIMES = 2
+"""As many ranks as the few, the many are at least; of two ranks none is the odd one."""
 
 
 def when(case: Case) -> Iterator[Hit]:
     """Yield one hit for each such loop."""
     if case.graph.progress or case.graph.lagging or not queries.all_seen(case):
         return
-    lengths = [fact for fact in case.job.of(CallArgument) if fact.name == "range"]
+    arguments = case.job.of(CallArgument)
+    lengths = [fact for fact in arguments if fact.name == "range" and fact.value.isdecimal()]
     for loop in grouped(lengths, lambda fact: (fact.file, fact.line)).values():
         last = {m.id: fact for fact in loop if (m := case.job.member_of(fact.who)) is not None}
-        by_length = grouped(last.items(), lambda item: item[1].value)
-        if len(by_length) == 2 and len(last) == len(case.states):
-            few, many = sorted(by_length.values(), key=len)
-            yield _hit(case, dict(few), dict(many))
+        by_length = grouped(last.items(), lambda item: int(item[1].value))
+        if len(by_length) != 2 or len(last) != len(case.states):
+            continue
+        short, long = (dict(by_length[length]) for length in sorted(by_length))
+        few, many = sorted((short, long), key=len)
+        if (
+            min(by_length) >= len(case.states)
+            and TIMES * len(few) <= len(many)
+            and not any(fact.stands for fact in short.values())
+            and any(fact.stands for fact in long.values())
+        ):
+            yield _hit(case, few, many)
 
 
 def _hit(case: Case, few: dict[int, CallArgument], many: dict[int, CallArgument]) -> Hit:
@@ -44,7 +56,6 @@ def _hit(case: Case, few: dict[int, CallArgument], many: dict[int, CallArgument]
     return Hit(
         members=tuple(few),
         affected=tuple(many),
-        names_culprit=(MOST_FEW - 1) * len(few) <= len(many),
         category="p2p-mismatch" if WaitKind.P2P in kinds else "",
         evidence=(*shown, *queries.places_of(case, one, other)),
         location=Location(file=fact.file, line=fact.line, function=fact.function),

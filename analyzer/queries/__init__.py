@@ -136,8 +136,9 @@ from whyhang.analyzer.queries.startup.world_sizes import world_sizes
 from whyhang.analyzer.queries.waits.all_wait import all_in_one_call, only_waiters
 from whyhang.analyzer.queries.waits.different_operations import different_operations
 from whyhang.analyzer.queries.waits.diverging import stacks_diverge
+from whyhang.analyzer.queries.waits.file_locks import file_locks
 from whyhang.analyzer.queries.waits.lagging import absent, lagging
-from whyhang.analyzer.queries.waits.lagging_for import file_locks, lagging_for
+from whyhang.analyzer.queries.waits.lagging_for import lagging_for
 from whyhang.analyzer.queries.waits.loop_left import loop_left
 from whyhang.analyzer.queries.waits.moving import left_behind, stragglers
 from whyhang.analyzer.queries.waits.named_groups import groups_crossed

@@ -5,15 +5,15 @@ from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import LockWait, program, replace
+from whyhang.analyzer.facts import program, replace
 from whyhang.analyzer.findings.signature import INDIRECT, Hit
-from whyhang.analyzer.job.records import Child, Member, lock_holder
-from whyhang.analyzer.queries.hits import hit_about, merged, places_of
+from whyhang.analyzer.job.records import Child
+from whyhang.analyzer.queries.hits import merged
 from whyhang.analyzer.queries.waits.lagging import lagging
-from whyhang.analyzer.queries.waits.states import is_shared_lock, waiters_for
+from whyhang.analyzer.queries.waits.states import is_shared_lock
 from whyhang.analyzer.rank_state.over_time.motion import Moved
-from whyhang.analyzer.rank_state.state import RankState, Status, busy_worker
-from whyhang.analyzer.report import Evidence, cite
+from whyhang.analyzer.rank_state.state import RankState, busy_worker
+from whyhang.analyzer.report import cite
 from whyhang.analyzer.stacks import WaitKind
 from whyhang.analyzer.stacks.kinds import FILE_LOCK, PROCESS_POOL
 from whyhang.analyzer.wording.describe import evidence_of, location_of
@@ -232,104 +232,3 @@ def lagging_for(
         "unset-key": _unset_key,
     }
     return sides[reason](case)
-
-
-def file_locks(case: Case, held_by: Literal["rank", "outsider", "each-other"]) -> Iterator[Hit]:
-    """Yield one hit for each holder of a lock that ranks wait for, or each circle of holders.
-
-    ``held_by`` is a rank that waits for other ranks itself, or a process that is no rank.
-    """
-    for states in _waiting_by_holder(case):
-        holder = lock_holder(case.job, case.member(states[0].member))
-        circle = _circle(case, holder)
-        if held_by == "each-other":
-            if circle and holder == circle[0]:
-                yield _circle_hit(case, circle)
-            continue
-        waits = holder is not None and case.states[holder.id].status is Status.WAITING
-        if not circle and (waits if held_by == "rank" else holder is None):
-            yield _hit(case, states)
-
-
-def _circle(case: Case, holder: Member | None) -> list[Member]:
-    """Return the ranks that each want what the next one holds, first the lowest; empty if none."""
-    path: list[Member] = []
-    while holder is not None and holder not in path:
-        path.append(holder)
-        holder = lock_holder(case.job, holder) if _lock(case, case.states[holder.id]) else None
-    return sorted(path, key=lambda m: m.id) if holder is not None and holder == path[0] else []
-
-
-def _circle_hit(case: Case, circle: list[Member]) -> Hit:
-    members = [member.id for member in circle]
-    has = [
-        f"{holder.name} has {lock.path or 'a file'}, which {member.name} wants"
-        for member in circle
-        if (lock := member.processes[-1].lock) and (holder := lock_holder(case.job, member))
-    ]
-    return hit_about(
-        case,
-        members,
-        [number for number in waiters_for(case) if number not in members],
-        evidence=(*(_cite_wait(case, m) for m in circle[:3]), *places_of(case, *members)),
-        fields={"locks": "; ".join(has)},
-    )
-
-
-def _waiting_by_holder(case: Case) -> Iterable[list[RankState]]:
-    """Group the ranks that wait for a lock by its holder; none where the job moves."""
-    groups: dict[tuple[str | None, int], list[RankState]] = {}
-    for state in case.states:
-        lock = _lock(case, state)
-        if lock is not None and not case.graph.progress:
-            key = (case.member(state.member).host, lock.holder_pid)
-            groups.setdefault(key, []).append(state)
-    return groups.values()
-
-
-def _lock(case: Case, state: RankState) -> LockWait | None:
-    member = case.member(state.member)
-    waits = state.status in {Status.BLOCKED, Status.WAITING}
-    return member.processes[-1].lock if waits and member.processes else None
-
-
-def _hit(case: Case, states: list[RankState]) -> Hit:
-    wanting = [case.member(state.member) for state in states]
-    lock, holder = wanting[0].processes[-1].lock, lock_holder(case.job, wanting[0])
-    inside = sorted(member.id for member in wanting)
-    others = [number for number in waiters_for(case) if number not in inside]
-    blamed = [holder.id] if holder is not None else [member.id for member in wanting]
-    everyone = len(inside) == len([s for s in case.states if s.status is not Status.IDLE])
-    return hit_about(
-        case,
-        blamed,
-        inside if holder is not None else others,
-        names_culprit=holder is not None or not everyone,
-        evidence=(*(_cite_wait(case, m) for m in wanting[:3]), *places_of(case, *blamed)),
-        fields={
-            "file": (lock.path if lock is not None else None) or "a file",
-            "holder": _holder_words(lock),
-            "wanting": case.names(inside),
-            "want": "waits for" if len(inside) == 1 else "wait for",
-        },
-    )
-
-
-def _holder_words(lock: LockWait | None) -> str:
-    if lock is None:
-        return "another process"
-    if not lock.holder:
-        return f"process {lock.holder_pid}, which has ended or cannot be seen"
-    return f"process {lock.holder_pid} ({program(lock.holder)})"
-
-
-def _cite_wait(case: Case, member: Member) -> Evidence:
-    process = member.processes[-1]
-    lock, holder = process.lock, lock_holder(case.job, member)
-    file = lock.path if lock is not None and lock.path else "a file"
-    held_by = _holder_words(lock)
-    if lock is not None and (lock.holder or holder is not None):
-        rank = f"{holder.name}, " if holder is not None else ""
-        held_by = f"{rank}process {lock.holder_pid}: {lock.holder}".removesuffix(": ")
-    words = f"pid {member.pid} waits for the lock on {file}, held by {held_by}"
-    return cite(process.source, words, member.rank)

@@ -226,7 +226,8 @@ def _finding(case: Case, candidate: Candidate) -> Finding:
     words = dict(hit.fields)
     if "who" not in words:
         names = ranks_in_words(ranks) if everyone and ranks else case.names(hit.members)
-        words["who"] = names or "the job"
+        pid = words.get("pid", "")
+        words["who"] = names or (f"process {pid}" if pid.isdecimal() else "the job")
     explanation = sentence(fill(signature.means, words))
     where = divergence(case, hit.members, hit.affected) if hit.members else None
     if where is not None:

@@ -84,6 +84,26 @@ def test_a_rank_that_has_come_past_the_call() -> None:
         assert not any(fact.stands for fact in found)
 
 
+def test_the_tag_of_a_call_that_is_over() -> None:
+    """It is told by what is set before any loop; each turn of a loop has a tag of its own."""
+    turn = (
+        "def go():\n    {}\n    while True:\n        {}\n"
+        "        comm.recv(x, 0, tag)\n        end()\n"
+    )
+    for source, told in (
+        (turn.format("tag = 7", "pass"), ["7"]),
+        (turn.format("pass", "tag += 1"), []),
+    ):
+        here, past = (
+            _printed(("go", line, {"tag": "7"}), pid=pid) for pid, line in ((1, 5), (2, 6))
+        )
+        tree = parsed(source.encode())
+        assert tree is not None
+        call = [site for site in sites({1: here, 2: past}) if site.line == 5]
+        found = read_arguments(2, past, call, {FILE: tree})
+        assert [fact.value for fact in found if fact.name == "tag"] == told
+
+
 def test_a_rank_that_has_left_the_function() -> None:
     """Who called it has the length of the loop by the same name."""
     source = (

@@ -24,6 +24,15 @@ def test_a_send_past_the_one_who_listens() -> None:
     assert only(recorded_calls(tracks)).culprits == (1,)
 
 
+def test_partners_whose_tags_differ() -> None:
+    """They name each other, so neither has the wrong peer."""
+    sent, awaited = (replace(p2p(op, 1 - n), tag=1 + n) for n, op in enumerate(("send", "recv")))
+    finding = only(recorded_calls([track(0, sent), track(1, awaited)]))
+
+    assert finding.verdict is Verdict.P2P_UNPAIRED
+    assert finding.culprits == ()
+
+
 def test_a_peer_never_named_before_is_the_wrong_one() -> None:
     """Habit at one line of code tells which of two ranks is wrong."""
     before = [p2p("send", 1, seq=n, state=DONE, line=33, order=n) for n in range(1, 4)]

@@ -126,6 +126,7 @@ def wrong_peers(
         p.rank
         for p in unmatched
         if p.call.op == "send"
+        and listens_to.get(p.peer) != p.rank  # those two differ in something else, as the tag
         and p.rank in _followed(listens_to, p.peer)
         and not _used_before(job, p)
     }

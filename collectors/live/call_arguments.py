@@ -24,6 +24,7 @@ RANGE = "range"
 """The argument that says how often a loop is gone round."""
 
 _KEPT = {"root", "src", "dst", "source", "dest", "tag", "group", "process_group", RANGE}
+_OF_MESSAGES = {"source", "dest", "src", "dst", "tag"}
 # Where mpi4py's methods take them that are not named.
 _POSITIONS: Mapping[str, Mapping[int, str]] = {
     "send": {1: "dest", 2: "tag"},
@@ -94,10 +95,12 @@ def read_arguments(
         values = {**_values(module), **_values(around)}
         stands = frame is not None and frame.line == site.line
         counted = set() if stands else _counters(tree, site.line)
+        turned = set() if stands else _set_in_loops(tree, site.line)
         for op, name, expression, line in _arguments(tree, site):
             told = frame is not None or (name == RANGE and isinstance(expression, ast.Name))
             text = _evaluated(expression, values) if told else ""
-            if text and counted.isdisjoint(_names(expression)):
+            changing = turned if name in _OF_MESSAGES else counted
+            if text and changing.isdisjoint(_names(expression)):
                 argument = CallArgument(
                     op=op,
                     name=name,
@@ -186,6 +189,17 @@ def _counters(tree: ast.Module, line: int) -> set[str]:
         for node in ast.walk(tree)
         if isinstance(node, ast.For) and node.lineno <= line <= (node.end_lineno or 0)
         for name in _names(node.target)
+    }
+
+
+def _set_in_loops(tree: ast.Module, line: int) -> set[str]:
+    """Return the names that the loops around a line set: each turn has a message of its own."""
+    return {
+        node.id
+        for loop in ast.walk(tree)
+        if isinstance(loop, ast.For | ast.While) and loop.lineno <= line <= (loop.end_lineno or 0)
+        for node in ast.walk(loop)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
     }
 
 

@@ -69,8 +69,6 @@ SIGNATURE = Signature(
         "Agree on the root before the call: compute it on one rank and broadcast it from rank 0.",
     ),
     next_steps=("py-spy dump --locals --pid {pid}  # src or dst of torch's own frame",),
-    # says in what the calls differ
-    explains=("mpi-mismatch",),
 )
 
 

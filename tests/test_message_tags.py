@@ -1,0 +1,111 @@
+"""The tags of messages, compared between sender and receiver, and between ranks in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+from small_jobs import report_of, still
+
+from whyhang.analyzer.facts import CallArgument, Fact, Source, Who
+from whyhang.analyzer.report import Report
+
+SOURCE = Source(file="claims.json")
+SEND = """
+ssend (mpi4py/MPI.cpython-311-x86_64-linux-gnu.so:0)
+hand_out (halo.py:12)
+<module> (halo.py:60)
+"""
+RECEIVE = """
+recv (mpi4py/MPI.cpython-311-x86_64-linux-gnu.so:0)
+hand_out (halo.py:20)
+<module> (halo.py:60)
+"""
+BARRIER = """
+Barrier (mpi4py/MPI.cpython-311-x86_64-linux-gnu.so:0)
+hand_out (halo.py:30)
+<module> (halo.py:60)
+"""
+
+
+def _call(rank: int, op: str, peer: int, tag: int | str, *, stands: bool = True) -> list[Fact]:
+    values = {"dest" if op == "ssend" else "source": peer, "tag": tag}
+    return [
+        CallArgument(
+            op=op, name=name, value=str(value), function="hand_out", file="halo.py",
+            line=12 if op == "ssend" else 20, stands=stands, who=Who(rank=rank), source=SOURCE,
+        )
+        for name, value in values.items()
+    ]  # fmt: skip
+
+
+def _hung(stacks: dict[int, str], calls: Iterable[list[Fact]]) -> Report:
+    return report_of([*still(stacks), *(fact for call in calls for fact in call)])
+
+
+def test_two_partners_whose_tags_differ() -> None:
+    """They name each other, so neither is the odd one."""
+    finding = _hung(
+        {0: SEND, 1: RECEIVE}, [_call(0, "ssend", 1, 11), _call(1, "recv", 0, 12)]
+    ).findings[0]
+
+    assert (finding.signature, finding.category) == ("message-tags-differ", "mpi-mismatch")
+    assert finding.culprit_ranks is None
+    assert "rank 0 sends tag 11 to rank 1 and rank 1 waits for tag 12 from rank 0" in finding.title
+
+
+@pytest.mark.parametrize(
+    ("sent", "awaited", "culprits"),
+    [(301, 300, (2,)), (299, 300, None), (300, 301, (3,)), (300, 299, None)],
+    ids=["sender ahead", "sender behind", "receiver ahead", "receiver behind"],
+)
+def test_which_partner_is_the_odd_one(
+    sent: int, awaited: int, culprits: tuple[int, ...] | None
+) -> None:
+    """All others have one tag; a lower one may be that of a rank that was left out before."""
+    most = next(tag for tag in (sent, awaited) if tag == 300)
+    finding = _hung(
+        {0: RECEIVE, 1: SEND, 2: SEND, 3: RECEIVE},
+        [
+            _call(0, "recv", 3, most),
+            _call(1, "ssend", 2, most),
+            _call(2, "ssend", 3, sent),
+            _call(3, "recv", 2, awaited),
+        ],
+    ).findings[0]
+
+    assert finding.signature == "message-tags-differ"
+    assert finding.culprit_ranks == culprits
+
+
+def test_a_receive_with_a_tag_of_its_own() -> None:
+    """The others have come past that call, and their variables tell which tag they gave."""
+    finding = _hung(
+        {0: BARRIER, 1: BARRIER, 2: RECEIVE, 3: BARRIER},
+        [
+            _call(1, "recv", 0, 11, stands=False),
+            _call(2, "recv", 0, 12),
+            _call(3, "recv", 0, 11, stands=False),
+        ],
+    ).findings[0]
+
+    assert (finding.signature, finding.culprit_ranks) == ("message-tags-differ", (2,))
+    assert "rank 2 waits for tag 12 from rank 0 and rank 1 took tag 11" in finding.title
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        [_call(0, "ssend", 1, 11), _call(1, "recv", 0, 11)],
+        [_call(0, "ssend", 1, 11), _call(1, "recv", 2, 12)],
+        [_call(0, "ssend", 1, 11), _call(1, "recv", 0, "ANY_TAG")],
+        [_call(n, "recv", 0, 100 + n, stands=n == 1) for n in (1, 2, 3)],
+        [_call(n, "recv", 0, 11 + (n == 1), stands=n == 1) for n in (1, 2)],
+    ],
+    ids=["alike", "not partners", "any tag", "by rank", "one other"],
+)
+def test_tags_that_tell_nothing(calls: list[list[Fact]]) -> None:
+    """They meet, or differ by design."""
+    report = _hung({0: SEND, 1: RECEIVE, 2: BARRIER, 3: BARRIER}, calls)
+
+    assert "message-tags-differ" not in [finding.signature for finding in report.findings]

@@ -17,6 +17,7 @@ from whyhang.analyzer.facts import (
     Thread,
     Trust,
     Who,
+    replace,
 )
 from whyhang.analyzer.findings.diagnose import diagnose
 from whyhang.analyzer.job.identify import identify
@@ -141,6 +142,18 @@ def still(stacks: Mapping[int, str], *, world: int | None = None) -> list[Fact]:
         for look in (0, 1):
             facts += [process(rank, look=look, environ=environ), dump(rank, text, look=look)]
     return facts
+
+
+def native(facts: Iterable[Fact]) -> list[Fact]:
+    """Make the innermost frame of every stack a native one."""
+    return [_native_top(fact) if isinstance(fact, StackDump) else fact for fact in facts]
+
+
+def _native_top(dump: StackDump) -> StackDump:
+    threads = tuple(
+        replace(t, frames=(replace(t.frames[0], native=True), *t.frames[1:])) for t in dump.threads
+    )
+    return replace(dump, threads=threads)
 
 
 def case_of(facts: Iterable[Fact]) -> Case:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from small_jobs import ELSEWHERE, report_of, still
+from small_jobs import ELSEWHERE, native, report_of, still
 
-from whyhang.analyzer.facts import Excerpt, Fact, StackDump, replace
+from whyhang.analyzer.facts import Excerpt, Fact
 
 STEP = """
 all_reduce (torch/distributed/distributed_c10d.py:3100)
@@ -129,22 +129,10 @@ def test_a_wait_on_a_request_tells_no_communicator() -> None:
     meets = "PMPI_Barrier (libmpi.so.40:1)\nstep (step.py:11)\n<module> (step.py:60)"
     lines = source("    request.Wait()", "    comm.Barrier()")
 
-    finding = report_of([*_native(job(waits, meets, meets)), lines]).findings[0]
+    finding = report_of([*native(job(waits, meets, meets)), lines]).findings[0]
 
     assert finding.signature == "mpi-mismatch"
     assert finding.culprit_ranks == (0,)
-
-
-def _native(facts: list[Fact]) -> list[Fact]:
-    """Make the innermost frame of every stack a native one."""
-    return [_native_top(fact) if isinstance(fact, StackDump) else fact for fact in facts]
-
-
-def _native_top(dump: StackDump) -> StackDump:
-    threads = tuple(
-        replace(t, frames=(replace(t.frames[0], native=True), *t.frames[1:])) for t in dump.threads
-    )
-    return replace(dump, threads=threads)
 
 
 MPI_LOOP = (
@@ -183,7 +171,7 @@ def test_a_call_that_all_others_have_passed_by_is_one_too_many(
         Excerpt(file="grid.py", first_line=4, lines=("def part(self):", "    self.comm.call()")),
     ]
 
-    finding = report_of([*_native(job(*stacks)), *facts]).findings[0]
+    finding = report_of([*native(job(*stacks)), *facts]).findings[0]
 
     assert (finding.signature, finding.culprit_ranks) == ("mpi-mismatch", culprits)
 
@@ -202,6 +190,6 @@ def test_what_all_ranks_of_mpi_wait_for_is_told_by_the_call(call: str, signature
     """One of them keeps the lock of a window, none sends a message; a collective may differ."""
     stack = f"PMPI_{call} (libmpi.so.40:1)\nadd (grid.py:5)\nmain (step.py:12)"
 
-    finding = report_of(_native(job(stack, stack, stack))).findings[0]
+    finding = report_of(native(job(stack, stack, stack))).findings[0]
 
     assert (finding.signature, finding.culprit_ranks) == (signature, None)

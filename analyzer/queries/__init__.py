@@ -134,7 +134,10 @@ from whyhang.analyzer.queries.startup.store_place import cut_off, is_loopback, r
 from whyhang.analyzer.queries.startup.store_port import port_held
 from whyhang.analyzer.queries.startup.world_sizes import world_sizes
 from whyhang.analyzer.queries.waits.all_wait import all_in_one_call, only_waiters
-from whyhang.analyzer.queries.waits.different_operations import different_operations
+from whyhang.analyzer.queries.waits.different_operations import (
+    different_operations,
+    needs_everybody,
+)
 from whyhang.analyzer.queries.waits.diverging import stacks_diverge
 from whyhang.analyzer.queries.waits.file_locks import file_locks
 from whyhang.analyzer.queries.waits.lagging import absent, lagging

@@ -45,6 +45,11 @@ PEER_TO_PEER = ("send", "isend", "recv", "irecv", "probe", "mprobe")
 LAST_CALL = "finalize"  # of MPI
 
 
+def needs_everybody(op: str) -> bool:
+    """Return whether nobody comes through an operation before all have come to it."""
+    return not (op.startswith(PEER_TO_PEER) or op in ONE_SIDED or "wait" in op)
+
+
 def different_operations(case: Case, *kinds: WaitKind) -> Iterator[Hit]:
     """Yield one hit if all wait for others, but in different operations of these kinds.
 
@@ -190,11 +195,7 @@ def _passed_by(case: Case, meetings: Sequence[PendingOperation]) -> PendingOpera
     """
     text = source_lines(case.job.excerpts)
     paths = {m: [path_of(case, case.states[n]) for n in m.members] for m in meetings}
-    of_all = [
-        m
-        for m in meetings
-        if not (m.op.startswith(PEER_TO_PEER) or m.op in ONE_SIDED or "wait" in m.op)
-    ]
+    of_all = [m for m in meetings if needs_everybody(m.op)]
     for one in of_all:
         path, others = paths[one][0], [m for m in meetings if m is not one]
         forks = [fork(its, path) for m in others for its in paths[m]]

@@ -3,7 +3,7 @@
 ``send(x, dest=1, tag=step)`` where each rank counts the steps by itself, a table of tags that one
 rank has another version of. Partners that stand in their calls and name each other show it; so does
 a receive with a tag that nobody else gave to that call. Tags that are computed from the rank differ
-by design: only what all others give alike says what is meant.
+by design: only what all others give alike says what is meant, in one turn of their loop.
 """
 
 from collections.abc import Iterator, Sequence
@@ -51,7 +51,8 @@ def when(case: Case) -> Iterator[Hit]:
         for odd in given:
             others = [message for message in given if message.member != odd.member]
             alike = {message.tag for message in others}
-            if odd.stands and len(others) >= AGREEING and len(alike) == 1 and odd.tag not in alike:
+            enough = odd.stands and not odd.sends and len(others) >= AGREEING
+            if enough and len(alike) == 1 and odd.tag not in alike and _all_behind(case, odd):
                 yield _hit(case, (odd.member,), (odd, others[0]))
 
 
@@ -79,6 +80,20 @@ def _messages(case: Case) -> list[_Message]:
             )
         )
     return found
+
+
+def _all_behind(case: Case, odd: _Message) -> bool:
+    """Return whether all others stand in a collective that nobody leaves before this rank comes.
+
+    Then it is in the same turn of their loop, and the message of that turn was for it.
+    """
+    rest = [operation for operation in case.graph.operations if odd.member not in operation.members]
+    waiting = {member for operation in rest for member in operation.members}
+    return (
+        len(rest) == 1
+        and queries.needs_everybody(rest[0].op)
+        and len(waiting) == len(case.states) - 1
+    )
 
 
 def _ahead(sent: _Message, awaited: _Message, standing: Sequence[_Message]) -> tuple[int, ...]:

@@ -12,6 +12,7 @@ Queries that answer with hits:
 - ``all_in_one_call``: everybody in one operation, and none comes back
 - ``only_waiters``: whoever was seen waits, and others were not seen
 - ``different_operations``, ``groups_crossed``: all wait, and not in the same operation or group
+- ``needs_everybody``: whether nobody comes through an operation before all have come to it
 - ``log_ends``: the log of a rank just ends, while others lost a peer
 - ``resolves_differently``: the master's name leads elsewhere for some ranks
 - ``ports_down``: network ports that are down; ``scheduled``: what the scheduler shows of the job

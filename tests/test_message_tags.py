@@ -78,31 +78,25 @@ def test_which_partner_is_the_odd_one(
     assert finding.culprit_ranks == culprits
 
 
+def _receiving(tags: dict[int, int], others: str = BARRIER) -> Report:
+    """Rank 2 receives with its tag; those that have come past that call tell theirs."""
+    return _hung(
+        {0: others, 1: BARRIER, 2: RECEIVE, 3: BARRIER},
+        [_call(rank, "recv", 0, tag, stands=rank == 2) for rank, tag in tags.items()],
+    )
+
+
 def test_a_receive_with_a_tag_of_its_own() -> None:
     """The others have come past that call, and their variables tell which tag they gave."""
-    finding = _hung(
-        {0: BARRIER, 1: BARRIER, 2: RECEIVE, 3: BARRIER},
-        [
-            _call(1, "recv", 0, 11, stands=False),
-            _call(2, "recv", 0, 12),
-            _call(3, "recv", 0, 11, stands=False),
-        ],
-    ).findings[0]
+    finding = _receiving({1: 11, 2: 12, 3: 11}).findings[0]
 
     assert (finding.signature, finding.culprit_ranks) == ("message-tags-differ", (2,))
     assert "rank 2 waits for tag 12 from rank 0 and rank 1 took tag 11" in finding.title
 
 
 def test_a_receive_that_may_be_of_another_turn() -> None:
-    """The others receive as well: who waits for the next message may be ahead of them."""
-    report = _hung(
-        {0: RECEIVE, 1: BARRIER, 2: RECEIVE, 3: BARRIER},
-        [
-            _call(1, "recv", 0, 11, stands=False),
-            _call(2, "recv", 0, 12),
-            _call(3, "recv", 0, 11, stands=False),
-        ],
-    )
+    """One of the others receives as well: who waits for the next message may be ahead of it."""
+    report = _receiving({1: 11, 2: 12, 3: 11}, others=RECEIVE)
 
     assert "message-tags-differ" not in [finding.signature for finding in report.findings]
 
@@ -130,9 +124,6 @@ def test_partners_whose_tags_tell_nothing(calls: list[list[Fact]]) -> None:
 )
 def test_tags_of_one_call_that_tell_nothing(tags: dict[int, int]) -> None:
     """They differ by design, or nobody tells whose is meant."""
-    report = _hung(
-        {0: BARRIER, 1: BARRIER, 2: RECEIVE, 3: BARRIER},
-        [_call(rank, "recv", 0, tag, stands=rank == 2) for rank, tag in tags.items()],
-    )
+    report = _receiving(tags)
 
     assert "message-tags-differ" not in [finding.signature for finding in report.findings]

@@ -58,6 +58,14 @@ def test_an_argument_of_a_call(call: str, variables: Mapping[str, str], told: li
     assert _arguments(f"def step():\n    {call}\n", ("step", 2, variables)) == told
 
 
+def test_a_constant_of_the_file() -> None:
+    """What a name is set to once, at the top of the file, is its value in every function."""
+    source = "BASE: int = 8\nTAG = BASE + 1\nSIZE = 4\ndef step():\n    comm.send(x, SIZE, TAG)\n"
+    at = ("step", 5, {})
+    assert _arguments(source, at) == ["dest=4", "tag=9"]
+    assert _arguments(source + "def grow():\n    global SIZE\n    SIZE = 5\n", at) == ["tag=9"]
+
+
 def test_the_length_of_a_loop_around_a_call() -> None:
     """Of the loops around the line, by range(n); not of one that is over."""
     source = (

@@ -11,6 +11,7 @@ function a length of a loop is still known where who called it has the number by
 """
 
 import ast
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from whyhang.analyzer.facts import CallArgument, Frame, Record, Source, Who
@@ -92,7 +93,7 @@ def read_arguments(
         if tree is None or around is None:
             continue
         module = frames.get((site.file, "<module>"))
-        values = {**_values(module), **_values(around)}
+        values = {**_constants(tree), **_values(module), **_values(around)}
         stands = frame is not None and frame.line == site.line
         counted = set() if stands else _counters(tree, site.line)
         turned = set() if stands else _set_in_loops(tree, site.line)
@@ -138,6 +139,24 @@ def _values(frame: PrintedFrame | None) -> dict[str, object]:
     """Return the variables whose text is a value in itself: numbers, text, and lists of these."""
     variables = (frame.locals or ()) if frame is not None else ()
     return {variable.name: _literal(variable.repr or "") for variable in variables}
+
+
+def _constants(tree: ast.Module) -> dict[str, object]:
+    """Return the numbers and texts that names stand for in the whole file: set once, at its top."""
+    stored = Counter(
+        node.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    )
+    found: dict[str, object] = {}
+    for node in tree.body:
+        match node:
+            case (
+                ast.Assign(targets=[ast.Name(id=name)], value=ast.expr() as value)
+                | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
+            ) if stored[name] == 1:
+                found[name] = _value(value, found)
+    return found
 
 
 def _literal(text: str) -> object:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pytest
 from small_jobs import native, report_of, still
 
-from whyhang.analyzer.facts import CallArgument, Fact, Source, Who
+from whyhang.analyzer.facts import CallArgument, Source, Who, replace
 from whyhang.analyzer.report import Report
 
 SOURCE = Source(file="claims.json")
@@ -28,7 +28,9 @@ hand_out (halo.py:30)
 """
 
 
-def _call(rank: int, op: str, peer: int, tag: int | str, *, stands: bool = True) -> list[Fact]:
+def _call(
+    rank: int, op: str, peer: int, tag: int | str, *, stands: bool = True
+) -> list[CallArgument]:
     values = {"dest" if op == "ssend" else "source": peer, "tag": tag}
     return [
         CallArgument(
@@ -39,7 +41,7 @@ def _call(rank: int, op: str, peer: int, tag: int | str, *, stands: bool = True)
     ]  # fmt: skip
 
 
-def _hung(stacks: dict[int, str], calls: Iterable[list[Fact]]) -> Report:
+def _hung(stacks: dict[int, str], calls: Iterable[list[CallArgument]]) -> Report:
     return report_of([*native(still(stacks)), *(fact for call in calls for fact in call)])
 
 
@@ -78,6 +80,18 @@ def test_which_partner_is_the_odd_one(
     assert finding.culprit_ranks == culprits
 
 
+def test_a_worker_that_answers_with_another_tag() -> None:
+    """Whoever stands at another line, with the tag of other messages, says nothing of these two."""
+    orders = "PMPI_Recv (libmpi.so.40:1)\nwork (halo.py:40)\n<module> (halo.py:61)\n"
+    elsewhere = [replace(fact, function="work", line=40) for fact in _call(1, "recv", 0, 1)]
+    finding = _hung(
+        {0: RECEIVE, 1: orders, 2: SEND, 3: SEND},
+        [_call(0, "recv", 2, 2), elsewhere, _call(2, "ssend", 0, 3), _call(3, "ssend", 0, 2)],
+    ).findings[0]
+
+    assert (finding.signature, finding.culprit_ranks) == ("message-tags-differ", (2,))
+
+
 def _receiving(tags: dict[int, int], others: str = BARRIER) -> Report:
     """Rank 2 receives with its tag; those that have come past that call tell theirs."""
     return _hung(
@@ -110,7 +124,7 @@ def test_a_receive_that_may_be_of_another_turn() -> None:
     ],
     ids=["alike", "not partners", "any tag"],
 )
-def test_partners_whose_tags_tell_nothing(calls: list[list[Fact]]) -> None:
+def test_partners_whose_tags_tell_nothing(calls: list[list[CallArgument]]) -> None:
     """They meet, or one of them waits for another rank, or for any message."""
     report = _hung({0: SEND, 1: RECEIVE, 2: BARRIER, 3: BARRIER}, calls)
 

@@ -46,6 +46,14 @@ _ARITHMETIC: Mapping[type[ast.operator], Callable[[int, int], int]] = {
     ast.FloorDiv: int.__floordiv__,
     ast.Mod: int.__mod__,
 }
+_COMPARISONS: Mapping[type[ast.cmpop], Callable[[int, int], bool]] = {
+    ast.Eq: int.__eq__,
+    ast.NotEq: int.__ne__,
+    ast.Lt: int.__lt__,
+    ast.LtE: int.__le__,
+    ast.Gt: int.__gt__,
+    ast.GtE: int.__ge__,
+}
 
 
 class Site(Record):
@@ -242,7 +250,7 @@ def _evaluated(expression: ast.expr, values: Mapping[str, object]) -> str:
 
 
 def _value(expression: ast.expr, values: Mapping[str, object]) -> object:
-    """Return the value of an expression of constants, variables, arithmetic and indices."""
+    """Return the value of an expression: constants, variables, arithmetic, choices, indices."""
     match expression:
         case ast.Constant(value=value):
             return value
@@ -258,6 +266,15 @@ def _value(expression: ast.expr, values: Mapping[str, object]) -> object:
                 return None
             divides = isinstance(op, ast.FloorDiv | ast.Mod)
             return None if divides and b == 0 else compute(a, b)
+        case ast.IfExp(test=test, body=body, orelse=orelse):
+            chosen = _value(test, values)
+            known = isinstance(chosen, int | str)
+            return _value(body if chosen else orelse, values) if known else None
+        case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _COMPARISONS:
+            a, b = _value(left, values), _value(right, values)
+            if not (isinstance(a, int) and isinstance(b, int)):
+                return None
+            return _COMPARISONS[type(op)](a, b)
         case ast.Subscript(value=inner, slice=slice_):
             return _item(_value(inner, values), _value(slice_, values))
         case _:

@@ -85,6 +85,16 @@ def test_an_invented_peer_is_seen_through() -> None:
     assert all_tracks[1][0].calls[0].seq == 3
 
 
+def test_ranks_below_the_named_one_call_the_same() -> None:
+    """The first rank that differs is named, so that a word of one rank tells who is alone."""
+    own = "SequenceNumber=3, " + TENSOR.format(op="ALLREDUCE", shape="4")
+    text = mismatch(1, own, 3, "SequenceNumber=0OpType=REDUCE")
+    calls = {rank: track[0].calls[0].op for rank, track in tracks(read_log(text)).items()}
+
+    assert {rank for rank, op in calls.items() if op == "all_reduce"} == {0, 1, 2}
+    assert "without tensors" in calls[3]
+
+
 def test_the_peers_own_word_beats_that_of_others() -> None:
     """Where both sides speak, the invented fingerprints are not used."""
     tensor = "SequenceNumber=3, " + TENSOR.format(op="ALLREDUCE", shape="4")

@@ -4,7 +4,8 @@ Every rank compares a fingerprint of its call with the others'. With TORCH_CPP_L
 also logs each one, which places every rank exactly. When two differ, both sides raise and print
 two fingerprints, of which only the speaker's own is sure: where the other one has another
 length, an invented one is printed whose "OpType" only encodes that length (``ProcessGroup
-Wrapper.cpp``, torch 1.13 to 2.15). Sequence numbers are those of the log and begin with 0.
+Wrapper.cpp``, torch 1.13 to 2.15). They are compared in the order of ranks, and the first that
+differs is named: those below it call what the speaker calls. Sequence numbers are those of the log and begin with 0.
 That a call was announced does not tell whether it came to its end.
 """
 
@@ -15,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from whyhang.analyzer.facts import (
+    MAX_RANKS,
     Call,
     CallState,
     Fact,
@@ -105,10 +107,12 @@ class MismatchReader(LineReader):
         self._file.mismatch = True
         self._own.setdefault(who.rank or 0, (who, own, group, line.source))
         if peer is not None and group is DEFAULT_GROUP:
+            named = int(peer["rank"])
+            alike = dict.fromkeys(range(min(named, MAX_RANKS)), own)
             call = _peer_call(rest[peer.end() :], own, line.number)
-            if call is not None:
-                other = Who(rank=int(peer["rank"]), trust=Trust.INFERRED)
-                self._peers.setdefault(other.rank or 0, (other, call, group, line.source))
+            for number, theirs in (alike if call is None else {**alike, named: call}).items():
+                other = Who(rank=number, trust=Trust.INFERRED)
+                self._peers.setdefault(number, (other, theirs, group, line.source))
 
     def facts(self) -> Iterator[Fact]:
         """Yield a track for each rank whose call is known, its own word first."""

@@ -354,7 +354,7 @@ CASES: dict[str, Blame] = {
             None: "srun: error: n7: task 1: Segmentation fault (core dumped)\n"
             "srun: error: n6: task 0: Segmentation fault (core dumped)\n"
         },
-        "slurm-task-failed",
+        "slurm-task-crashed",
         (0, 1),
     ),
     "the rank that ended itself first, if nothing says why": (

@@ -32,6 +32,40 @@ def test_of_ranks_that_were_ended_nobody_is_named() -> None:
     assert not any(f.culprit_ranks for f in diagnosed_files({"job.out": text}).findings)
 
 
+def test_a_task_that_crashed_before_another_rank_aborted() -> None:
+    """What a rank does of its own explains what follows from it: its partner's receive failed."""
+    text = (
+        "srun: error: nid00003: task 1: Segmentation fault\n"
+        "srun: launch/slurm: _step_signal: Terminating StepId=4711.0\n"
+        "MPICH ERROR [Rank 0] [job id 4711.0] [Mon Nov 23 14:32:54 2026] [nid00002] - "
+        "Abort(1) (rank 0 in comm 0): Fatal error in PMPI_Recv: Other MPI error, error stack:\n"
+    )
+    assert _first(job_out=text).culprit_ranks == (1,)
+
+
+WATCHDOGS = "".join(
+    f"[Rank {rank}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=71, "
+    f"OpType=BROADCAST, NumelIn={size}, NumelOut={size}, Timeout(ms)=600000) ran for 600097 "
+    "milliseconds before timing out.\n"
+    for rank, size in ((2, 4096), (3, 64))
+)
+
+
+@pytest.mark.parametrize(
+    ("written", "ranks"),
+    [
+        ("Ranks 0, 1 and 3 broadcast 64 floats.\nRank 2 broadcasts 4,096 floats.", (2,)),
+        ("Some broadcast 64 floats, and other ranks 4,096.", None),
+    ],
+)
+def test_a_person_tells_which_of_two_is_alone(written: str, ranks: tuple[int, ...] | None) -> None:
+    """Two ranks differ, and none is in the minority; what is written of others decides."""
+    notes = f"The job hangs. With other debugging output I see in the same buffer:\n{written}\n"
+    finding = _first(job_log=WATCHDOGS, notes_md=notes)
+
+    assert (finding.category, finding.culprit_ranks) == ("collective-mismatch", ranks)
+
+
 def test_the_rank_with_which_all_messages_fail() -> None:
     """MPICH prints the arguments of the call that failed; who receives from rank 3 waits for it."""
     failed = (

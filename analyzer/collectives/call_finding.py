@@ -57,9 +57,9 @@ class CallFinding(Record):
     clause of ``says`` that tells which of these; ``site`` is the
     culprit's own code line for that. ``quotes`` are the records it rests on. ``parts`` splits a
     verdict that several ranks earned in several calls. ``by_history``: the ranks were even, and
-    the culprit is the one that left its own habit. ``unrecorded``: the culprit may be in a
-    call that its recorder leaves out. ``inferred``: the membership of the group was
-    inferred, not read. ``cause`` is False where another finding explains this one.
+    the culprit is the one that left its own habit, or that a person names. ``unrecorded``: the
+    culprit may be in a call that its recorder leaves out. ``inferred``: the membership of the group
+    was inferred, not read. ``cause`` is False where another finding explains this one.
     """
 
     verdict: Verdict

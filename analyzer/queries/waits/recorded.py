@@ -7,7 +7,7 @@ from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import CallFinding, Verdict
 from whyhang.analyzer.collectives.groups import COUNTERS
 from whyhang.analyzer.collectives.waits import CallRef
-from whyhang.analyzer.facts import LastLine, LogLine, ranks_in_words, replace
+from whyhang.analyzer.facts import Account, Deed, LastLine, LogLine, ranks_in_words, replace
 from whyhang.analyzer.findings.signature import CLEAR, CONTRADICTED, GUESSED, INDIRECT, Hit
 from whyhang.analyzer.queries.hits import cite_line, members_of
 from whyhang.analyzer.queries.waits.loop_left import past_its_partners
@@ -34,7 +34,27 @@ SIZES = {"size": "shapes", "dtype": "dtypes"}
 def recorded(case: Case, *verdicts: Verdict) -> tuple[Hit, ...]:
     """Return one hit for each of these verdicts on recorded calls that no other explains."""
     findings = case.graph.calls.of(*verdicts)
-    return tuple(recorded_hit(case, _with_who_left(case, finding)) for finding in findings)
+    return tuple(
+        recorded_hit(case, _with_who_differs(case, _with_who_left(case, finding)))
+        for finding in findings
+    )
+
+
+def _with_who_differs(case: Case, finding: CallFinding) -> CallFinding:
+    """Blame, at a tie, the side of whose ranks alone a person writes that they do not as others."""
+    written = {
+        account.who.rank
+        for account in (case.job.of(Account) if finding.tie else ())
+        if account.deed in {Deed.CONTRASTED, Deed.ODD}
+    }
+    odd = [side for side in finding.sides if written.intersection(side.ranks)]
+    if len(odd) != 1 or not written >= set(odd[0].ranks):
+        return finding
+    culprits = odd[0].ranks
+    waiting = tuple(rank for rank in finding.waiting if rank not in culprits)
+    return replace(
+        finding, culprits=culprits, waiting=waiting, tie=False, by_history=True, site=odd[0].site
+    )
 
 
 def _with_who_left(case: Case, finding: CallFinding) -> CallFinding:

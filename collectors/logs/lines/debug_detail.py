@@ -5,7 +5,8 @@ also logs each one, which places every rank exactly. When two differ, both sides
 two fingerprints, of which only the speaker's own is sure: where the other one has another
 length, an invented one is printed whose "OpType" only encodes that length (``ProcessGroup
 Wrapper.cpp``, torch 1.13 to 2.15). They are compared in the order of ranks, and the first that
-differs is named: those below it call what the speaker calls. Sequence numbers are those of the log and begin with 0.
+differs is named: those below it call what the speaker calls. Sequence numbers are those of the log
+and begin with 0.
 That a call was announced does not tell whether it came to its end.
 """
 

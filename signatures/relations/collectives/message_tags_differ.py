@@ -99,14 +99,12 @@ def _all_behind(case: Case, odd: _Message) -> bool:
 def _ahead(sent: _Message, awaited: _Message, standing: Sequence[_Message]) -> tuple[int, ...]:
     """Return which of two partners is the odd one: its tag is its own, and not a lower one.
 
-    Held against all who stand at the line of either. Where tags count, a rank that others left out
-    has the lower one and is not to blame.
+    Where tags count, a rank that others left out has the lower one and is not to blame.
     """
-    lines = {(message.fact.file, message.fact.line) for message in (sent, awaited)}
-    alike = [message for message in standing if (message.fact.file, message.fact.line) in lines]
     for one, other in ((sent, awaited), (awaited, sent)):
-        others = [message.tag for message in alike if message.member != one.member]
-        if len(others) >= AGREEING and {*others} == {other.tag} and one.tag > other.tag:
+        others = [message.tag for message in standing if message.member != one.member]
+        alone = others.count(other.tag) >= AGREEING and one.tag not in others
+        if alone and one.tag > other.tag:
             return (one.member,)
     return ()
 

@@ -13,6 +13,14 @@ REMOTE = (
 )
 CRASHED = "[node1:1 :0:98] Caught signal 11 (Segmentation fault: Sent by the kernel)"
 ELASTIC = "torch/distributed/elastic/multiprocessing/api.py"
+ROW = """\
+[0]:
+  time      : 2026-11-21_{}
+  host      : n1
+  rank      : {} (local_rank: 0)
+  exitcode  : {} (pid: {})
+  error_file: <N/A>
+"""
 TORCHRUN = (
     f"W1121 02:13:03.592000 17493 {ELASTIC}:1028] Sending process 17505 closing signal SIGTERM\n"
     f"E1121 02:13:03.595000 17493 {ELASTIC}:1002] failed (exitcode: {{code}}) local_rank: 1 "
@@ -356,6 +364,29 @@ CASES: dict[str, Blame] = {
         },
         "slurm-task-crashed",
         (0, 1),
+    ),
+    "no task, where nearly all crashed": (
+        {None: "srun: error: n7: tasks 0-5,7: Segmentation fault (core dumped)\n"},
+        "slurm-task-crashed",
+        None,
+    ),
+    "the rank that failed, not whom the launcher used force on after its grace": (
+        {None: ROW.format("10:03:29", 0, -9, 4710) + ROW.format("10:02:58", 3, 1, 4713)},
+        "failure-row-exit-code",
+        (3,),
+    ),
+    "the rank that was killed, where another failed at the same time": (
+        {None: ROW.format("10:02:59", 0, -9, 4710) + ROW.format("10:02:58", 3, 1, 4713)},
+        "failure-row-sigkill",
+        (0,),
+    ),
+    "the rank that aborted, by its row alone": (
+        {
+            None: ROW.format("10:02:58", 3, -6, 4713) + "  traceback : Signal 6 (SIGABRT) received "
+            "by PID 4713\n"
+        },
+        "launcher-saw-abort",
+        (3,),
     ),
     "the rank that ended itself first, if nothing says why": (
         {None: TORCHRUN.format(code=-6)},

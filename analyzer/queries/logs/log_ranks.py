@@ -12,6 +12,7 @@ from whyhang.analyzer.queries.machines.cluster import ranks_on
 from whyhang.analyzer.rank_state.from_logs.ends import ends_of, who_says
 
 MAX_DIGITS = 9
+FEW = 2  # that are named even where they are all
 MOST_GPUS = 16  # of a host
 _ADDRESS = re.compile(r"([0-9a-f]{4}):([0-9a-f]{2}):([0-9a-f]{2})(?:\.\d)?$", re.IGNORECASE)
 
@@ -65,9 +66,10 @@ def on_device(case: Case, line: LogLine) -> Who | None:
 
 
 def whose_end(case: Case, lines: Iterable[LogLine]) -> list[Who]:
-    """Return the ranks whose end these lines report: one, those that crashed, or some killed ones.
+    """Return the ranks whose end these lines report: one, or some that crashed or were killed.
 
-    Several exit codes, or the killing of all, may be what the end of one has brought. Lines that
+    Several exit codes, or the killing of all, may be what the end of one has brought; what crashes
+    most of them is not theirs. Lines that
     report no rank's end are of the one that was killed, if only one was.
     """
     lines = tuple(lines)
@@ -94,7 +96,8 @@ def whose_end(case: Case, lines: Iterable[LogLine]) -> list[Who]:
     signals = {exit_.signal for exit_ in ended.values()}
     ranks_of_job = case.job.world_size or max(ended, default=0) + 1  # at least
     some_killed = signals == {signal.SIGKILL} and len(ended) < ranks_of_job
-    known = len(ended) == 1 or signals <= CRASHES or some_killed
+    some_crashed = signals <= CRASHES and 2 * len(ended) <= max(ranks_of_job, 2 * FEW)
+    known = len(ended) == 1 or some_crashed or some_killed
     known = known and not any(exit_.killed_with_others for exit_ in ended.values())
     return [exit_.who for exit_ in ended.values()] if known else []
 

@@ -16,6 +16,8 @@ _WHAT = (
     ("Segmentation fault", signal.SIGSEGV),
     ("Aborted", signal.SIGABRT),
     ("Bus error", signal.SIGBUS),
+    ("Illegal instruction", signal.SIGILL),
+    ("Floating point exception", signal.SIGFPE),
     ("Terminated", signal.SIGTERM),
 )
 EXIT_CODE = re.compile(r"exit(?:ed with)? (?:code|status):? *(?P<code>-?\d+)", re.IGNORECASE)

@@ -36,6 +36,7 @@ from whyhang.collectors.logs.lines.exit_words import (
 from whyhang.collectors.logs.lines.line_reader import FoundLine, LineReader, LogFile, wants
 from whyhang.collectors.logs.text.clock import time_of
 
+GRACE = 30.0  # seconds that torchrun gives processes to end
 MAX_STEP = 20  # lines from a command to what srun reports of its tasks
 _ACTOR = re.compile(
     r"\s*(?:pid: (?P<pid>\d+)|name: \w*Worker\w*?_(?P<node>\d+):(?P<local>\d+))\s*$"
@@ -279,6 +280,7 @@ class ExitReader(LineReader):
             who = self._rank_of(row)
             others = len(self._killed) > 1 and row.source in self._killed
             others = others or row.who.pid in self._forced or row.source in self._killed_behind
+            others = others or self._outlived_grace(row)
             yield replace(row, who=who, killed_with_others=others)
             if who.pid is not None and who.rank is not None and who.trust > Trust.INFERRED:
                 process = Who(pid=who.pid, host=who.host)
@@ -286,6 +288,21 @@ class ExitReader(LineReader):
         for row in self._roots:
             if row.who.rank is not None:
                 yield RootCause(who=row.who, source=row.source)
+
+    def _outlived_grace(self, row: Exit) -> bool:
+        """Return whether a process was killed so long after another had failed in the same list.
+
+        A launcher asks the others to end, and uses force on those that have not after its grace.
+        """
+        return (
+            row.signal == signal.SIGKILL
+            and row.time is not None
+            and any(
+                GRACE <= row.time - other.time <= 2 * GRACE
+                for other in self._rows
+                if other.time is not None and other.exitcode
+            )
+        )
 
     def _distinct(self) -> Iterable[Exit]:
         """Leave out a pid's second report; the one that tells a rank is kept."""

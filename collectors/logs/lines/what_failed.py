@@ -54,7 +54,7 @@ OBJECTS = _objects()
 
 _NOT_THESE = re.compile(
     r"\bNCCL (?:INFO|WARN|TRACE)\b|\[c10d\] |ProcessGroup\w*\.cpp|WorkNCCL\("
-    r"|^\s*File \"|\bHTTP/1\.[01]\" \d|(?i:nothing to do)"
+    r"|^\s*File \"|\bHTTP/1\.[01]\" \d|(?i:nothing to do)|dlv?sym failed"
     r"|(?:^|[\s,(])I(?:'m|'ve|'d)? [a-z]"
     r"|^\s*[\"']?[a-z][\w-]*[\"']?\s*[:=]\s*[\"']?[a-z0-9_./-]*[\"']?,?\s*$"
     r"|^\w+(?:\{[^}]*\})? [\d.e+-]+$"

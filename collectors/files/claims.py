@@ -6,6 +6,8 @@ This is where they are written and read back, and nowhere else are they texts.
 import re
 from collections.abc import Callable, Iterator
 
+import msgspec
+
 from whyhang.analyzer.facts import (
     Address,
     CallArgument,
@@ -40,28 +42,45 @@ _SETTINGS: dict[str, SettingName] = {
     **{f"{COMPARED}{name}": name for name in ("cuda", "driver", "nccl", "torch")},
 }
 _SCHEME = "file://"
-_LIBRARY = re.compile(
-    r"(?P<path>.*?)(?P<gone> \(deleted\))?, (?P<kind>build|inode) (?P<identity>\S+)"
-)
 _LIMITS: dict[Limit, re.Pattern[str]] = {
     "cpu-quota": re.compile(
         r"its CPU quota stopped it in (?P<measured>\d+) of (?P<of>\d+) periods between the looks"
     ),
     "group-memory": re.compile(
-        r"its control group uses (?P<measured>\d+)% of its (?P<size>\d+\.\d) GiB"
+        r"its control group uses (?P<percent>\d+)% of its (?P<size>\d+\.\d) GiB"
     ),
     "oom-kills": re.compile(
         r"the kernel has killed (?P<measured>\d+) processes of its control group for memory"
     ),
     "load": re.compile(r"the load of the host is (?P<measured>\d+) on (?P<size>\d+) processors"),
-    "host-memory": re.compile(r"(?P<measured>\d+)% of the memory of the host is available"),
+    "host-memory": re.compile(r"(?P<percent>\d+)% of the memory of the host is available"),
 }
-_ARGUMENT = re.compile(
-    r"(?P<name>\w+)=(?P<value>.*) of (?P<op>\w+) (?P<stands>at|in) (?P<function>.+?) "
-    r"\((?P<file>.+):(?P<line>\d{1,9})\)",
-    re.DOTALL,
-)
-_COUNTER = re.compile(r"(?P<value>\d{1,18}) (?P<name>\w+) in (?P<function>.+?) \((?P<file>.+)\)")
+_FORMS: dict[str, tuple[type[Statement], re.Pattern[str]]] = {
+    about: (kind, re.compile(form, re.DOTALL))
+    for about, kind, form in (
+        (
+            "step",
+            LoopCounter,
+            r"(?P<value>\d{1,18}) (?P<name>\w+) in (?P<function>.+?) \((?P<file>.+)\)",
+        ),
+        (
+            "argument",
+            CallArgument,
+            r"(?P<name>\w+)=(?P<value>.*) of (?P<op>\w+) (?:(?P<stands>at)|in) (?P<function>.+?) "
+            r"\((?P<file>.+):(?P<line>\d{1,9})\)",
+        ),
+        ("paused", Paused, r"(?P<seconds>\d+\.\d+) s in (?P<dumps>\d+) stack dumps"),
+        (
+            COMPARED,
+            Library,
+            r"(?P<path>.*?)(?P<deleted> \(deleted\))?, (?:build (?P<build>\S+)|inode (?P<inode>\S+))",
+        ),
+    )
+}
+"""Statements whose row tells several fields, and how it is taken apart."""
+
+_FLAGS = {"stands", "deleted"}
+"""Fields that are true where something stands in the row."""
 
 
 def _address(text: str) -> Address:
@@ -139,74 +158,32 @@ def statement(row: ClaimRow) -> Statement | None:
         return _WORDS[about][0](who=who, source=source)
     if about in _SETTINGS:
         return Setting(name=_SETTINGS[about], value=value, who=who, source=source)
-    if about == "step":
-        return _counter(row)
-    if about == "argument":
-        return _argument(row)
     if about == "pressure":
         return _near_limit(row)
-    if about == "paused":
-        words = value.split()
-        return Paused(seconds=float(words[0]), dumps=int(words[3]), who=who, source=source)
-    return _library(row) if about.startswith(COMPARED) else None
+    if about in _FORMS:
+        return _taken_apart(row, *_FORMS[about])
+    if about.startswith(COMPARED):
+        return _taken_apart(row, *_FORMS[COMPARED], name=about.removeprefix(COMPARED))
+    return None
 
 
-def _near_limit(row: ClaimRow) -> NearLimit:
+def _near_limit(row: ClaimRow) -> Statement:
     for limit, pattern in _LIMITS.items():
-        if match := pattern.fullmatch(row.value):
-            numbers = match.groupdict()
-            return NearLimit(
-                limit=limit,
-                measured=int(numbers["measured"]) / (100 if "%" in row.value else 1),
-                size=float(numbers["size"]) if "size" in numbers else None,
-                of=int(numbers["of"]) if "of" in numbers else None,
-                who=row.who,
-                source=row.source,
-            )
+        if pattern.fullmatch(row.value):
+            return _taken_apart(row, NearLimit, pattern, limit=limit)
     raise ValueError(f"no limit: {row.value}")
 
 
-def _counter(row: ClaimRow) -> LoopCounter:
-    match = _COUNTER.fullmatch(row.value)
+def _taken_apart(
+    row: ClaimRow, kind: type[Statement], form: re.Pattern[str], **more: str
+) -> Statement:
+    """Return the statement whose fields a row names; their types say how each is read."""
+    match = form.fullmatch(row.value)
     if match is None:
-        raise ValueError(f"no counter: {row.value}")
-    return LoopCounter(
-        name=match["name"],
-        value=int(match["value"]),
-        function=match["function"],
-        file=match["file"],
-        who=row.who,
-        source=row.source,
-    )
-
-
-def _argument(row: ClaimRow) -> CallArgument:
-    match = _ARGUMENT.fullmatch(row.value)
-    if match is None:
-        raise ValueError(f"no argument: {row.value}")
-    return CallArgument(
-        op=match["op"],
-        name=match["name"],
-        value=match["value"],
-        function=match["function"],
-        file=match["file"],
-        line=int(match["line"]),
-        stands=match["stands"] == "at",
-        who=row.who,
-        source=row.source,
-    )
-
-
-def _library(row: ClaimRow) -> Library:
-    match = _LIBRARY.fullmatch(row.value)
-    if match is None:
-        raise ValueError(f"no library: {row.value}")
-    return Library(
-        name=row.about.removeprefix(COMPARED),
-        path=match["path"],
-        deleted=match["gone"] is not None,
-        build=match["identity"] if match["kind"] == "build" else None,
-        inode=match["identity"] if match["kind"] == "inode" else None,
-        who=row.who,
-        source=row.source,
-    )
+        raise ValueError(f"no {row.about}: {row.value}")
+    read: dict[str, object] = {**more, **match.groupdict()}
+    read |= {name: read[name] is not None for name in _FLAGS & read.keys()}
+    if "percent" in read:
+        read["measured"] = int(match["percent"]) / 100
+    who_and_where = {"who": row.who, "source": row.source}
+    return msgspec.convert({**read, **who_and_where}, kind, strict=False)

@@ -12,7 +12,7 @@ of one job hold the same shapes and the same stacks.
 import functools
 import re
 from collections.abc import Callable, Iterable
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar, cast
 
 from whyhang.analyzer.facts import CallState, Frame, Record, replace
 from whyhang.collectors.ops import P2P, op_of
@@ -158,27 +158,26 @@ def _once(read: dict[int, T], value: object, reader: Callable[[list[object]], T]
 
 
 def _shapes(shapes: list[object]) -> Shapes:
-    return _shared_shapes(
-        tuple(
-            tuple([n for n in shape[:MAX_DIMENSIONS] if type(n) is int and n.bit_length() <= 64])
-            for shape in shapes
-            if isinstance(shape, list)
-        )
+    read: Shapes = tuple(
+        tuple([n for n in shape[:MAX_DIMENSIONS] if type(n) is int and n.bit_length() <= 64])
+        for shape in shapes
+        if isinstance(shape, list)
     )
+    return _shared(read)
 
 
 def _texts(texts: list[object]) -> tuple[str, ...]:
-    return _shared_texts(tuple(text(item) for item in texts))
+    return _shared(tuple(text(item) for item in texts))
 
 
-@functools.lru_cache(maxsize=65536)
-def _shared_shapes(shapes: Shapes) -> Shapes:
-    return shapes
+@functools.lru_cache(maxsize=1 << 17)
+def _kept(value: object) -> object:
+    return value
 
 
-@functools.lru_cache(maxsize=65536)
-def _shared_texts(texts: tuple[str, ...]) -> tuple[str, ...]:
-    return texts
+def _shared(value: T) -> T:
+    """Return the value that was read first of those that equal this one."""
+    return cast("T", _kept(value))
 
 
 @functools.lru_cache(maxsize=65536)

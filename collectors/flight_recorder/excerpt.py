@@ -19,7 +19,6 @@ from whyhang.collectors.flight_recorder.pickles import (
     UnsafePickleError,
     get,
     load,
-    unframed,
 )
 
 WINDOWS = (16, 64, 256)
@@ -31,7 +30,7 @@ MAX_SCATTERED = 256
 MAX_ENTRIES = 1 << 18
 """No recorder is made as large."""
 
-_BATCH_END = re.compile(rb":[A-Za-z_]*coalesced(?=[qr\x94])")
+_BATCH_END = re.compile(rb":[A-Za-z_]*coalesced(?=[qr])")
 
 
 class DumpExcerpt(Record):
@@ -55,7 +54,7 @@ def read(data: bytes, *, everything: bool = False) -> DumpExcerpt:
     All of them cost about 4 µs an entry and 2 kB of memory. Raises ``UnsafePickleError`` or
     ``BadPickleError``.
     """
-    data, cut = unframed(data), False
+    cut = False
     try:
         layout = Layout(data)
         data, cut = layout.data, layout.cut

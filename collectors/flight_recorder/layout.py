@@ -7,18 +7,14 @@ theirs. Entries are built by themselves, with those in which something that they
 memoised.
 
 torch and Python's protocols 2 and 3 write the numbers of the memo. In protocols 4 and 5 they are
-counted, which takes looking at every operation up to the number that is asked for.
+counted, so dumps that Python has pickled again in these are built as a whole.
 """
 
 import re
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from itertools import islice
 
 from whyhang.collectors.flight_recorder.pickles import (
-    MAX_MEMO,
     MEMO,
-    MEMOIZE,
     STOP,
     BadPickleError,
     Builder,
@@ -41,7 +37,6 @@ _FIRST_KEY = re.compile(rb"\}%b\((?:X(.)\x00\x00\x00|\x8c(.))" % MEMO, re.DOTALL
 _OPENING = re.compile(rb"\}%b\Z" % MEMO, re.DOTALL)
 # The last entry, the list of entries, the whole.
 _CLOSING = re.compile(rb"u(e%b(?:u%b)?\.)\Z" % (MEMO, MEMO), re.DOTALL)
-_MEMOIZED = re.compile(MEMOIZE)
 _REFERENCES = re.compile(rb"(?:h|j..[\x00-\x0f]).", re.DOTALL)
 
 
@@ -61,14 +56,15 @@ class Layout:
         self.data = data
         self.by_torch = data.startswith((b"\x80\x02}(", b"\x80\x02]("))
         self.top: dict[object, object] = {}
-        self._memo = _Memo(data)
+        if data[1] >= 4:
+            raise UnusualError
         self._builder = Builder()
         self.first = self._header()
         key = _FIRST_KEY.match(data, self.first)
         if key is None:
             raise UnusualError
-        number = self._memo.number_at(key.end() + (key[1] or key[2])[0])
-        self._marker = b"(" + get(number)  # how entries go on behind the operation for a dict
+        # How entries go on behind the operation for a dict.
+        self._marker = b"(" + get(self.number_at(key.end() + (key[1] or key[2])[0]))
         closing = _CLOSING.search(data, max(0, len(data) - 16))
         self.cut = closing is None
         self.end = closing.start(1) if closing is not None else self._cut_off()
@@ -127,7 +123,7 @@ class Layout:
         if text not in self._numbers:
             encoded = text.encode("utf-8", "replace")
             size = re.escape(bytes((min(len(encoded), 255),)))
-            written = rb"(?:X%b\0\0\0|\x8c%b)%b(?=[qr\x94])" % (size, size, re.escape(encoded))
+            written = rb"(?:X%b\0\0\0|\x8c%b)%b(?=[qr])" % (size, size, re.escape(encoded))
             place = re.search(written, self.data)
             if place is None:
                 raise UnusualError
@@ -136,7 +132,12 @@ class Layout:
 
     def number_at(self, place: int) -> int:
         """Return the number under which an object is memoised that ends at a place."""
-        return self._memo.number_at(place)
+        code = self.data[place]
+        if code not in b"qr":
+            raise UnusualError
+        return int.from_bytes(
+            self.data[place + 1 : place + (2 if code == ord("q") else 5)], "little"
+        )
 
     def places(self, pattern: bytes, end: int) -> Iterator[int]:
         """Yield where operations before ``end`` match a pattern."""
@@ -195,21 +196,18 @@ class Layout:
 
     def _place_of(self, number: int) -> int:
         """Return where a number is given behind the first entry; -1 if it is hard to find."""
-        place = self._memo.place_of(number, self._second)
+        place = self.data.find(put(number), self._second)
         for _ in range(MAX_LOOKALIKES):
             # Short ones often look so behind an operation whose operand is their own code.
             lookalike = number < 256 and self.data[place - 1] in b"hqK"
             if place < 0 or not lookalike or self._is_operation(place):
                 return place
-            place = self._memo.place_of(number, place + 1)
+            place = self.data.find(put(number), place + 1)
         return -1
 
     def _built(self, spans: Iterable[tuple[int, int]]) -> list[list[object]]:
         """Build the entries of each span, all with one memo."""
-        lists = [
-            b"](" + checked(self.data[start:end], self._memo.count(start)) + b"e"
-            for start, end in spans
-        ]
+        lists = [b"](" + checked(self.data[start:end]) + b"e" for start, end in spans]
         built = self._builder.build(b"](" + b"".join(lists) + b"e.")
         parts = (
             [part for part in built if isinstance(part, list)] if isinstance(built, list) else []
@@ -217,52 +215,3 @@ class Layout:
         if len(parts) != len(lists):
             raise UnusualError
         return parts
-
-
-class _Memo:
-    """Which numbers a pickle has memoised its objects under, and where."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-        self.counted = data[1] >= 4
-        # Where objects were memoised in the operations that were looked at, and the end of these.
-        self.places: list[int] = []
-        self.end = 2
-        self.operations = operations(data, 2)
-
-    def number_at(self, place: int) -> int:
-        """Return the number that is given at a place."""
-        code = self.data[place]
-        if code == ord("q"):
-            return self.data[place + 1]
-        if code == ord("r"):
-            return int.from_bytes(self.data[place + 1 : place + 5], "little")
-        while self.end <= place and self._count_on():
-            pass
-        count = self.count(place)
-        if count is None or code != MEMOIZE[0]:
-            raise UnusualError
-        return count
-
-    def place_of(self, number: int, after: int) -> int:
-        """Return where a number is given, -1 if nowhere; written ones ``after`` a place."""
-        if not self.counted:
-            return self.data.find(put(number), after)
-        while len(self.places) <= number:
-            if not self._count_on():
-                return -1
-        return self.places[number]
-
-    def count(self, place: int) -> int | None:
-        """Return how many objects were memoised before a place; None if not counted so far."""
-        return bisect_left(self.places, place) if place <= self.end else None
-
-    def _count_on(self) -> bool:
-        try:
-            start, self.end, ordinary = next(self.operations)
-        except (StopIteration, BadPickleError):
-            return False
-        if ordinary:
-            memoised = _MEMOIZED.finditer(self.data, start, self.end)
-            self.places += (at.start() for at in islice(memoised, MAX_MEMO))
-        return len(self.places) < MAX_MEMO

@@ -47,8 +47,7 @@ def _unknown(name: str, known: tuple[Signature, ...]) -> TargetError:
     near += [each for each in difflib.get_close_matches(name, names, n=3) if each not in near]
     hint = f"Did you mean {', '.join(near[:5])}? " if near else ""
     return TargetError(
-        f"there is no signature or category called {name!r}",
-        f"{hint}`whyhang explain` lists all.",
+        f"there is no signature or category called {name!r}", f"{hint}`whyhang explain` lists all."
     )
 
 

@@ -126,11 +126,7 @@ def _evidence(pieces: Sequence[Evidence], shown: Shown, *, full: bool) -> list[B
     ]
 
 
-KINDS = {
-    "cause": "cause",
-    "consequence": "an effect; the cause is not known",
-    "noise": "harmless",
-}
+KINDS = {"cause": "cause", "consequence": "an effect; the cause is not known", "noise": "harmless"}
 
 
 def known(finding: Finding) -> str:

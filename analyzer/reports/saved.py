@@ -111,16 +111,12 @@ def _decoded(shown: str, data: bytes, wanted: Any) -> Any:
                 raise _cut_off(shown, data) from error
             raise _damaged(shown, str(error)) from error
         raise TargetError(
-            f"{shown} is no report of whyhang: it is no JSON",
-            _evidence(shown),
+            f"{shown} is no report of whyhang: it is no JSON", _evidence(shown)
         ) from error
 
 
 def _damaged(shown: str, why: str) -> TargetError:
-    return TargetError(
-        f"the report {shown} is damaged: {why[:200]}",
-        _ONCE_MORE,
-    )
+    return TargetError(f"the report {shown} is damaged: {why[:200]}", _ONCE_MORE)
 
 
 def _cut_off(shown: str, data: bytes) -> TargetError:

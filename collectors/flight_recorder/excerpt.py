@@ -14,12 +14,7 @@ from whyhang.analyzer.facts import Record
 from whyhang.collectors.flight_recorder.entries import GLOO, number
 from whyhang.collectors.flight_recorder.groups import status_by_id
 from whyhang.collectors.flight_recorder.layout import Layout, UnusualError
-from whyhang.collectors.flight_recorder.pickles import (
-    BadPickleError,
-    UnsafePickleError,
-    get,
-    load,
-)
+from whyhang.collectors.flight_recorder.pickles import BadPickleError, UnsafePickleError, get, load
 
 WINDOWS = (16, 64, 256)
 """How many of the last entries are built; the next where those do not account for all work."""

@@ -81,11 +81,7 @@ def _line(quote: str) -> str:
 def _of_frames(before: Report, after: Report) -> Iterator[Alike]:
     """Compare the culprits' stacks from the innermost frame on; lines may differ."""
     stacks = [list(_of_culprits(report)) for report in (before, after)]
-    best = max(
-        (_common(old, new) for old in stacks[0] for new in stacks[1]),
-        key=len,
-        default=(),
-    )
+    best = max((_common(old, new) for old in stacks[0] for new in stacks[1]), key=len, default=())
     if len(best) > 1:
         shown = f"{best[0]} … {best[-1]}"
         yield Alike(kind="frames", says=f"{len(best)} frames: {shown}", same=True)

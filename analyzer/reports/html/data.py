@@ -48,14 +48,7 @@ def drawn(report: Report) -> dict[str, Any]:
         "ranks": _ranks(cells),
         "count": len(report.ranks),
         "groups": [
-            [
-                group.name,
-                group.ranks,
-                group.completed,
-                group.entered,
-                group.behind,
-                group.unseen,
-            ]
+            [group.name, group.ranks, group.completed, group.entered, group.behind, group.unseen]
             for group in report.groups
         ],
         "stacks": _stacks(report),

@@ -99,9 +99,9 @@ def _with_defaults(arguments: list[str]) -> list[str]:
     configured = [] if name == "config" else config_files.files()
     if not any("defaults" in file.table for file in configured):
         return arguments
-    from whyhang.analyzer.commands.all_options import AllOptions  # noqa: PLC0415 - nor without them
+    from whyhang.analyzer.commands.config import options_of_commands  # noqa: PLC0415 - nor without
 
-    more, wrong = defaults.words_of(configured, name, AllOptions())
+    more, wrong = defaults.words_of(configured, name, options_of_commands())
     for mistake in wrong:
         print(f"whyhang: not used: {plain(str(mistake))}", file=sys.stderr)
     return [name, *more, *words]

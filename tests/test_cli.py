@@ -189,12 +189,12 @@ def test_a_bundle_that_cannot_be_kept_costs_no_diagnosis(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """``--save`` to a full disk: the report comes first, then the error."""
-    from whyhang.analyzer.commands import rounds
+    from whyhang.analyzer.commands import live
 
     def full(*_: object, **__: object) -> None:
         raise BundleError("the bundle could not be written", "Name a place with room.")
 
-    monkeypatch.setattr(rounds, "write_bundle", full)
+    monkeypatch.setattr(live, "write_bundle", full)
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     try:
         arguments = [str(child.pid), "--save", str(tmp_path / "b"), "--interval", "0.1"]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from small_jobs import report_of
 
-from whyhang.analyzer.commands import hosts, hosts_options
+from whyhang.analyzer.commands import hosts, live_options
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.facts import Gap, Role
 from whyhang.collectors.files.bundle import MANIFEST, Entry, Manifest
@@ -28,7 +28,7 @@ from whyhang.collectors.live.job.members import HostJob, JobProcess
 
 def options(*words: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
-    hosts_options.add_arguments(parser)
+    live_options.add_host_arguments(parser)
     return parser.parse_args(words)
 
 

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from whyhang.analyzer.cards.load import known
-from whyhang.analyzer.commands import hosts, hosts_options, live, live_options, redaction
+from whyhang.analyzer.commands import hosts, live, live_options, redaction
 from whyhang.analyzer.commands.progress_display import Progress
 from whyhang.analyzer.commands.readers import readers_for
 from whyhang.analyzer.errors import TargetError
@@ -30,7 +30,7 @@ def run(options: argparse.Namespace) -> int:
     for text in options.pid:
         if not (text.isascii() and text.isdecimal()):
             raise TargetError(f"{text} is not a PID", "Give the number of a running process.")
-    if not options.pid and hosts_options.given(options) is None:
+    if not options.pid and live_options.given_hosts(options) is None:
         raise TargetError(
             "there is nothing to collect from",
             "Give the PID of any process of the job, or say on which hosts it is (--hosts, ...).",

@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from whyhang.analyzer.cards.load import known
-from whyhang.analyzer.commands.all_options import AllOptions
+from whyhang.analyzer.commands import COMMANDS, load
 from whyhang.analyzer.commands.output import with_tilde
 from whyhang.analyzer.configuration.config_files import NAME, ConfigFile, files, home, read
+from whyhang.analyzer.configuration.defaults import Options, options_of
 from whyhang.analyzer.configuration.settings import TABLES, mistakes, settings
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.reports.outgoing import plain
@@ -59,8 +60,16 @@ def _check(names: list[str]) -> int:
 
 def _mistakes(configured: Sequence[ConfigFile]) -> list[tuple[Mistake, ...]]:
     """Return what is wrong with each file."""
-    names, options = known().names, dict(AllOptions())
+    names, options = known().names, options_of_commands()
     return [mistakes(file, names, options) for file in configured]
+
+
+def options_of_commands() -> dict[str, Options]:
+    """Return the options of each command."""
+    parsers = {name: argparse.ArgumentParser(add_help=False) for name in COMMANDS}
+    for name, parser in parsers.items():
+        load(name).add_arguments(parser)
+    return {name: options_of(parser) for name, parser in parsers.items()}
 
 
 def _nowhere() -> str:

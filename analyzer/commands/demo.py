@@ -9,7 +9,7 @@ import argparse
 import shlex
 import sys
 
-from whyhang.analyzer.commands import hosts_options, live_options, output
+from whyhang.analyzer.commands import live_options, output
 from whyhang.analyzer.commands.diagnose import report_on
 from whyhang.analyzer.errors import TargetError
 from whyhang.samples.harness import scenario
@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     output.add_arguments(parser)
     live_options.add_arguments(parser, hosts=False)
     elsewhere = argparse.ArgumentParser(add_help=False)
-    hosts_options.add_arguments(elsewhere)  # a sample runs on this host
+    live_options.add_host_arguments(elsewhere)  # a sample runs on this host
     parser.set_defaults(**vars(elsewhere.parse_args([])))
 
 

@@ -24,7 +24,7 @@ from typing import BinaryIO
 
 from whyhang.analyzer.align import align
 from whyhang.analyzer.cards.load import known
-from whyhang.analyzer.commands import COMMANDS, hosts_options, live_options, output
+from whyhang.analyzer.commands import COMMANDS, live_options, output
 from whyhang.analyzer.commands.cards import add_card_folders
 from whyhang.analyzer.commands.progress_display import Progress
 from whyhang.analyzer.commands.readers import readers_for
@@ -64,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Collect, read, analyze, report."""
     output.check(options)
-    named = bool(options.targets) or hosts_options.given(options) is not None
+    named = bool(options.targets) or live_options.given_hosts(options) is not None
     pids, paths = split(options.targets) if named else ([], dumps_left_behind())
     if paths and not pids and all(map(is_report_file, paths)):
         raise TargetError(
@@ -107,7 +107,7 @@ def report_on(
     """
     knowledge = known(cards)
     facts: list[Fact] = []
-    looks = bool(pids) or hosts_options.given(options) is not None
+    looks = bool(pids) or live_options.given_hosts(options) is not None
     unsaved: Sequence[WhyhangError] = [_nothing_to_save(save)] if save and not looks else []
     documents: dict[str, Document] = {}
     with contextlib.ExitStack() as stack:

@@ -1,18 +1,14 @@
 """On which hosts to look at a job: plan, dry run, and the look itself."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import shlex
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
-from whyhang.analyzer.commands import hosts_options
+from whyhang.analyzer.commands import live_options
 from whyhang.analyzer.commands.progress_display import Progress
 from whyhang.analyzer.commands.questions import Observed
-from whyhang.analyzer.commands.rounds import capture_options
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.facts import replace
 from whyhang.analyzer.reports.outgoing import plain
@@ -24,14 +20,14 @@ from whyhang.collectors.hosts.reach import Reach, Selector
 from whyhang.collectors.hosts.select import selector_of
 from whyhang.collectors.live.job.find import find_job
 from whyhang.collectors.live.job.host import Host
+from whyhang.collectors.live.probes.probe import Options
 from whyhang.collectors.live.proc import Proc
-
-if TYPE_CHECKING:
-    from whyhang.collectors.hosts.conversation import Conversation
 
 LIMIT = 30.0
 """Seconds for all hosts together, where --timeout says nothing."""
 
+GRAB = 15.0
+"""Seconds for each single grab, likewise."""
 
 NAME, THERE = "NAME", "COMMAND"
 """What a dry run writes for the name of each host, and for what runs there."""
@@ -45,7 +41,7 @@ def to_reach(pids: Sequence[int], options: argparse.Namespace) -> Iterator[tuple
     The options say where, for all processes as one job; else each job of these processes, which
     may be on this host alone (``HERE``). Raises ``TargetError``.
     """
-    if hosts_options.given(options) is not None or not pids:
+    if live_options.given_hosts(options) is not None or not pids:
         yield (pids[0] if pids else 0), _by_options(pids, options)
         return
     seen: set[int] = set()
@@ -58,7 +54,7 @@ def to_reach(pids: Sequence[int], options: argparse.Namespace) -> Iterator[tuple
 
 
 def _by_options(pids: Sequence[int], options: argparse.Namespace) -> Reach:
-    match hosts_options.given(options):
+    match live_options.given_hosts(options):
         case "hosts":
             return replace(ssh.reach(options.hosts), selector=_selector(pids))
         case "slurm":
@@ -153,6 +149,20 @@ def looked_at(
         if reach.hosts and not talk.parts.hosts:
             raise _nothing(talk)
         yield talk, interrupted
+
+
+def capture_options(options: argparse.Namespace) -> Options:
+    """Return how to look, as the options say."""
+    return Options(
+        looks=options.looks,
+        interval=options.interval,
+        limit=GRAB if options.timeout is None else options.timeout,
+        native=options.native == "always",
+        ask=options.ask_recorders,
+        debug_server=options.debug_server,
+        store=not options.no_store,
+        probe=options.probe,
+    )
 
 
 def _nothing(talk: Conversation) -> TargetError:

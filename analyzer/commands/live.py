@@ -4,17 +4,22 @@ import argparse
 import contextlib
 from collections.abc import Iterator, Sequence
 
+from whyhang.analyzer.align import align
 from whyhang.analyzer.commands import hosts, redaction
 from whyhang.analyzer.commands.progress_display import Progress
-from whyhang.analyzer.commands.questions import Observed, questions
-from whyhang.analyzer.commands.rounds import capture_options, save_bundle, settled
+from whyhang.analyzer.commands.questions import Observed, Question, questions
 from whyhang.analyzer.errors import BundleError
 from whyhang.analyzer.facts import Fact
+from whyhang.analyzer.job.identify import identify
 from whyhang.analyzer.reading import Document, Reader
-from whyhang.collectors.files.bundle_writer import check_name, numbered
+from whyhang.collectors.files.bundle import documents_of
+from whyhang.collectors.files.bundle_writer import check_name, numbered, write_bundle
+from whyhang.collectors.files.folder import read_documents
+from whyhang.collectors.files.hidden import with_pseudonyms
 from whyhang.collectors.hosts.reach import Reach
-from whyhang.collectors.live.capture import Capture
+from whyhang.collectors.live.capture import Capture, Named
 from whyhang.collectors.logs.reader import LogReader
+from whyhang.signatures.frames import TABLE
 
 
 def facts(
@@ -46,7 +51,11 @@ def facts(
                 collected += settled(job, asked, readers, documents)
             finally:  # what was taken is kept, also where reading it fails or is interrupted
                 if save:
-                    unsaved += save_bundle(job.bundle(), numbered(save, number), names)
+                    bundle = job.bundle() if names is None else with_pseudonyms(job.bundle(), names)
+                    try:
+                        write_bundle(bundle, numbered(save, number))
+                    except BundleError as error:
+                        unsaved.append(error)
     return collected, unsaved
 
 
@@ -64,6 +73,32 @@ def _looked_at(
         with hosts.looked_at(reach, options, patterns, progress) as looked:
             yield looked
         return
-    taken = Capture(pid, capture_options(options), progress.say)
+    taken = Capture(pid, hosts.capture_options(options), progress.say)
     taken.note(reach.gaps)
     yield taken.take(), False
+
+
+def settled(
+    taken: Observed,
+    open_questions: Sequence[Question],
+    readers: Sequence[Reader],
+    documents: dict[str, Document] | None = None,
+) -> list[Fact]:
+    """Read what was taken of a job, and take more as long as a question is open.
+
+    After each answer everything is read and aligned anew. A question is asked at most once.
+    ``documents`` takes what was read, by path.
+    """
+    unasked = list(open_questions)
+    while True:
+        files = list(documents_of(taken.bundle()))
+        collected = list(read_documents(files, readers=readers))
+        case = align(identify(collected), TABLE)
+        question = next((each for each in unasked if each.open_for(case)), None)
+        if question is None:
+            if documents is not None:
+                documents.update((each.path, each) for each in files)
+            return collected
+        unasked.remove(question)
+        members = [case.member(number) for number in question.open_for(case)]
+        question.take(taken, [Named(m.host, m.pid) for m in members if m.pid is not None])

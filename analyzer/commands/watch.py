@@ -30,7 +30,7 @@ from pathlib import Path
 from types import FrameType
 
 from whyhang.analyzer import interrupts
-from whyhang.analyzer.commands import hosts_options, live_options, output, redaction
+from whyhang.analyzer.commands import live_options, output, redaction
 from whyhang.analyzer.commands.cards import add_card_folders
 from whyhang.analyzer.commands.diagnose import report_on, split
 from whyhang.analyzer.commands.following import Event, follow
@@ -177,7 +177,7 @@ class Asking:
     def __call__(self, pids: tuple[int, ...], paths: tuple[str, ...]) -> Report:
         """Diagnose; what cannot be kept does not keep it from that."""
         options, self._kept = self._options, ""
-        hosts = hosts_options.given(options) is not None
+        hosts = live_options.given_hosts(options) is not None
         if options.save and (pids or hosts):
             self._kept = free_name(options.save)
             try:

@@ -42,40 +42,37 @@ _SETTINGS: dict[str, SettingName] = {
     **{f"{COMPARED}{name}": name for name in ("cuda", "driver", "nccl", "torch")},
 }
 _SCHEME = "file://"
-_LIMITS: dict[Limit, re.Pattern[str]] = {
-    "cpu-quota": re.compile(
+_LIMITS: dict[Limit, str] = {
+    "cpu-quota": (
         r"its CPU quota stopped it in (?P<measured>\d+) of (?P<of>\d+) periods between the looks"
     ),
-    "group-memory": re.compile(
-        r"its control group uses (?P<percent>\d+)% of its (?P<size>\d+\.\d) GiB"
-    ),
-    "oom-kills": re.compile(
+    "group-memory": r"its control group uses (?P<percent>\d+)% of its (?P<size>\d+\.\d) GiB",
+    "oom-kills": (
         r"the kernel has killed (?P<measured>\d+) processes of its control group for memory"
     ),
-    "load": re.compile(r"the load of the host is (?P<measured>\d+) on (?P<size>\d+) processors"),
-    "host-memory": re.compile(r"(?P<percent>\d+)% of the memory of the host is available"),
+    "load": r"the load of the host is (?P<measured>\d+) on (?P<size>\d+) processors",
+    "host-memory": r"(?P<percent>\d+)% of the memory of the host is available",
 }
-_FORMS: dict[str, tuple[type[Statement], re.Pattern[str]]] = {
-    about: (kind, re.compile(form, re.DOTALL))
-    for about, kind, form in (
+_FORMS: dict[str, tuple[type[Statement], str]] = {
+    "step": (
+        LoopCounter,
+        r"(?P<value>\d{1,18}) (?P<name>\w+) in (?P<function>.+?) \((?P<file>.+)\)",
+    ),
+    "argument": (
+        CallArgument,
         (
-            "step",
-            LoopCounter,
-            r"(?P<value>\d{1,18}) (?P<name>\w+) in (?P<function>.+?) \((?P<file>.+)\)",
+            r"(?P<name>\w+)=(?P<value>.*) of (?P<op>\w+) (?:(?P<stands>at)|in) "
+            r"(?P<function>.+?) \((?P<file>.+):(?P<line>\d{1,9})\)"
         ),
+    ),
+    "paused": (Paused, r"(?P<seconds>\d+\.\d+) s in (?P<dumps>\d+) stack dumps"),
+    COMPARED: (
+        Library,
         (
-            "argument",
-            CallArgument,
-            r"(?P<name>\w+)=(?P<value>.*) of (?P<op>\w+) (?:(?P<stands>at)|in) (?P<function>.+?) "
-            r"\((?P<file>.+):(?P<line>\d{1,9})\)",
+            r"(?P<path>.*?)(?P<deleted> \(deleted\))?, "
+            r"(?:build (?P<build>\S+)|inode (?P<inode>\S+))"
         ),
-        ("paused", Paused, r"(?P<seconds>\d+\.\d+) s in (?P<dumps>\d+) stack dumps"),
-        (
-            COMPARED,
-            Library,
-            r"(?P<path>.*?)(?P<deleted> \(deleted\))?, (?:build (?P<build>\S+)|inode (?P<inode>\S+))",
-        ),
-    )
+    ),
 }
 """Statements whose row tells several fields, and how it is taken apart."""
 
@@ -168,17 +165,15 @@ def statement(row: ClaimRow) -> Statement | None:
 
 
 def _near_limit(row: ClaimRow) -> Statement:
-    for limit, pattern in _LIMITS.items():
-        if pattern.fullmatch(row.value):
-            return _taken_apart(row, NearLimit, pattern, limit=limit)
+    for limit, form in _LIMITS.items():
+        if re.fullmatch(form, row.value):
+            return _taken_apart(row, NearLimit, form, limit=limit)
     raise ValueError(f"no limit: {row.value}")
 
 
-def _taken_apart(
-    row: ClaimRow, kind: type[Statement], form: re.Pattern[str], **more: str
-) -> Statement:
+def _taken_apart(row: ClaimRow, kind: type[Statement], form: str, **more: str) -> Statement:
     """Return the statement whose fields a row names; their types say how each is read."""
-    match = form.fullmatch(row.value)
+    match = re.fullmatch(form, row.value, re.DOTALL)
     if match is None:
         raise ValueError(f"no {row.about}: {row.value}")
     read: dict[str, object] = {**more, **match.groupdict()}

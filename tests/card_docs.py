@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from whyhang.analyzer.cards.card import read_cards
-from whyhang.analyzer.cards.template import template
+from whyhang.analyzer.cards.card import read_cards, template
 
 ROOT = Path(__file__).parent.parent
 CARD = template("~/.config/whyhang")

@@ -20,7 +20,7 @@ from whyhang import _heartbeat, callbacks
 from whyhang.analyzer.facts import Fact, Progressed, Role, Source, Trust, Who, replace
 from whyhang.analyzer.report import RankRow
 from whyhang.analyzer.reports.blocks import Table
-from whyhang.analyzer.reports.rank_rows import rank_table
+from whyhang.analyzer.reports.page import rank_table
 from whyhang.collectors.files.folder import read
 from whyhang.collectors.heartbeat import HeartbeatReader, parse
 from whyhang.collectors.live.job.host import Host

@@ -1,12 +1,15 @@
 """Users' cards: signatures written in TOML, with what is wrong with them.
 
-``read_cards`` says each mistake of a file, and gives the signatures that no mistake spoils. The
+``read_cards`` says each mistake of a file, and gives the signatures that no mistake spoils;
+``template`` is the card that ``whyhang cards new`` prints, with a word on each field. The
 fields are those of ``signature_toml``; the README has a complete example.
 """
 
 import difflib
 import re
+import textwrap
 from collections.abc import Callable, Iterator, Mapping
+from importlib.resources import files
 from typing import Any
 
 from whyhang.analyzer.cards.trial import Problem, Trial
@@ -254,3 +257,11 @@ def _words(values: Mapping[Path, Any]) -> Iterator[tuple[Path, str]]:
             yield (name,), values[name,]
     for name in ("remedies", "next_steps"):
         yield from _texts(values, name).items()
+
+
+def template(home: str) -> str:
+    """Return the text of a complete card; ``home`` is the user's configuration folder."""
+    text = files(__package__).joinpath("template.toml").read_text(encoding="utf-8")
+    fold = textwrap.TextWrapper(80, subsequent_indent="#     ", break_on_hyphens=False).fill
+    topics = [fold(f"#   {topic}: {', '.join(names)}") for topic, names in CATEGORIES.items()]
+    return text.replace("HOME", home, 1).replace("CATEGORIES", "\n".join(topics), 1)

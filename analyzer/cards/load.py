@@ -6,10 +6,8 @@ packages that name a folder by an entry point of the group ``whyhang.cards`` (no
 run). A card takes the place of a shipped signature only if it says ``override = true``.
 """
 
-import functools
 import importlib.util
 import os
-import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
@@ -63,7 +61,10 @@ def known(folders: Sequence[str] = ()) -> KnownSignatures:
     shipped = signatures.load()
     configured = settings()
     gaps: list[Gap] = []
-    cards = _read(list(_files(folders, configured, gaps)), shipped, gaps)
+    found: dict[Path, tuple[str, Path]] = {}
+    for name, path in _files(folders, configured, gaps):
+        found.setdefault(path.resolve(), (name, path))  # each once
+    cards = _read(list(found.values()), shipped, gaps)
     own = {card.signature.id: card.signature for card in cards if card.signature is not None}
     advised = advice(configured)
     every = (*(s for s in shipped if s.id not in own), *own.values())
@@ -87,18 +88,7 @@ def _read(
 def _files(
     folders: Sequence[str], configured: Settings, gaps: list[Gap]
 ) -> Iterator[tuple[str, Path]]:
-    """Yield each card file once, with the name to show for it."""
-    seen: set[Path] = set()
-    for shown, path in _everywhere(folders, configured, gaps):
-        real = path.resolve()
-        if real not in seen:
-            seen.add(real)
-            yield shown, path
-
-
-def _everywhere(
-    folders: Sequence[str], configured: Settings, gaps: list[Gap]
-) -> Iterator[tuple[str, Path]]:
+    """Yield each card file with the name to show for it, as often as it is found."""
     for name in folders:
         if not Path(name).exists():
             raise TargetError(
@@ -147,15 +137,9 @@ def cards_in(path: Path) -> list[Path]:
     return files
 
 
-@functools.lru_cache(maxsize=1)
-def _entry_points(_path: tuple[str, ...]) -> metadata.EntryPoints:
-    """Return them once for a search path: with hundreds of packages, looking takes a while."""
-    return metadata.entry_points(group=GROUP)
-
-
 def _packages(gaps: list[Gap]) -> Iterator[tuple[str, Path]]:
     """Yield the folders that installed packages name, without importing the packages."""
-    for point in _entry_points(tuple(sys.path)):
+    for point in metadata.entry_points(group=GROUP):
         top, *inner = point.module.split(".")
         try:
             spec = importlib.util.find_spec(top)

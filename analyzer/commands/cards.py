@@ -14,9 +14,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from whyhang import signatures
-from whyhang.analyzer.cards.card import Card, read_cards
+from whyhang.analyzer.cards.card import Card, read_cards, template
 from whyhang.analyzer.cards.load import KnownSignatures, cards_in, content, known, settled
-from whyhang.analyzer.cards.template import template
 from whyhang.analyzer.commands.output import with_tilde
 from whyhang.analyzer.configuration.config_files import home
 from whyhang.analyzer.errors import TargetError

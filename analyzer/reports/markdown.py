@@ -24,8 +24,7 @@ from whyhang.analyzer.reports.blocks import (
     Table,
 )
 from whyhang.analyzer.reports.finding import MAX_RANKS, cut, is_command, known
-from whyhang.analyzer.reports.page import job_line, page
-from whyhang.analyzer.reports.rank_rows import who
+from whyhang.analyzer.reports.page import job_line, page, who
 
 SUMMARY_LINES = 15
 MAX_TEXT = 400

@@ -11,12 +11,12 @@ from contextlib import closing, nullcontext
 from pathlib import Path, PurePosixPath
 from typing import Protocol, TypeAlias, runtime_checkable
 
+from whyhang.analyzer.errors import BundleError
 from whyhang.analyzer.facts import NOBODY, Fact, Gap, Record, StackDump, Who, grouped, replace
 from whyhang.analyzer.reading import Document, Reader
 from whyhang.collectors.files import bundle, naming, snapshots, workers
 from whyhang.collectors.files.archive import Store
-from whyhang.collectors.files.listing import Item, Unopened, clean
-from whyhang.collectors.files.manifests import Manifests
+from whyhang.collectors.files.listing import Item, Unopened, clean, gap
 from whyhang.collectors.files.meter import Meter
 from whyhang.collectors.files.offer import facts_of_document
 from whyhang.collectors.files.remote import RemoteFile
@@ -176,6 +176,43 @@ def _tail(own: tuple[str, ...], tails: Mapping[tuple[str, ...], int]) -> str:
         if tails[tail] == 1:
             return "/".join(tail)
     return "/".join(own).replace("//", "/")
+
+
+class Manifests:
+    """The manifests of bundles among the files that were found, each for the folder it is in."""
+
+    def __init__(self, store: Store, items: Sequence[Item], gaps: list[Gap]) -> None:
+        """Read them; ``gaps`` takes what is said of those that cannot be read."""
+        self.paths: set[str] = set()
+        self._entries: dict[str, tuple[int, bundle.Entry]] = {}
+        for item in items:
+            if PurePosixPath(item.path).name == bundle.MANIFEST:
+                cost = "the files beside it are read for themselves"
+                try:
+                    self._add(item.path, store.document(item))
+                except BundleError as error:
+                    remedy = error.remedy.rstrip(".")
+                    gaps.append(gap(item.path, error.message, cost=cost, remedy=remedy))
+                except OSError as error:
+                    gaps.append(gap(item.path, str(error), cost=cost))
+
+    def _add(self, path: str, document: Document | Gap) -> None:
+        if isinstance(document, Gap) or not bundle.is_manifest(path, document.head):
+            return
+        manifest = bundle.read_manifest(document.content())
+        self.paths.add(path)
+        folder = path.removesuffix(bundle.MANIFEST)
+        for entry in manifest.files:
+            self._entries[folder + entry.path] = (len(self._entries), entry)
+
+    def place(self, path: str) -> int:
+        """Order the files of each bundle as it lists them, the way the live run read them."""
+        place, _ = self._entries.get(path, (-1, None))
+        return place
+
+    def entry(self, path: str) -> bundle.Entry | None:
+        """Return what the manifest says of a file, which counts for more than its name."""
+        return self._entries.get(path, (-1, None))[1]
 
 
 def _facts_of_all(

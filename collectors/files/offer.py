@@ -1,20 +1,30 @@
-"""One document, offered to every reader that knows its form."""
+"""One document, offered to every reader that knows its form.
 
+``head`` and ``tail`` print several files as one, each below ``==> its name <==``. Each part is a
+file of its own, called by its name behind that of the whole: whose it is, and where it ends, tells
+as much as of files that lie beside each other.
+"""
+
+import functools
 import io
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import Protocol, runtime_checkable
 
-from whyhang.analyzer.facts import Fact, Gap, replace
+from whyhang.analyzer.facts import Fact, Gap, Trust, Who, replace
 from whyhang.analyzer.reading import Document, Reader
 from whyhang.collectors import limits
-from whyhang.collectors.files import own_output, tailed
+from whyhang.collectors.files import naming, own_output
 
 # Files that stand beside evidence as a matter of course; no word is made of them.
 _ORDINARY = frozenset(
     {".py", ".sh", ".md", ".rst", ".yaml", ".yml", ".toml", ".cfg", ".ini", ".csv", ".ipynb"}
     | {".lock", ".sbatch", ".slurm"}
 )
+
+_HEADING = re.compile(rb"^==> (?P<name>[^\n<>]{1,300}) <==\r?$\n?", re.MULTILINE)
+MOST_PARTS = 4096
 
 
 @runtime_checkable
@@ -39,7 +49,7 @@ def facts_of_document(
     if own_output.is_report(document.head):
         gaps.append(document.gap("it is a report of whyhang, and no evidence"))
         return
-    for part in tailed.parts(_without_reports(document)):
+    for part in _parts(_without_reports(document)):
         yield from _facts_of_part(part, readers, gaps)
 
 
@@ -102,4 +112,41 @@ def _failed(document: Document, reader: Reader, error: Exception) -> Gap:
         what=f"reading {document.path} as {reader.name}",
         cost="what it says in that form is not known, or not all of it",
         remedy="Please report this file as a bug of whyhang",
+    )
+
+
+def _parts(document: Document) -> Sequence[Document]:
+    """Return the files that a text holds, or the text itself where it is none of several.
+
+    Only of a text that is at hand as a whole, as is what people print so, and that begins so.
+    """
+    head = document.head
+    if document.size != len(head) or head.lstrip()[:4] != b"==> ":
+        return [document]
+    headings = list(_HEADING.finditer(head))
+    if not 2 <= len(headings) <= MOST_PARTS or head[: headings[0].start()].strip():
+        return [document]
+    names = [heading["name"].decode("utf-8", "replace").strip() for heading in headings]
+    if len(set(names)) != len(names):
+        return [document]
+    tails = [PurePosixPath(name).as_posix().lstrip("/.") for name in names]
+    ends = [*(heading.start() for heading in headings[1:]), len(head)]
+    return [
+        _part(document, tail, head[heading.end() : end].rstrip(b"\n") + b"\n", owner)
+        for tail, heading, end, owner in zip(
+            tails, headings, ends, naming.together(tails), strict=True
+        )
+    ]
+
+
+def _part(document: Document, name: str, data: bytes, owner: Who) -> Document:
+    known = document.who.trust > Trust.FILE_NAME  # a manifest says more than a name
+    return replace(
+        document,
+        path=f"{document.path}/{name}",
+        head=data,
+        size=len(data),
+        open=functools.partial(io.BytesIO, data),
+        who=document.who if known else naming.join(owner, replace(document.who, rank=None)),
+        local=None,
     )

@@ -6,7 +6,7 @@ from whyhang.analyzer.facts import few, unfold
 from whyhang.analyzer.reports.blocks import Block, Items, Para, Section, Table
 from whyhang.analyzer.reports.comparison.records import Alike, Change, Comparison, Group, Ranks
 from whyhang.analyzer.reports.finding import MAX_RANKS, cut
-from whyhang.analyzer.reports.rank_rows import MAX_ROWS
+from whyhang.analyzer.reports.page import MAX_ROWS
 
 MARKS = {"both": "in both", "gone": "gone", "new": "new"}
 

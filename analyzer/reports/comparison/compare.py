@@ -6,7 +6,7 @@ from whyhang.analyzer.facts import counted, few, fold, unfold
 from whyhang.analyzer.report import Finding, ProcessGroup, RankRow, Report
 from whyhang.analyzer.reports.comparison.records import Change, Comparison, Group, Ranks, Side
 from whyhang.analyzer.reports.comparison.two_incidents import common_and_different, what_is_alike
-from whyhang.analyzer.reports.rank_rows import activity_of
+from whyhang.analyzer.reports.page import activity_of
 
 
 def compare(

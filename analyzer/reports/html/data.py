@@ -15,7 +15,7 @@ from whyhang.analyzer.exports.stacks import shown_frame
 from whyhang.analyzer.facts import fold
 from whyhang.analyzer.report import RankRow, Report
 from whyhang.analyzer.reports.finding import cut
-from whyhang.analyzer.reports.rank_rows import activity_of
+from whyhang.analyzer.reports.page import activity_of
 from whyhang.analyzer.stacks.usercode import Origin, origin_of_file
 
 MAX_QUOTES = 2000

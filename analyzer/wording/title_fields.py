@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Process, Who, program
+from whyhang.analyzer.job.records import Member
 from whyhang.analyzer.rank_state.state import RankState, busy_worker, waits_for_pool
 from whyhang.analyzer.stacks import UNNAMED, Phrase, Place, WaitKind
 from whyhang.analyzer.stacks.guesses import from_kernel
@@ -21,52 +22,73 @@ from whyhang.analyzer.wording.describe import (
 )
 
 _TAKES_LOCK = re.compile(r"\s*(?:async\s+)?with\b.*(?:lock|mutex|sem)", re.IGNORECASE)
+_IN_ORDER = "Batches come in order, so one stuck worker is enough."
+_ALONE = "It loads in its own process (num_workers=0): nothing else can bring that batch."
+_OF_LOADER = {"helper": "DataLoader worker", "batch": "batch"}
+_OF_NOBODY = {
+    "worker": "PID",
+    **_OF_LOADER,
+    **dict.fromkeys(("partner", "does", "on", "peer", "since", "lasting"), ""),
+    "io": WaitKind.FILE.value,
+    "loads": _IN_ORDER,
+}
+"""The fields about the first member where there is none."""
 
 
 def subject_fields(case: Case, states: list[RankState], affected: Iterable[int]) -> dict[str, str]:
     """Fill the words of a title: who, does, where, others, call, waiting."""
     affected = tuple(affected)
-    who = case.names(state.member for state in states) if states else "nobody"
+    members = [state.member for state in states]
+    who = case.names(members) if states else "nobody"
+    many = _are_many(case, members)
     place = location_of(case, states[0]) if states else None
     others = case.names(affected) if affected else ""
     calls = _calls(case, affected)
-    many = _plural(case, [state.member for state in states])
     waits = " and ".join(call.wait for call in calls) or "in their next step"
+    verb = "wait" if _are_many(case, affected) else "waits"
+    find = f"Find out where {who} {'are' if many else 'is'}"
     return {
         "who": who,
-        "pid": pid_in_words(case, [state.member for state in states]),
-        "worker": _worker_pid(case, states),
-        **_helper_words(states),
+        "pid": pid_in_words(case, members),
+        **(_fields_of_first(case, states, many=many) if states else _OF_NOBODY),
         "its": "their" if many else "its",
         "gone": _gone(states, many=many),
-        "partner": _other_lock(case, states),
-        "does": _does(case, states),
-        "io": _io(case, states),
-        "on": _on(case, states),
-        "peer": _peer(case, states),
         "where": str(place or "an unknown place"),
-        "look": f"Look at {place}"
-        if place is not None
-        else f"Find out where {who} {'are' if many else 'is'}",
+        "look": f"Look at {place}" if place is not None else find,
         "at": f" at {place}" if place else "",
-        "since": _since(case, states),
-        "lasting": _lasting(states),
-        "loads": _loads(states),
         "others": others,
         "call": " and ".join(call.call for call in calls) or "their next step",
-        "waiting": f" while {others} wait{'s' if _single(affected, case) else ''} {waits}"
-        if affected
-        else "",
+        "waiting": f" while {others} {verb} {waits}" if affected else "",
     }
 
 
-def _io(case: Case, states: list[RankState]) -> str:
-    """Return how the first member does file I/O, on which file and file system, as far as known."""
-    place = states[0].place if states else None
-    if place is None or place.kind is not WaitKind.FILE:
-        return WaitKind.FILE.value
-    file = _on_file(case.member(states[0].member).processes, place)
-    return f"{place.says}{file}{_peer(case, states)}"
+def _fields_of_first(case: Case, states: list[RankState], *, many: bool) -> dict[str, str]:
+    """Fill the fields that tell of the first member; ``many``: there are others."""
+    first = states[0]
+    member, place = case.member(first.member), first.place
+    kind = place.kind if place is not None else None
+    peer = _peer(case, states)
+    file = _on_file(member.processes, place) if place is not None else ""
+    alone = kind not in {None, WaitKind.DATALOADER} and not first.children
+    helper = _OF_LOADER
+    if place is not None and waits_for_pool(place):
+        helper = {"helper": f"worker of {POOL}", "batch": "result"}
+    elif kind is WaitKind.SUBPROCESS:
+        helper = {"helper": "child process", "batch": "result"}
+    return {
+        "worker": _worker_pid(case, first),
+        **helper,
+        "partner": _other_lock(case, first),
+        "does": _does(case, first, peer, many=many),
+        "io": f"{place.says}{file}{peer}"
+        if place is not None and kind is WaitKind.FILE
+        else WaitKind.FILE.value,
+        "on": f" The call is{file}." if file else "",
+        "peer": peer,
+        "since": _since(member),
+        "lasting": _lasting(first),
+        "loads": _ALONE if alone else _IN_ORDER,
+    }
 
 
 def _peer(case: Case, states: list[RankState]) -> str:
@@ -80,13 +102,6 @@ def _peer(case: Case, states: list[RankState]) -> str:
     return f" ({name if rank is None else rank.name}, pid {end.pid})"
 
 
-def _on(case: Case, states: list[RankState]) -> str:
-    """Return a sentence on the file that the first member waits for, where that is known."""
-    place = states[0].place if states else None
-    file = _on_file(case.member(states[0].member).processes, place) if place is not None else ""
-    return f" The call is{file}." if file else ""
-
-
 def _on_file(processes: Sequence[Process], place: Place) -> str:
     """Return on which file and file system a thread of a process waits, as far as known."""
     thread = next((t for p in processes[-1:] for t in p.threads if t.tid == place.tid), None)
@@ -95,10 +110,9 @@ def _on_file(processes: Sequence[Process], place: Place) -> str:
     return f" on {thread.file}{f' ({thread.mount})' if thread.mount else ''}"
 
 
-def _since(case: Case, states: list[RankState]) -> str:
-    """Return which process the first member is, on which node of Slurm, and how old it was then."""
-    member = case.member(states[0].member) if states else None
-    process = member.processes[-1] if member is not None and member.processes else None
+def _since(member: Member) -> str:
+    """Return which process a member is, on which node of Slurm, and how old it was then."""
+    process = member.processes[-1] if member.processes else None
     if process is None or process.started_at is None or process.taken_at is None:
         return ""
     node = process.environ.get("SLURMD_NODENAME")
@@ -107,9 +121,9 @@ def _since(case: Case, states: list[RankState]) -> str:
     return f" (pid {process.who.pid}{where}, started {age} before)"
 
 
-def _lasting(states: list[RankState]) -> str:
-    """Return how long the first member's step has lasted, beside those before it."""
-    step = states[0].step if states else None
+def _lasting(state: RankState) -> str:
+    """Return how long a member's step has lasted, beside those before it."""
+    step = state.step
     if step is None or (step.usual is None and not step.endless):
         return ""
     text = f" This step has lasted {duration(step.lasts)} or more"
@@ -119,32 +133,15 @@ def _lasting(states: list[RankState]) -> str:
     return f"{text}; the {step.steps} before took {usual} at most on average."
 
 
-def _loads(states: list[RankState]) -> str:
-    """Return who loads the batch that the first member waits for: its workers, or it alone."""
-    place = states[0].place if states else None
-    if place is None or place.kind is WaitKind.DATALOADER or states[0].children:
-        return "Batches come in order, so one stuck worker is enough."
-    return "It loads in its own process (num_workers=0): nothing else can bring that batch."
-
-
-def _worker_pid(case: Case, states: list[RankState]) -> str:
-    worker = busy_worker(states[0]) if states else None
-    if worker is None:  # the dataset may run in the rank itself
-        place = states[0].place if states else None
-        workers = place is not None and place.kind is WaitKind.DATALOADER
-        return "PID" if workers else pid_in_words(case, [state.member for state in states])
-    pid = case.member(states[0].member).children[worker[0]].pid
+def _worker_pid(case: Case, state: RankState) -> str:
+    """Return the pid of a member's busy worker; of its own where the dataset runs in the rank."""
+    worker, member = busy_worker(state), case.member(state.member)
+    if worker is not None:
+        pid = member.children[worker[0]].pid
+    else:
+        of_workers = state.place is not None and state.place.kind is WaitKind.DATALOADER
+        pid = None if of_workers else member.pid
     return "PID" if pid is None else str(pid)
-
-
-def _helper_words(states: list[RankState]) -> dict[str, str]:
-    """Name the kind of worker that the first member waits for, and what it should give."""
-    place = states[0].place if states else None
-    if place is not None and waits_for_pool(place):
-        return {"helper": f"worker of {POOL}", "batch": "result"}
-    if place is not None and place.kind is WaitKind.SUBPROCESS:
-        return {"helper": "child process", "batch": "result"}
-    return {"helper": "DataLoader worker", "batch": "batch"}
 
 
 def _gone(states: list[RankState], *, many: bool) -> str:
@@ -154,23 +151,23 @@ def _gone(states: list[RankState], *, many: bool) -> str:
     return f"ended with {how}" if how else f"{'have' if many else 'has'} no living process"
 
 
-def _plural(case: Case, members: list[int]) -> bool:
+def _are_many(case: Case, members: Sequence[int]) -> bool:
     return len(members) > 1 or any(case.member(number).copies > 1 for number in members)
 
 
-def _other_lock(case: Case, states: list[RankState]) -> str:
-    """Name another thread of the first member in the user's code: the one that has the lock.
+def _other_lock(case: Case, state: RankState) -> str:
+    """Name another thread of a member in the user's code: the one that has the lock.
 
     It is in a block that takes one; where none is seen, any that stands there as well.
     """
-    if not states or states[0].place is None or not case.member(states[0].member).dumps:
+    dumps = case.member(state.member).dumps
+    if state.place is None or not dumps:
         return ""
-    dump = case.member(states[0].member).dumps[-1]
     text = source_lines(case.job.excerpts)
     others = []
-    for thread in dump.threads:
+    for thread in dumps[-1].threads:
         user = user_frame(thread.frames)
-        if thread.tid == states[0].place.tid or user is None or is_library(user):
+        if thread.tid == state.place.tid or user is None or is_library(user):
             continue
         name = f"thread {thread.name or thread.tid} at {in_words(user)}"
         if any(_TAKES_LOCK.match(text(head) or "") for head in heads(user, text)):
@@ -179,24 +176,21 @@ def _other_lock(case: Case, states: list[RankState]) -> str:
     return f", and {others[0]} of the same process does not go on either" if others else ""
 
 
-def _does(case: Case, states: list[RankState]) -> str:
-    if not states:
-        return ""
-    worker = busy_worker(states[0])
+def _does(case: Case, state: RankState, peer: str, *, many: bool) -> str:
+    """Return what a member does, or its worker that it waits for."""
+    worker = busy_worker(state)
     if worker is None:
-        does = activity(states[0])
-        many = _plural(case, [state.member for state in states])
-        does += "" if many else _awaited_program(case, states[0])
-        does += _peer(case, states) + _alone_at_queue(case, states[0])
+        does = activity(state) + ("" if many else _awaited_program(case, state))
+        does += peer + _alone_at_queue(case, state)
         return does.replace(" for its ", " for their ") if many else does
-    child = case.member(states[0].member).children[worker[0]]
+    child = case.member(state.member).children[worker[0]]
     number = f" (pid {child.pid})" if child.pid is not None else ""
     file = _on_file(child.processes, worker[1])
     stopped = "stopped by a signal, " if worker[1].stopped else ""
-    of_pool = states[0].place is not None and waits_for_pool(states[0].place)
-    name = case.member(states[0].member).name
+    of_pool = state.place is not None and waits_for_pool(state.place)
+    name = case.member(state.member).name
     whose = f"a worker of {POOL}" if of_pool else "its DataLoader worker"
-    if _plural(case, [state.member for state in states]):
+    if many:
         whose = f"a worker of {name}'s process pool" if of_pool else f"{name}'s DataLoader worker"
     return f"{whose}{number} is {stopped}{worker[1].says}{file}"
 
@@ -231,10 +225,6 @@ def _alone_at_queue(case: Case, state: RankState) -> str:
     last = member.dumps[-1]
     alone = own and not last.main_only and len(last.threads) == 1
     return ", with no other thread left" if alone else ""
-
-
-def _single(members: tuple[int, ...], case: Case) -> bool:
-    return len(members) == 1 and case.member(members[0]).copies == 1
 
 
 def _calls(case: Case, affected: tuple[int, ...]) -> list[Phrase]:

@@ -172,8 +172,12 @@ def _wrong_question(path: Path, question: dict[str, Any]) -> Iterator[Problem]:
 
 def _wrong_word(path: Path, value: Any) -> str | None:
     """Return what is wrong with a text that must be one of some, or of a form."""
-    if path in _CHOICES and value not in _CHOICES[path]:
-        return _no_choice(".".join(map(str, path)), value, _CHOICES[path])
+    choices = _CHOICES.get(path)
+    if choices is not None and value not in choices:
+        hint = f"; it is one of {', '.join(choices)}"
+        if len(choices) >= FEW:
+            hint = meant(value, choices) or "; `whyhang cards new` lists them"
+        return f'unknown {".".join(map(str, path))} "{value}"{hint}'
     if path == ("id",) and not _ID.fullmatch(value):
         return f'the id "{value}" must be words of a-z and 0-9 joined by "-"'
     return None
@@ -209,14 +213,6 @@ _FITS: dict[str, Callable[[Any], bool]] = {
     ),
 }
 """Whether a value is what a field must hold."""
-
-
-def _no_choice(name: str, value: str, choices: tuple[str, ...]) -> str:
-    if len(choices) < FEW:
-        hint = f"; it is one of {', '.join(choices)}"
-    else:
-        hint = meant(value, choices) or "; `whyhang cards new` lists them"
-    return f'unknown {name} "{value}"{hint}'
 
 
 def meant(word: str, known: tuple[str, ...] | list[str]) -> str:

@@ -108,7 +108,11 @@ def report_on(
     knowledge = known(cards)
     facts: list[Fact] = []
     looks = bool(pids) or live_options.given_hosts(options) is not None
-    unsaved: Sequence[WhyhangError] = [_nothing_to_save(save)] if save and not looks else []
+    unsaved: Sequence[WhyhangError] = []
+    if save and not looks:
+        why = "--save keeps what is taken of processes; no PID was named"
+        remedy = "The files that were read are still where they are."
+        unsaved = [BundleError(f"nothing was kept in {save}: {why}", remedy)]
     documents: dict[str, Document] = {}
     with contextlib.ExitStack() as stack:
         progress, store = stack.enter_context(Progress(quiet=quiet)), stack.enter_context(Store())
@@ -144,13 +148,6 @@ def report_on(
             return None if file is None or path.endswith(".json") else file.open()
 
         return with_lines_around(report, opened), unsaved
-
-
-def _nothing_to_save(path: str) -> BundleError:
-    return BundleError(
-        f"nothing was kept in {path}: --save keeps what is taken of processes; no PID was named",
-        "The files that were read are still where they are.",
-    )
 
 
 def dumps_left_behind() -> list[str]:

@@ -25,6 +25,8 @@ MOST_WATCHED = 30.0  # seconds, to learn whether a step comes to its end
 WATCHES = 8  # parts in which they are watched, as long as it is open
 YOUNG = 15.0  # seconds since its start within which a program may well come to its end
 HALF = 0.5
+WAITS = {Status.WAITING, Status.MAYBE}
+RAN = {Moved.IN_PLACE, Moved.STIRRED}
 SURE_SNAPSHOTS = 5  # more, before a rank of a job that moves is called slow, or all asleep
 
 
@@ -83,8 +85,7 @@ def come_to_rest(case: Case) -> Sequence[int]:
 
     It may have come to its hang between the snapshots, as one does that has just been started.
     """
-    waits = {Status.WAITING, Status.MAYBE}
-    if not case.graph.progress or any(state.status not in waits for state in case.states):
+    if not case.graph.progress or any(state.status not in WAITS for state in case.states):
         return []
     differ = len(case.graph.operations) > 1
     return _all_if(case, differ or since_all_at_rest(case.job, 2) is not None)
@@ -122,7 +123,7 @@ def late_but_on_the_way(case: Case) -> list[int]:
             state.status is Status.RUNNING
             or (state.status is Status.BLOCKED and state.motion.moved is Moved.STIRRED)
             or any(p is not None and p.kind in {WaitKind.SLEEP, WaitKind.WORK} for p in places)
-            or (starting and state.motion.moved in {Moved.IN_PLACE, Moved.STIRRED})
+            or (starting and state.motion.moved in RAN)
         )
 
     if not case.graph.operations:
@@ -139,7 +140,6 @@ def asleep_by_turns(case: Case) -> list[int]:
     """
     if case.graph.progress or not case.graph.operations:
         return []
-    ran = {Moved.IN_PLACE, Moved.STIRRED}
     lagging = [case.states[number] for number in case.graph.lagging]
     asleep = [
         state.member
@@ -147,7 +147,7 @@ def asleep_by_turns(case: Case) -> list[int]:
         if state.status is Status.BLOCKED
         and state.place is not None
         and state.place.kind is WaitKind.SLEEP
-        and state.motion.moved in ran
+        and state.motion.moved in RAN
     ]
     return [*asleep, *case.graph.waiting] if asleep else []
 
@@ -191,8 +191,7 @@ def still_beside_others(case: Case) -> list[int]:
 
     Not once the steps of such a rank were counted.
     """
-    waits = {Status.WAITING, Status.MAYBE}
-    still = {s.member for s in case.states if s.status in waits and s.motion.moved is Moved.STILL}
+    still = {s.member for s in case.states if s.status in WAITS and s.motion.moved is Moved.STILL}
     uncounted = not still <= step_counters(case.job).keys()
     return _all_if(case, uncounted and case.graph.progress is True)
 
@@ -269,10 +268,9 @@ def all_asleep(case: Case) -> list[int]:
 
     Or wait for an event with a limit, which no other thread of theirs may be meant to set.
     """
-    ran = {Moved.IN_PLACE, Moved.STIRRED}
     kinds = {WaitKind.SLEEP, WaitKind.LOCK}
     naps = all(
-        state.place is not None and state.place.kind in kinds and state.motion.moved in ran
+        state.place is not None and state.place.kind in kinds and state.motion.moved in RAN
         for state in case.states
     )
     return _all_if(case, naps)
@@ -297,8 +295,7 @@ def all_in_collectives(case: Case) -> list[int]:
     """List all ranks if all wait in collectives, though perhaps in different steps."""
     if case.graph.progress or len(case.states) < 2:
         return []
-    waits = {Status.WAITING, Status.MAYBE}
-    return _all_if(case, all(state.status in waits for state in case.states))
+    return _all_if(case, all(state.status in WAITS for state in case.states))
 
 
 def with_open_stacks(case: Case) -> list[int]:

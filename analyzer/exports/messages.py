@@ -9,6 +9,7 @@
 - GitHub, GitLab: the body of a comment, which is the Markdown of ``-o report.md``
 """
 
+import html
 import re
 from collections.abc import Callable
 from datetime import datetime, timezone
@@ -54,10 +55,7 @@ def lines(report: Report) -> list[str]:
 
 
 def _slack(report: Report) -> bytes:
-    def escaped(text: str) -> str:
-        return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-    first, *rest = [escaped(line) for line in lines(report)]
+    first, *rest = [html.escape(line, quote=False) for line in lines(report)]
     text = "\n".join([f"*whyhang* {first}", *(f"• {line}" for line in rest)])
     return msgspec.json.encode({"text": text[:MAX_TEXT]})
 
@@ -110,12 +108,16 @@ def _comment(report: Report) -> bytes:
     return msgspec.json.encode({"body": text})
 
 
+def _bearer(token: str) -> tuple[str, str]:
+    return "Authorization", f"Bearer {token}"
+
+
 MESSAGES: dict[str, Message] = {
-    "json": Message(body=to_json, token=lambda token: ("Authorization", f"Bearer {token}")),
+    "json": Message(body=to_json, token=_bearer),
     "slack": Message(body=_slack),
     "teams": Message(body=_teams),
-    "alertmanager": Message(body=_alert, token=lambda token: ("Authorization", f"Bearer {token}")),
-    "github": Message(body=_comment, token=lambda token: ("Authorization", f"Bearer {token}")),
+    "alertmanager": Message(body=_alert, token=_bearer),
+    "github": Message(body=_comment, token=_bearer),
     "gitlab": Message(body=_comment, token=lambda token: ("PRIVATE-TOKEN", token)),
 }
 """All kinds of receivers by the word before the colon of --notify."""

@@ -6,11 +6,11 @@ A face is made from a report alone, which has gone through the gate (``outgoing`
 import io
 from collections.abc import Callable, Iterable
 from pathlib import PurePath
+from typing import NamedTuple
 
 from rich.console import Console
 
 from whyhang.analyzer.exports import dot, junit, sarif, stacks, trace
-from whyhang.analyzer.facts import Record
 from whyhang.analyzer.report import Report, to_json
 from whyhang.analyzer.reports import markdown
 from whyhang.analyzer.reports.blocks import Block
@@ -20,7 +20,7 @@ from whyhang.analyzer.reports.terminal import draw
 FILE_WIDTH = 100
 
 
-class Face(Record):
+class Face(NamedTuple):
     """One format. ``make`` takes a report and whether all of it is asked for."""
 
     name: str
@@ -50,23 +50,23 @@ def _html(report: Report) -> bytes:
     return render(report)
 
 
-_FORMATS: tuple[tuple[str, tuple[str, ...], Callable[[Report, bool], bytes]], ...] = (
-    ("terminal", (".txt",), lambda report, full: as_text(report, full=full).encode()),
-    (
+_ALL = (
+    Face("terminal", (".txt",), lambda report, full: as_text(report, full=full).encode()),
+    Face(
         "markdown",
         (".md", ".markdown"),
         lambda report, full: markdown.render(report, full=full).encode(),
     ),
-    ("html", (".html", ".htm"), lambda report, _: _html(report)),
-    ("json", (".json",), lambda report, _: to_json(report)),
-    ("speedscope", (".speedscope.json",), lambda report, _: stacks.speedscope(report)),
-    ("folded", (".folded",), lambda report, _: stacks.folded(report)),
-    ("trace", (".trace.json",), lambda report, _: trace.render(report)),
-    ("dot", (".dot", ".gv"), lambda report, _: dot.render(report)),
-    ("sarif", (".sarif", ".sarif.json"), lambda report, _: sarif.render(report)),
-    ("junit", (".junit.xml",), lambda report, _: junit.render(report)),
+    Face("html", (".html", ".htm"), lambda report, _: _html(report)),
+    Face("json", (".json",), lambda report, _: to_json(report)),
+    Face("speedscope", (".speedscope.json",), lambda report, _: stacks.speedscope(report)),
+    Face("folded", (".folded",), lambda report, _: stacks.folded(report)),
+    Face("trace", (".trace.json",), lambda report, _: trace.render(report)),
+    Face("dot", (".dot", ".gv"), lambda report, _: dot.render(report)),
+    Face("sarif", (".sarif", ".sarif.json"), lambda report, _: sarif.render(report)),
+    Face("junit", (".junit.xml",), lambda report, _: junit.render(report)),
 )
-FACES = {name: Face(name=name, endings=endings, make=make) for name, endings, make in _FORMATS}
+FACES = {face.name: face for face in _ALL}
 """All formats by the name that ``--format`` takes."""
 
 ENDINGS = {ending: face for face in FACES.values() for ending in face.endings}

@@ -7,7 +7,7 @@ They are JSON of one shape::
 
 import functools
 from collections.abc import Iterable, Iterator
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 import msgspec
 
@@ -21,7 +21,6 @@ from whyhang.analyzer.facts import (
     Record,
     Source,
     StoreView,
-    ThreadState,
     replace,
 )
 from whyhang.analyzer.reading import Document
@@ -58,7 +57,6 @@ class _Facts(Record):
     facts: tuple[msgspec.Raw, ...]
 
 
-T = TypeVar("T", str, str | None)
 _Own: TypeAlias = Process | StoreView | FileView | Excerpt | Exit | claims.ClaimRow | Gap
 _TYPES: dict[str, type[_Own]] = {
     "processes": Process,
@@ -122,22 +120,18 @@ def _with_shared_texts(process: Process) -> Process:
         cwd=_shared(process.cwd),
         environ={name: _shared(value) for name, value in process.environ.items()},
         descriptors=tuple(map(_shared, process.descriptors)),
-        threads=tuple(map(_thread_with_shared_texts, process.threads)),
+        threads=tuple(
+            replace(thread, **{name: _shared(getattr(thread, name)) for name in _OF_THREADS})
+            for thread in process.threads
+        ),
     )
 
 
-def _thread_with_shared_texts(thread: ThreadState) -> ThreadState:
-    return replace(
-        thread,
-        name=_shared(thread.name),
-        state=_shared(thread.state),
-        wchan=_shared(thread.wchan),
-        syscall=_shared(thread.syscall),
-    )
+_OF_THREADS = ("name", "state", "wchan", "syscall")
 
 
 @functools.lru_cache(maxsize=1 << 16)
-def _shared(text: T) -> T:
+def _shared(text: str | None) -> str | None:
     return text
 
 

@@ -206,7 +206,8 @@ def _opened(url: str) -> tuple[Any, str]:
             f"{protocol}:// cannot be read here: fsspec is not installed",
             "pip install 'whyhang[remote]'",
         ) from None
-    missing = [part for part in protocol.split("::") if part not in _protocols(fsspec)]
+    known = fsspec.available_protocols()
+    missing = [part for part in protocol.split("::") if part not in known]
     if missing:
         raise TargetError(
             f"{missing[0]}:// is no protocol that fsspec knows",
@@ -223,10 +224,6 @@ def _opened(url: str) -> tuple[Any, str]:
     except Exception as error:
         raise _trouble(url, error) from error
     return files, path
-
-
-def _protocols(fsspec: Any) -> frozenset[str]:
-    return frozenset(fsspec.available_protocols())
 
 
 def _tried(url: str, do: Callable[[], T]) -> T:

@@ -21,29 +21,17 @@ def compare(
         Side(name=name, verdict=r.verdict, headline=r.headline, world_size=r.job.world_size)
         for name, r in zip(names, (before, after), strict=True)
     ]
-    findings = tuple(_changes(before.findings, after.findings))
-    if one:
-        ranks, groups = (
-            tuple(rank_moves(before, after)),
-            tuple(group_moves(before.groups, after.groups)),
-        )
-        headline = what_moved(before, after, ranks, groups)
-        return Comparison(
-            headline=headline,
-            same_job=True,
-            before=sides[0],
-            after=sides[1],
-            ranks=ranks,
-            groups=groups,
-            findings=findings,
-        )
-    alike = tuple(common_and_different(before, after))
+    ranks = tuple(rank_moves(before, after)) if one else ()
+    groups = tuple(group_moves(before.groups, after.groups)) if one else ()
+    alike = () if one else tuple(common_and_different(before, after))
     return Comparison(
-        headline=what_is_alike(alike),
-        same_job=False,
+        headline=what_moved(before, after, ranks, groups) if one else what_is_alike(alike),
+        same_job=one,
         before=sides[0],
         after=sides[1],
-        findings=findings,
+        ranks=ranks,
+        groups=groups,
+        findings=tuple(_changes(before.findings, after.findings)),
         alike=alike,
     )
 

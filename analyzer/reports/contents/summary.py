@@ -23,7 +23,7 @@ from whyhang.analyzer.job.launchers import STARTED_BY
 from whyhang.analyzer.queries.machines.cluster import hosts_of_ranks
 from whyhang.analyzer.queries.machines.gpus import FAULTS, gpu_names
 from whyhang.analyzer.rank_state.state import RankState
-from whyhang.analyzer.report import GpuRow, Job, RankRow
+from whyhang.analyzer.report import GpuRow, Job, RankRow, RankStateName
 from whyhang.analyzer.wording.describe import activity, location_of, site_location, status_word
 
 MAX_GAPS = 25
@@ -70,35 +70,27 @@ def rank_rows(case: Case) -> tuple[RankRow, ...]:
     missing = {lost.rank: lost for lost in case.job.missing}
     hosts = hosts_of_ranks(case) if case.job.absent else {}
     for rank in case.job.absent:
-        lost = missing.get(rank)
-        rows.append(
-            RankRow(
-                rank=rank,
-                host=lost.host if lost else hosts.get(rank),
-                pid=None,
-                state="missing" if lost else "unreachable",
-                activity="no process" if lost else "nothing of it was collected",
-                name=f"rank {rank}",
-            )
-        )
-    rows += _introduced(case, {row.rank for row in rows})
+        if rank in missing:
+            rows.append(_unseen(rank, "no process", host=missing[rank].host, state="missing"))
+        else:
+            rows.append(_unseen(rank, "nothing of it was collected", host=hosts.get(rank)))
+    known = {row.rank for row in rows}
+    said = {f.rank: f.who for f in case.job.of(ProcessRank) if f.rank not in known}
+    words = "it has said where it runs, and no more"
+    rows += [_unseen(rank, words, host=who.host, pid=who.pid) for rank, who in said.items()]
     return tuple(sorted(rows, key=lambda row: (row.rank is None, row.rank or 0, row.name)))
 
 
-def _introduced(case: Case, known: set[int | None]) -> list[RankRow]:
-    """Return rows of ranks of which nothing is known but that they said where they run."""
-    own = {f.rank: f.who for f in case.job.of(ProcessRank) if f.rank not in known}
-    return [
-        RankRow(
-            rank=rank,
-            host=who.host,
-            pid=who.pid,
-            state="unreachable",
-            activity="it has said where it runs, and no more",
-            name=f"rank {rank}",
-        )
-        for rank, who in own.items()
-    ]
+def _unseen(
+    rank: int,
+    activity: str,
+    *,
+    host: str | None,
+    pid: int | None = None,
+    state: RankStateName = "unreachable",
+) -> RankRow:
+    name = f"rank {rank}"
+    return RankRow(rank=rank, host=host, pid=pid, state=state, activity=activity, name=name)
 
 
 def _row(case: Case, state: RankState) -> RankRow:

@@ -44,6 +44,13 @@ MAX_ROWS = 12
 HERE = resources.files(__package__ or "")
 
 
+_POLICY = (
+    "default-src 'none'; script-src {script}; style-src {style}; base-uri 'none'; "
+    "form-action 'none'"
+)
+"""Nothing is run or fetched but the style and the script of this page."""
+
+
 class Part(Record):
     """A section of the page with what stands in it."""
 
@@ -69,7 +76,7 @@ def render(report: Report) -> bytes:
         around=around,
         numbered=_numbered,
         devices=[row for row in report.devices if row not in report.gpus],
-        policy=_policy(style, script),
+        policy=_POLICY.format(script=_hash(script), style=_hash(style)),
         style=Markup(style),  # noqa: S704 - files of this package
         script=Markup(script),  # noqa: S704
         data=_json(drawn(report)),
@@ -142,14 +149,6 @@ def _json(data: Mapping[str, Any]) -> Markup:
     for mark in "<>&\u2028\u2029":
         text = text.replace(mark, f"\\u{ord(mark):04x}")
     return Markup(text)  # noqa: S704 - no markup is left in it
-
-
-def _policy(style: str, script: str) -> str:
-    """Return the content security policy: nothing but the style and the script of this page."""
-    return (
-        f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; "
-        "base-uri 'none'; form-action 'none'"
-    )
 
 
 def _hash(text: str) -> str:

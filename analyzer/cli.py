@@ -121,7 +121,6 @@ class _Parser(argparse.ArgumentParser):
     """Says a mistake in the arguments like any other: what is wrong, and where help is."""
 
     def error(self, message: str) -> NoReturn:
-        """End the run."""
         raise TargetError(message, f"`{self.prog} --help` tells what it takes.")
 
 
@@ -129,7 +128,6 @@ class _Version(argparse.Action):
     """Prints the versions that a report of a mistake needs."""
 
     def __call__(self, *_: object, **__: object) -> NoReturn:
-        """Print and end."""
         from importlib import metadata  # noqa: PLC0415 - no other command needs it
 
         def version(name: str) -> str:

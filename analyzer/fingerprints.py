@@ -104,7 +104,6 @@ def _is_of_host(who: Who) -> bool:
 
 
 def _on_hosts(case: Case) -> dict[str, list[int]]:
-    """Sort the members by the short name of their host."""
     members: dict[str, list[int]] = defaultdict(list)
     for member in case.job.members:
         if member.host:

@@ -179,7 +179,6 @@ def _texts_of(line: str) -> tuple[str, ...]:
 
 
 def _wrong_pattern(pattern: str, path: Path) -> Problem | None:
-    """Return why a pattern cannot be searched for."""
     try:
         compiled = regex.compile(pattern)
     except regex.error as error:

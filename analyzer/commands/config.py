@@ -59,7 +59,6 @@ def _check(names: list[str]) -> int:
 
 
 def _mistakes(configured: Sequence[ConfigFile]) -> list[tuple[Mistake, ...]]:
-    """Return what is wrong with each file."""
     names, options = known().names, options_of_commands()
     return [mistakes(file, names, options) for file in configured]
 

@@ -90,7 +90,6 @@ def _format_of(path: str) -> str:
 
 
 def _report(path: str, options: argparse.Namespace) -> Report:
-    """Read a report, or diagnose what the path leads to."""
     if is_saved_report(path):
         return load(path)
     if not Path(path).exists():

@@ -166,7 +166,6 @@ def capture_options(options: argparse.Namespace) -> Options:
 
 
 def _nothing(talk: Conversation) -> TargetError:
-    """Say why no host brought anything."""
     alike: dict[tuple[str, str], list[str]] = {}
     for host in talk.connections.hosts:
         if host.gap is not None:

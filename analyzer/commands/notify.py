@@ -142,6 +142,5 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
     """Refuses to carry a report, or a token, to where an answer points."""
 
     def redirect_request(self, *arguments: Any, **_: Any) -> NoReturn:
-        """Raise the answer as an error."""
         request, _, code, text, headers, _ = arguments
         raise urllib.error.HTTPError(request.full_url, code, text, headers, None)

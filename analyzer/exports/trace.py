@@ -116,7 +116,6 @@ def _standing_alike(rows: Iterable[RankRow]) -> tuple[Lane, ...]:
 
 
 def _end(report: Report) -> float:
-    """Return when the last thing happened, in seconds after the start."""
     calls = [call for lane in report.timeline.lanes for call in lane.calls]
     times = [call.end or call.latest or call.start for call in calls]
     times += [event.seconds for event in report.story]

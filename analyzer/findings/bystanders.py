@@ -170,7 +170,6 @@ def _on_another_host(case: Case, hit: Hit) -> bool:
 
 
 def _complete(case: Case) -> bool:
-    """Return whether every rank of the job was seen alive."""
     job = case.job
     alive = all(state.status is not Status.GONE for state in case.states)
     processes = all(member.processes for member in job.members)

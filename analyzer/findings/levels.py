@@ -259,7 +259,6 @@ def _of_one_end(candidate: Candidate, other: Candidate) -> bool:
 
 
 def _guesses(cause: Candidate, effect: Candidate) -> bool:
-    """Return whether a deeper finding is much less sure than the one that it would explain."""
     return cause.confidence < POSSIBLE and effect.confidence >= LIKELY
 
 

@@ -142,14 +142,12 @@ def _errors(
 
 
 def _all_move(case: Case, finding: Finding) -> bool:
-    """Return whether every rank that is waited for was seen to go on."""
     states = {case.member(s.member).rank: s.status for s in case.states}
     culprits = finding.culprit_ranks or ()
     return bool(culprits) and all(states.get(rank) is Status.MOVING for rank in culprits)
 
 
 def _no_job(case: Case) -> bool:
-    """Return whether no evidence is about a job."""
     job = case.job
     return not (job.members or job.lines or job.exits or job.tracks)
 

@@ -199,7 +199,6 @@ def activity_of(row: RankRow) -> str:
 
 
 def _at_any_step(activity: str) -> str:
-    """Leave out which step it is."""
     return _STEP.sub("", activity)
 
 

@@ -74,7 +74,6 @@ def _last_sign(state: RankState) -> str:
 
 
 def _ended(end: End) -> str:
-    """Return how a rank ended, short enough for a row."""
     return f"ended: {_cut(end.how)}"
 
 
@@ -107,7 +106,6 @@ def location_of(case: Case, state: RankState) -> Location | None:
 
 
 def _excerpt(case: Case, frame: Frame) -> tuple[str, ...]:
-    """Show the source lines around a frame, the line itself marked."""
     if frame.line is None:
         return ()
     for piece in case.job.excerpts:

@@ -103,7 +103,6 @@ def _peer(case: Case, states: list[RankState]) -> str:
 
 
 def _on_file(processes: Sequence[Process], place: Place) -> str:
-    """Return on which file and file system a thread of a process waits, as far as known."""
     thread = next((t for p in processes[-1:] for t in p.threads if t.tid == place.tid), None)
     if thread is None or thread.file is None:
         return ""
@@ -111,7 +110,6 @@ def _on_file(processes: Sequence[Process], place: Place) -> str:
 
 
 def _since(member: Member) -> str:
-    """Return which process a member is, on which node of Slurm, and how old it was then."""
     process = member.processes[-1] if member.processes else None
     if process is None or process.started_at is None or process.taken_at is None:
         return ""

@@ -223,7 +223,6 @@ def _facts_of_all(
     progress: Callable[[str], None],
     team: Team,
 ) -> Iterator[Fact]:
-    """Read every file."""
     manifests = Manifests(store, items, gaps)
     files = [item for item in items if item.path not in manifests.paths]
     files.sort(key=lambda item: manifests.place(item.path))

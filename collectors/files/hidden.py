@@ -116,7 +116,6 @@ def _value(key: str, value: str, names: Pseudonyms) -> str:
 
 
 def _pickled(data: bytes, names: Pseudonyms) -> bytes | None:
-    """Write a recorder dump anew, as plain data like the one that was read."""
     try:
         dump = load(data)
     except (BadPickleError, UnsafePickleError):

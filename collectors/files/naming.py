@@ -130,7 +130,6 @@ def _of_folder(part: str) -> Who:
 
 
 def _of_part(stem: str) -> Who:
-    """Read one part of a path, without its suffixes."""
     if last := _RANK_BEHIND_HOST.search(stem):
         return Who(rank=int(last["rank"]), trust=Trust.FILE_NAME, host=last["host"])
     if nccl := _NCCL_FILE.match(stem):
@@ -150,7 +149,6 @@ def _of_part(stem: str) -> Who:
 
 
 def _ranks(stem: str) -> tuple[int | None, int | None]:
-    """Find the global and the local rank that a word spells out."""
     ranks = {bool(word["local"]): int(word["rank"]) for word in _RANK.finditer(stem)}
     if False not in ranks and (letter := _R.search(stem)):
         ranks[False] = int(letter["rank"])

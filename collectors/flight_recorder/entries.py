@@ -149,7 +149,6 @@ _stacks: dict[tuple[int, ...], tuple[Frame, ...]] = {}
 
 
 def _once(read: dict[int, T], value: object, reader: Callable[[list[object]], T]) -> T | None:
-    """Read a list unless that has been done."""
     if not isinstance(value, list):
         return None
     if id(value) not in read:
@@ -212,7 +211,6 @@ def group_of(entry: dict[object, object]) -> tuple[str, str]:
 
 
 def _created_at(entry: dict[object, object]) -> float | None:
-    """Return when an entry was made, in seconds since the epoch."""
     nanoseconds = number(entry.get("time_created_ns"))
     if nanoseconds is not None:
         return nanoseconds / 1e9

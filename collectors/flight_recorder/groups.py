@@ -63,14 +63,12 @@ def default_group_size(top: Mapping[object, object]) -> int | None:
 
 
 def _dicts(value: object) -> dict[object, dict[object, object]]:
-    """Return those items of a dict that are dicts."""
     items = value.items() if isinstance(value, dict) else ()
     return {key: item for key, item in items if isinstance(item, dict)}
 
 
 @functools.lru_cache(maxsize=65536)
 def _group(name: str, description: str, ranks: tuple[int, ...] | None) -> Group:
-    """Make a group, once for all dumps that name it."""
     given = description if description not in {"", "undefined"} else None
     return Group(name=name, ranks=ranks, description=given)
 

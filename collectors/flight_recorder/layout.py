@@ -206,7 +206,6 @@ class Layout:
         return -1
 
     def _built(self, spans: Iterable[tuple[int, int]]) -> list[list[object]]:
-        """Build the entries of each span, all with one memo."""
         lists = [b"](" + checked(self.data[start:end]) + b"e" for start, end in spans]
         built = self._builder.build(b"](" + b"".join(lists) + b"e.")
         parts = (

@@ -81,11 +81,9 @@ class BadPickleError(Exception):
 
 class _PlainUnpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str, /) -> NoReturn:
-        """Refuse to look anything up; no operation that asks for it gets here."""
         raise pickle.UnpicklingError(f"{module}.{name}")
 
     def persistent_load(self, pid: tuple[object, ...], /) -> list[object]:
-        """Return the list for a tuple."""
         return list(pid)
 
 

@@ -144,7 +144,6 @@ def _disagreements(case: Case) -> list[str]:
 
 
 def _overwritten(case: Case) -> list[str]:
-    """Return how many records the recorders' rings have lost."""
     lost: dict[int, int] = {}
     for track in case.job.tracks:
         if track.kind == RECORDER and track.lost and track.who.rank is not None:
@@ -162,7 +161,6 @@ def _overwritten(case: Case) -> list[str]:
 
 
 def _folded(gaps: Iterable[Gap]) -> list[str]:
-    """Fold equal gaps of several ranks into one."""
     groups: dict[tuple[str, str, str], list[Gap]] = {}
     for gap in gaps:
         groups.setdefault((gap.why, gap.cost, gap.remedy), []).append(gap)

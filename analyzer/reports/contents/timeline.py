@@ -75,7 +75,6 @@ def timeline(
 
 
 def _issued(case: Case) -> dict[int, list[Issued]]:
-    """Return the calls of each rank that its records hold, oldest first."""
     issued: dict[int, list[Issued]] = defaultdict(list)
     for group in case.graph.calls.groups:
         if group.space in SPACES:

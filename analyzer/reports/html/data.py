@@ -119,7 +119,6 @@ def _stacks(report: Report) -> dict[str, Any]:
 
 
 def _of_user(frames: dict[str, int]) -> list[int]:
-    """Return the numbers of the frames in the user's own code."""
     files = {number: shown_frame(frame).file for frame, number in frames.items()}
     return [n for n, file in files.items() if file and origin_of_file(file) is Origin.USER]
 

@@ -118,7 +118,6 @@ def _link(url: str | None) -> str:
 
 
 def _numbered(around: LinesAround) -> list[tuple[int, str, bool]]:
-    """Return the lines around a cited one: number, text, whether it is the one."""
     return [
         (number, text, number == around.line)
         for number, text in enumerate(around.lines, around.first)

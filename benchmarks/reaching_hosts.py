@@ -19,8 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from whyhang.collectors.files.bundle import MANIFEST, Entry, Manifest
-from whyhang.collectors.files.bundle_writer import archive, manifest_file
+from whyhang.collectors.files.bundle import MANIFEST, Entry, Manifest, archive, manifest_file
 from whyhang.collectors.hosts.connections import Connections
 from whyhang.collectors.hosts.conversation import Conversation
 from whyhang.collectors.hosts.reach import Reach, ReachedHost

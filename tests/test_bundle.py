@@ -46,9 +46,10 @@ from whyhang.collectors.files.bundle import (
     Manifest,
     documents_of,
     is_manifest,
+    manifest_file,
     read_manifest,
+    write_bundle,
 )
-from whyhang.collectors.files.bundle_writer import manifest_file, write_bundle
 from whyhang.collectors.files.own_files import OwnFiles, facts_file
 from whyhang.collectors.live.bundling import Taken, bundle_of
 from whyhang.collectors.live.job.members import HostJob, JobProcess

@@ -27,8 +27,7 @@ from whyhang.analyzer.facts import (
     WorldSize,
 )
 from whyhang.collectors import READERS
-from whyhang.collectors.files.bundle import documents_of
-from whyhang.collectors.files.bundle_writer import write_bundle
+from whyhang.collectors.files.bundle import documents_of, write_bundle
 from whyhang.collectors.files.folder import read, read_documents
 from whyhang.collectors.live.capture import Capture
 from whyhang.collectors.live.job.find import find_job

@@ -29,8 +29,7 @@ from whyhang.analyzer.facts import (
     ThreadState,
     Who,
 )
-from whyhang.collectors.files.bundle import Bundle, documents_of
-from whyhang.collectors.files.bundle_writer import write_bundle
+from whyhang.collectors.files.bundle import Bundle, documents_of, write_bundle
 from whyhang.collectors.files.folder import read_documents
 from whyhang.collectors.files.meter import Meter
 from whyhang.collectors.gpu import nvml_child

@@ -14,8 +14,7 @@ from small_jobs import report_of
 from whyhang.analyzer.commands import hosts, live_options
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.facts import Gap, Role
-from whyhang.collectors.files.bundle import MANIFEST, Entry, Manifest
-from whyhang.collectors.files.bundle_writer import archive, manifest_file
+from whyhang.collectors.files.bundle import MANIFEST, Entry, Manifest, archive, manifest_file
 from whyhang.collectors.hosts import boot, host_gaps, payload, wire
 from whyhang.collectors.hosts.delivery import Delivery
 from whyhang.collectors.hosts.merge import HostJobNumber, Parts

@@ -28,8 +28,7 @@ from whyhang.analyzer.findings.diagnose import diagnose
 from whyhang.analyzer.job.identify import identify
 from whyhang.analyzer.pseudonyms import Pseudonyms
 from whyhang.analyzer.report import Report, to_json
-from whyhang.collectors.files.bundle import Bundle, Entry, Manifest, read_manifest
-from whyhang.collectors.files.bundle_writer import write_bundle
+from whyhang.collectors.files.bundle import Bundle, Entry, Manifest, read_manifest, write_bundle
 from whyhang.collectors.files.folder import read
 from whyhang.collectors.files.hidden import with_pseudonyms as hide_bundle
 from whyhang.collectors.files.meter import Meter

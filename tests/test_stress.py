@@ -12,8 +12,7 @@ import pytest
 
 from whyhang.analyzer.cli import main
 from whyhang.analyzer.errors import BundleError
-from whyhang.collectors.files.bundle import Bundle, Manifest
-from whyhang.collectors.files.bundle_writer import check_name, write_bundle
+from whyhang.collectors.files.bundle import Bundle, Manifest, check_name, write_bundle
 
 WHYHANG = (
     sys.executable,

@@ -18,7 +18,7 @@ from whyhang.analyzer.commands.following import Event, answer_of, follow
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.findings.verdict import tells_of_no_job
 from whyhang.analyzer.report import Finding, Job, RankRow, Report
-from whyhang.collectors.files.bundle_writer import numbered
+from whyhang.collectors.files.bundle import numbered
 from whyhang.collectors.watch import course as courses
 from whyhang.collectors.watch import deadline
 from whyhang.collectors.watch.course import SilenceLimits

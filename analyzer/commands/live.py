@@ -12,8 +12,7 @@ from whyhang.analyzer.errors import BundleError
 from whyhang.analyzer.facts import Fact
 from whyhang.analyzer.job.identify import identify
 from whyhang.analyzer.reading import Document, Reader
-from whyhang.collectors.files.bundle import documents_of
-from whyhang.collectors.files.bundle_writer import check_name, numbered, write_bundle
+from whyhang.collectors.files.bundle import check_name, documents_of, numbered, write_bundle
 from whyhang.collectors.files.folder import read_documents
 from whyhang.collectors.files.hidden import with_pseudonyms
 from whyhang.collectors.hosts.reach import Reach

@@ -15,7 +15,7 @@ from whyhang.analyzer.report import Report, Verdict
 from whyhang.analyzer.reports.faces import ENDINGS, FACES, FILE_WIDTH, as_text, face_of
 from whyhang.analyzer.reports.outgoing import plain
 from whyhang.analyzer.reports.terminal import show
-from whyhang.collectors.files.bundle_writer import obstacle
+from whyhang.collectors.files.bundle import obstacle
 
 EXIT_CODES: dict[Verdict, int] = {
     "healthy": 0,

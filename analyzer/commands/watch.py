@@ -37,7 +37,7 @@ from whyhang.analyzer.commands.following import Event, follow
 from whyhang.analyzer.errors import BundleError, TargetError, WhyhangError
 from whyhang.analyzer.report import Report
 from whyhang.analyzer.reports.outgoing import plain
-from whyhang.collectors.files.bundle_writer import numbered
+from whyhang.collectors.files.bundle import numbered
 from whyhang.collectors.watch.course import SilenceLimits
 from whyhang.collectors.watch.log_folder import Folder
 from whyhang.collectors.watch.look import Looks

@@ -1,4 +1,7 @@
-"""Make one pseudonym of one word: keyed, short, and recognised when it is met again."""
+"""Make one pseudonym of one word: keyed, short, and recognised when it is met again.
+
+Words that name no person, machine or project stay in paths and are no names of hosts.
+"""
 
 import base64
 import functools
@@ -7,6 +10,22 @@ import hmac
 import random
 import re
 from collections.abc import Container
+from importlib.resources import files
+
+from whyhang.analyzer.stacks.packages import FRAMEWORKS, LIBRARIES, SCRIPTS, STDLIB_PACKAGES
+from whyhang.analyzer.toml import tomllib
+
+_TABLE = tomllib.loads(files(__package__).joinpath("common_words.toml").read_text(encoding="utf-8"))
+
+PACKAGES = FRAMEWORKS | LIBRARIES | STDLIB_PACKAGES
+"""Packages that everybody has: the files in them are no secret."""
+
+PUBLIC_WORDS = {*_TABLE["common"].split(), *(word.lower() for word in PACKAGES | SCRIPTS)}
+ENGLISH = frozenset(_TABLE["english"].split())
+PUBLIC_SITES = tuple(_TABLE["sites"])
+
+PUBLIC_DOMAINS = ("nvidia.com", *PUBLIC_SITES)
+"""Whose names are no names of hosts of the job."""
 
 _MADE = re.compile(r"(?:host|net|user)-[a-z2-7]{8}|w[2-7][a-z2-7]{6}[2-7]")
 

@@ -4,8 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from whyhang.analyzer.job.slurm_hosts import expand
-from whyhang.analyzer.pseudonyms.coin import is_pseudonym
-from whyhang.analyzer.pseudonyms.common_words import ENGLISH, PUBLIC_DOMAINS, PUBLIC_WORDS
+from whyhang.analyzer.pseudonyms.coin import ENGLISH, PUBLIC_DOMAINS, PUBLIC_WORDS, is_pseudonym
 
 _HOST = r"[A-Za-z0-9](?:[\w-]*[A-Za-z0-9])?(?:\.[A-Za-z0-9][\w-]*)*"
 _VARIABLES = "HOSTNAME|SLURMD_NODENAME|MASTER_ADDR|NODE_NAME|RAY_HEAD_IP|PET_MASTER_ADDR|HOST"

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from whyhang.analyzer.job.slurm_hosts import expand
 from whyhang.analyzer.pseudonyms.addresses import IPV4, IPV6, MAC, ipv4, ipv6, mac
-from whyhang.analyzer.pseudonyms.coin import Coin, is_pseudonym
-from whyhang.analyzer.pseudonyms.common_words import PUBLIC_SITES
+from whyhang.analyzer.pseudonyms.coin import PUBLIC_SITES, Coin, is_pseudonym
 from whyhang.analyzer.pseudonyms.names import hosts_in, is_host, paths_with_blanks, users_in
 from whyhang.analyzer.pseudonyms.paths import component, path
 

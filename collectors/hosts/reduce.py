@@ -10,8 +10,14 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from whyhang.analyzer.facts import Gap, Who, counted, replace
 from whyhang.analyzer.reading import Document, Reader
-from whyhang.collectors.files.bundle import MANIFEST, Bundle, Entry, document_of
-from whyhang.collectors.files.bundle_writer import archive, manifest_file
+from whyhang.collectors.files.bundle import (
+    MANIFEST,
+    Bundle,
+    Entry,
+    archive,
+    document_of,
+    manifest_file,
+)
 from whyhang.collectors.files.folder import read_documents
 from whyhang.collectors.files.own_files import facts_file
 

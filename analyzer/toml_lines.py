@@ -2,11 +2,13 @@
 
 The parsers of the standard library and of tomli tell no positions, nor do the others that
 ship wheels. This walks over a text that one of them has accepted: it need not judge it, only
-skip strings, brackets and comments rightly. Format: TOML 1.0, https://toml.io/en/v1.0.0.
+tell strings, brackets and comments apart. Format: TOML 1.0, https://toml.io/en/v1.0.0.
 """
 
 import re
-from typing import Any
+from collections import deque
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 from whyhang.analyzer.facts import Record
 from whyhang.analyzer.toml import tomllib
@@ -14,16 +16,17 @@ from whyhang.analyzer.toml import tomllib
 Path = tuple[str | int, ...]
 """The keys and indices that lead to a value: ("examples", "must_match", 0)."""
 
-_BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
-_STRING = re.compile(
-    r'"""(?:\\.|[^\\])*?"""(?:""?(?!"))?'
+_TOKEN = re.compile(
+    r"(?P<blank>[ \t\r\n]+|#[^\n]*)"
+    r'|"""(?:\\.|[^\\])*?"""(?:""?(?!"))?'
     r"|'''.*?'''(?:''?(?!'))?"
     r'|"(?:\\.|[^"\\\n])*"'
-    r"|'[^'\n]*'",
+    r"|'[^'\n]*'"
+    r"|[\[\]{}=,.]"
+    r"|[^\s\[\]{}=,.#\"']+",
     re.DOTALL,
 )
-_KEY = re.compile(r"""[ \t]*(?:[A-Za-z0-9_-]+|"(?:\\.|[^"\\\n])*"|'[^'\n]*')[ \t]*""")
-_PLAIN = re.compile(r"[^,\]}#\n]+")
+_ENDS = {",", "]", "}"}
 _AT_LINE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 
 
@@ -74,122 +77,99 @@ def read(data: bytes) -> tuple[dict[str, Any], dict[Path, int]]:
 
 def line_numbers(text: str) -> dict[Path, int]:
     """Map each key, table and element of an array to its 1-based line; ``text`` is valid TOML."""
-    walker = _Walker(text)
-    walker.document()
-    return walker.lines
+    return _Walker(text).lines
+
+
+class _Token(NamedTuple):
+    """A word, a string or a sign, and the line on which it begins."""
+
+    text: str
+    line: int
+
+
+def _tokens(text: str) -> Iterator[_Token]:
+    line = 1
+    for match in _TOKEN.finditer(text):
+        if match.lastgroup != "blank":
+            yield _Token(match[0], line)
+        line += match[0].count("\n")
 
 
 class _Walker:
-    """Goes over a text once and notes where each value begins."""
+    """Goes over the tokens of a text once and notes on which line each value begins."""
 
     def __init__(self, text: str) -> None:
-        self.text = text
-        self.at = 0
         self.lines: dict[Path, int] = {}
         self._arrays: dict[Path, int] = {}  # of tables: the index of the last one
-        self._line = 1
-        self._counted = 0
-
-    def document(self) -> None:
+        self._tokens = deque(_tokens(text))
         table: Path = ()
-        while self.skip():
-            if self.text.startswith("[[", self.at):
-                table = self.header(2)
-            elif self.text[self.at] == "[":
-                table = self.header(1)
+        while self._tokens:
+            if self._tokens[0].text == "[":
+                table = self._header()
             else:
-                self.pair(table)
+                self._pair(table)
 
-    def skip(self) -> bool:
-        """Go over blanks, line breaks and comments; return whether anything follows."""
-        blank = _BLANK.match(self.text, self.at)
-        assert blank is not None
-        self.at = blank.end()
-        return self.at < len(self.text)
-
-    def header(self, brackets: int) -> Path:
-        start = self.at
-        self.at += brackets
-        names = self.key()
-        self.at += brackets
-        path = self.within(names[:-1]) + names[-1:]
-        if brackets == 2:
-            index = self._arrays.get(path, -1) + 1
-            self._arrays[path] = index
-            self.note(path, start)
-            path = (*path, index)
-        elif path in self._arrays:
-            path = (*path, self._arrays[path])
-        self.note(path, start)
-        return path
-
-    def within(self, names: Path) -> Path:
-        """Lead through arrays of tables: a name there means the last table of that array."""
+    def _header(self) -> Path:
+        line = self._tokens.popleft().line
+        is_array = self._skip("[")
+        *above, last = self._key()
         path: Path = ()
-        for name in names:
-            path = (*path, name)
-            self.note(path, self.at)
-            if path in self._arrays:
-                path = (*path, self._arrays[path])
+        for name in above:
+            path = self._into((*path, name), line)
+        path = (*path, last)
+        if is_array:
+            self._arrays[path] = self._arrays.get(path, -1) + 1
+            self._skip("]")
+        self._skip("]")
+        return self._into(path, line)
+
+    def _into(self, path: Path, line: int) -> Path:
+        """Note a table; of an array of tables the last one is meant."""
+        self.lines.setdefault(path, line)
+        if path in self._arrays:
+            path = (*path, self._arrays[path])
+            self.lines.setdefault(path, line)
         return path
 
-    def key(self) -> Path:
+    def _key(self) -> list[str]:
         names: list[str] = []
-        while True:
-            match = _KEY.match(self.text, self.at)
-            if match is None:
-                raise ValueError(f"no key at {self.at}")
-            self.at = match.end()
-            word = match[0].strip()
+        while not names or self._skip("."):
+            word = self._tokens.popleft().text
             names.append(next(iter(tomllib.loads(f"{word} = 0"))) if word[0] in "\"'" else word)
-            if self.text[self.at : self.at + 1] != ".":
-                return tuple(names)
-            self.at += 1
+        return names
 
-    def pair(self, table: Path) -> None:
-        start = self.at
-        path = table
-        for name in self.key():
+    def _pair(self, path: Path) -> None:
+        line = self._tokens[0].line
+        for name in self._key():
             path = (*path, name)
-            self.note(path, start)
-        self.at += 1  # the equals sign
-        self.value(path)
+            self.lines.setdefault(path, line)
+        self._skip("=")
+        self._value(path)
 
-    def value(self, path: Path) -> None:
-        self.skip()
-        sign = self.text[self.at]
-        if sign == "[":
-            self.array(path)
-        elif sign == "{":
-            self.inline_table(path)
-        else:
-            match = (_STRING if sign in "\"'" else _PLAIN).match(self.text, self.at)
-            if match is None:
-                raise ValueError(f"no value at {self.at}")
-            self.at = match.end()
-
-    def array(self, path: Path) -> None:
-        self.at += 1
+    def _value(self, path: Path) -> None:
+        first = self._tokens.popleft()
         index = 0
-        while self.skip() and self.text[self.at] != "]":
-            if self.text[self.at] == ",":
-                self.at += 1
-                continue
-            self.note((*path, index), self.at)
-            self.value((*path, index))
-            index += 1
-        self.at += 1
+        if first.text == "[":
+            while not self._skip("]"):
+                self.lines.setdefault((*path, index), self._tokens[0].line)
+                self._value((*path, index))
+                self._skip(",")
+                index += 1
+        elif first.text == "{":
+            while not self._skip("}"):
+                self._pair(path)
+                self._skip(",")
+        # A number or a date may be of several tokens.
+        while (
+            self._tokens
+            and self._tokens[0].line == first.line
+            and self._tokens[0].text not in _ENDS
+        ):
+            self._tokens.popleft()
 
-    def inline_table(self, path: Path) -> None:
-        self.at += 1
-        while self.skip() and self.text[self.at] != "}":
-            if self.text[self.at] == ",":
-                self.at += 1
-                continue
-            self.pair(path)
-        self.at += 1
-
-    def note(self, path: Path, at: int) -> None:
-        self._line += self.text.count("\n", self._counted, at)
-        self._counted = at
-        self.lines.setdefault(path, self._line)
+    def _skip(self, sign: str) -> bool:
+        """Go over a sign; return whether it is there."""
+        found = bool(self._tokens) and self._tokens[0].text == sign
+        if found:
+            self._tokens.popleft()
+        return found

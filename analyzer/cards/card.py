@@ -36,7 +36,7 @@ from whyhang.analyzer.toml_lines import Mistake, Path, UnreadableError, read
 FEW = 5  # words that can all be listed in a sentence
 
 _CATEGORIES = tuple(name for group in CATEGORIES.values() for name in group)
-_CHOICES = {
+_CHOICES: dict[Path, tuple[str, ...]] = {
     ("category",): _CATEGORIES,
     ("category_if_everywhere",): _CATEGORIES,
     ("role",): tuple(kind.value for kind in Kind),

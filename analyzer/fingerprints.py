@@ -6,8 +6,9 @@ keys as well.
 """
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import (
@@ -104,11 +105,8 @@ def _is_of_host(who: Who) -> bool:
 
 
 def _on_hosts(case: Case) -> dict[str, list[int]]:
-    members: dict[str, list[int]] = defaultdict(list)
-    for member in case.job.members:
-        if member.host:
-            members[short_host(member.host)].append(member.id)
-    return members
+    known = ((short_host(m.host), m.id) for m in case.job.members if m.host)
+    return {host: [n for _, n in own] for host, own in grouped(known, itemgetter(0)).items()}
 
 
 def _stated(case: Case) -> Iterator[Setting | Variable | Library]:
@@ -195,12 +193,10 @@ def _settings(case: Case) -> list[Difference]:
 
 
 def _words(case: Case, diff: Difference) -> str:
-    by_value: dict[str, list[int]] = defaultdict(list)
-    for value in (*diff.odd, *diff.most):
-        by_value[value.text].append(value.member)
-    parts = []
-    for text, members in list(by_value.items())[:_FEW]:
-        ranks = case.ranks(members)
-        parts.append(f"{text or 'not set'} on {ranks_in_words(ranks)}")
+    by_value = grouped((*diff.odd, *diff.most), lambda value: value.text)
+    parts = [
+        f"{text or 'not set'} on {ranks_in_words(case.ranks(value.member for value in own))}"
+        for text, own in list(by_value.items())[:_FEW]
+    ]
     more = f" and {len(by_value) - _FEW} more" if len(by_value) > _FEW else ""
     return f"{diff.key} ({', '.join(parts)}{more})"

@@ -10,7 +10,17 @@ calls without group and number of operations.
 from collections.abc import Iterator, Sequence
 
 from whyhang.analyzer.collectives import RecordedCalls
-from whyhang.analyzer.facts import Call, CallState, Group, Record, Source, Track, Who, replace
+from whyhang.analyzer.facts import (
+    Call,
+    CallState,
+    Group,
+    Record,
+    Source,
+    Track,
+    Who,
+    grouped,
+    replace,
+)
 from whyhang.analyzer.job.records import Job
 from whyhang.analyzer.rank_state.over_time.job_progress import progress
 from whyhang.analyzer.rank_state.state import NOT_WAITING, RankState, Status
@@ -78,25 +88,24 @@ def wait_graph(job: Job, states: Sequence[RankState], calls: RecordedCalls) -> W
 
 def pending_operations(states: Sequence[RankState]) -> tuple[PendingOperation, ...]:
     """Group the waiting ranks by the call they wait in."""
-    by_call: dict[tuple[str, str, str], list[int]] = {}
-    for state in states:
-        if state.status in {Status.WAITING, Status.MAYBE} and state.place is not None:
-            op = state.place.op or state.place.says.call
-            key = (state.place.kind.name, op, _purpose(state.place))
-            by_call.setdefault(key, []).append(state.member)
-    operations = []
-    for (kind, op, _), members in by_call.items():
-        places = [place for member in members if (place := states[member].place) is not None]
-        sites = {line_of(place.user) if place.user is not None else "" for place in places}
-        operations.append(
-            PendingOperation(
-                kind=WaitKind[kind],
-                op=op,
-                says=places[0].says,
-                members=tuple(members),
-                sites=tuple(sorted(sites)),
-            )
+    waiting = [
+        (state.member, state.place)
+        for state in states
+        if state.status in {Status.WAITING, Status.MAYBE} and state.place is not None
+    ]
+    by_call = grouped(
+        waiting, lambda one: (one[1].kind, one[1].op or one[1].says.call, _purpose(one[1]))
+    )
+    operations = [
+        PendingOperation(
+            kind=kind,
+            op=op,
+            says=own[0][1].says,
+            members=tuple(member for member, _ in own),
+            sites=tuple(sorted({line_of(p.user) if p.user is not None else "" for _, p in own})),
         )
+        for (kind, op, _), own in by_call.items()
+    ]
     return tuple(sorted(operations, key=lambda each: (-len(each.members), each.members)))
 
 

@@ -11,6 +11,7 @@ import textwrap
 from whyhang.analyzer.cards.load import known
 from whyhang.analyzer.commands.cards import add_card_folders, complain
 from whyhang.analyzer.errors import TargetError
+from whyhang.analyzer.facts import grouped
 from whyhang.analyzer.findings.signature import Signature
 from whyhang.analyzer.reports.finding import is_command
 
@@ -53,17 +54,14 @@ def _unknown(name: str, known: tuple[Signature, ...]) -> TargetError:
 
 def listing(known: tuple[Signature, ...]) -> str:
     """List all signatures by category, one line each."""
-    by_category: dict[str, list[Signature]] = {}
-    for signature in known:
-        by_category.setdefault(signature.category, []).append(signature)
     lines = []
-    for category in sorted(by_category):
+    for category, own in sorted(grouped(known, lambda s: s.category).items()):
         lines.append(category)
-        for s in by_category[category]:
+        for s in own:
             first = story_of(s).partition("\n")[0].rstrip(".")
             mark = "" if s.kind.value == "cause" else f" [{s.kind.value}]"
-            own = " [your card]" if s.origin else ""
-            lines.append(f"  {s.id:<34} {first}{mark}{own}")
+            yours = " [your card]" if s.origin else ""
+            lines.append(f"  {s.id:<34} {first}{mark}{yours}")
     return "\n".join(lines) + "\n"
 
 

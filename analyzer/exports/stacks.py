@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from whyhang.analyzer.facts import Record, ranks_in_words
+from whyhang.analyzer.facts import Record, grouped, ranks_in_words
 from whyhang.analyzer.report import Report, StackGroup
 
 _PLACE = re.compile(r"(?P<function>.*) \((?P<file>[^()]*?)(?::(?P<line>\d{1,9}))?\)")
@@ -80,12 +80,10 @@ SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
 def speedscope(report: Report) -> bytes:
     """Write one profile for each kind of thread; the innermost frame says whose it is."""
-    numbers: dict[str, int] = {}
-    by_thread: dict[str, list[Stack]] = {}
-    for stack in stacks(report):
-        by_thread.setdefault(stack.thread, []).append(stack)
-        for frame in (*stack.frames, stack.label):
-            numbers.setdefault(frame, len(numbers))
+    shown = list(stacks(report))
+    frames = dict.fromkeys(frame for stack in shown for frame in (*stack.frames, stack.label))
+    numbers = {frame: number for number, frame in enumerate(frames)}
+    by_thread = grouped(shown, lambda stack: stack.thread)
     document = {
         "$schema": SCHEMA,
         "shared": {"frames": [_frame(frame) for frame in numbers]},

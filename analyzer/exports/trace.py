@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from whyhang.analyzer.facts import Record, fold, unfold
-from whyhang.analyzer.report import Event, Lane, LaneCall, RankRow, RankStateName, Report
+from whyhang.analyzer.facts import Record, fold, grouped, unfold
+from whyhang.analyzer.report import Event, Lane, LaneCall, RankRow, Report
 
 MAX_TRACKS = 256
 AFTER = 1.0  # seconds that a call is drawn for, where nothing is known to come after it
@@ -100,9 +100,7 @@ def _tracks(report: Report) -> Iterator[TraceTrack]:
 
 def _standing_alike(rows: Iterable[RankRow]) -> tuple[Lane, ...]:
     """Make lanes of ranks of which nothing is known in time, only where they stand."""
-    alike: dict[tuple[RankStateName, str], list[RankRow]] = {}
-    for row in rows:
-        alike.setdefault((row.state, row.activity), []).append(row)
+    alike = grouped(rows, lambda row: (row.state, row.activity))
     return tuple(
         Lane(
             ranks=fold(row.rank for row in own if row.rank is not None),

@@ -6,7 +6,7 @@ A line of evidence is quoted once on a page; lines that differ only in whose the
 import re
 from collections.abc import Sequence
 
-from whyhang.analyzer.facts import ranks_in_words
+from whyhang.analyzer.facts import grouped, ranks_in_words
 from whyhang.analyzer.report import Collective, Evidence, Finding
 from whyhang.analyzer.reports.blocks import Block, Code, Commands, Items, Para, Quotes, Section
 
@@ -104,9 +104,7 @@ def alike_key(piece: Evidence) -> str:
 
 def _evidence(pieces: Sequence[Evidence], shown: Shown, *, full: bool) -> list[Block]:
     """Quote evidence that does not stand above; of lines alike but for whose they are one."""
-    alike: dict[str, list[Evidence]] = {}
-    for piece in pieces:
-        alike.setdefault(piece.quote if full else alike_key(piece), []).append(piece)
+    alike = grouped(pieces, lambda piece: piece.quote if full else alike_key(piece))
     rows = []
     for same in alike.values():
         new = [piece for piece in same if piece not in shown.pieces]

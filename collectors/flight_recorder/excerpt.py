@@ -14,7 +14,7 @@ from whyhang.analyzer.facts import Record
 from whyhang.collectors.flight_recorder.entries import GLOO, number
 from whyhang.collectors.flight_recorder.groups import status_by_id
 from whyhang.collectors.flight_recorder.layout import Layout, UnusualError
-from whyhang.collectors.flight_recorder.pickles import BadPickleError, UnsafePickleError, get, load
+from whyhang.collectors.flight_recorder.pickles import BadPickleError, UnsafePickleError, load
 
 WINDOWS = (16, 64, 256)
 """How many of the last entries are built; the next where those do not account for all work."""
@@ -136,19 +136,11 @@ def _unfinished(layout: Layout, window: int) -> Iterator[int]:
     if _over_gloo(layout.first_entry):
         yield from layout.places(_pattern(layout, "retired") + rb"\x89", window)
         return
-    state, p2p = _pattern(layout, "state"), b".{0,64}?" + _pattern(layout, "is_p2p")
-    unfinished = state + b"(?!" + _pattern(layout, "completed") + b")"
-    yield from layout.places(unfinished + p2p + rb"\x89u", window)
-    ends = {layout.number_at(end.end()) for end in _BATCH_END.finditer(layout.data)}
-    if len(ends) >= MAX_SCATTERED:
-        raise UnusualError
-    if not ends:
-        yield from layout.places(unfinished + p2p + rb"\x88u", window)
-        return
-    names = b"|".join(re.escape(get(end)) for end in ends)
-    batch = _pattern(layout, "profiling_name") + b"(?:" + names + b")(?:(?!" + state + b").){0,160}"
-    if any(layout.places(batch + unfinished, window)):
-        raise UnusualError  # a batch far back is unfinished; its members are needed as well
+    if _BATCH_END.search(layout.data):
+        raise UnusualError  # members of batches, which only their ends tell of
+    unfinished = _pattern(layout, "state") + b"(?!" + _pattern(layout, "completed") + b")"
+    is_p2p = b".{0,64}?" + _pattern(layout, "is_p2p") + rb"[\x88\x89]u"
+    yield from layout.places(unfinished + is_p2p, window)
 
 
 def _last_of_groups(layout: Layout, window: int) -> Iterator[int]:

@@ -31,7 +31,6 @@ NEAR = 16_384
 """Bytes behind the first entry, about a hundred others, that are quicker built than chosen from."""
 
 _DICT = re.compile(rb"\}%b\(" % MEMO, re.DOTALL)
-_LIST = re.compile(rb"\]%b\(" % MEMO, re.DOTALL)
 _ENTRIES = re.compile(rb"(?:X\x07\x00\x00\x00|\x8c\x07)entries%b\]%b\(" % (MEMO, MEMO), re.DOTALL)
 _FIRST_KEY = re.compile(rb"\}%b\((?:X(.)\x00\x00\x00|\x8c(.))" % MEMO, re.DOTALL)
 _OPENING = re.compile(rb"\}%b\Z" % MEMO, re.DOTALL)
@@ -54,7 +53,7 @@ class Layout:
 
     def __init__(self, data: bytes) -> None:
         self.data = data
-        self.by_torch = data.startswith((b"\x80\x02}(", b"\x80\x02]("))
+        self.by_torch = data.startswith(b"\x80\x02}(")
         self.top: dict[object, object] = {}
         if data[1] >= 4:
             raise UnusualError
@@ -77,9 +76,6 @@ class Layout:
 
     def _header(self) -> int:
         """Build what stands before the entries; return the place of the first entry."""
-        bare = _LIST.match(self.data, 2)  # torch 2.2
-        if bare is not None:
-            return bare.end()
         entries = _ENTRIES.search(self.data)
         if _DICT.match(self.data, 2) is None or entries is None:
             raise UnusualError
@@ -98,7 +94,7 @@ class Layout:
             complete = False
         if complete or last <= self.first:
             raise UnusualError  # not as the usual picklers end it, or there is no whole entry
-        self.data = self.data[:last] + (b"eu." if self.top else b"e.")
+        self.data = self.data[:last] + b"eu."
         return last
 
     def start_of(self, place: int) -> int:

@@ -1,9 +1,7 @@
 """Fold equal stacks of many ranks into groups, and find the frame where their paths part."""
 
-from collections import defaultdict
-
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import Frame, Thread
+from whyhang.analyzer.facts import Frame, Thread, grouped
 from whyhang.analyzer.job.records import Member
 from whyhang.analyzer.job.roles import main_thread
 from whyhang.analyzer.report import StackGroup
@@ -17,17 +15,10 @@ def stack_groups(case: Case) -> tuple[StackGroup, ...]:
     Native frames are left out of the comparison and of the print: they differ between builds
     and say nothing to the reader that ``waits_for`` does not. Workers follow their rank's group.
     """
-    groups: dict[tuple[object, ...], list[Member]] = defaultdict(list)
-    frames_of: dict[tuple[object, ...], tuple[Frame, ...]] = {}
-    for member in case.job.members:
-        frames = _frames(member)
-        if frames:
-            key = tuple(normal(frame) for frame in frames)
-            groups[key].append(member)
-            frames_of.setdefault(key, frames)
-    ordered = sorted(groups.items(), key=lambda item: (len(item[1]), item[1][0].id))
-    rank_groups = [_group(case, members, frames_of[key]) for key, members in ordered]
-    return tuple(rank_groups) + _workers(case)
+    seen = [member for member in case.job.members if _frames(member)]
+    groups = grouped(seen, lambda member: tuple(map(normal, _frames(member))))
+    ordered = sorted(groups.values(), key=lambda members: (len(members), members[0].id))
+    return (*(_group(case, members) for members in ordered), *_workers(case))
 
 
 def _frames(member: Member) -> tuple[Frame, ...]:
@@ -39,38 +30,34 @@ def _frames(member: Member) -> tuple[Frame, ...]:
     return tuple(f for f in thread.frames if not f.native) or thread.frames
 
 
-def _group(case: Case, members: list[Member], frames: tuple[Frame, ...]) -> StackGroup:
+def _group(case: Case, members: list[Member]) -> StackGroup:
     return StackGroup(
         ranks=tuple(sorted(m.rank for m in members if m.rank is not None)),
         names=tuple(m.name for m in members if m.rank is None),
-        frames=tuple(in_words(frame) for frame in frames),
+        frames=tuple(map(in_words, _frames(members[0]))),
         waits_for=activity(case.states[members[0].id]),
     )
 
 
 def _workers(case: Case) -> tuple[StackGroup, ...]:
     """Show the workers that are busy or stuck; idle ones are left out."""
-    groups: dict[tuple[object, ...], list[tuple[Member, int | None]]] = defaultdict(list)
-    shown: dict[tuple[object, ...], tuple[tuple[Frame, ...], str]] = {}
-    for state in case.states:
-        member = case.member(state.member)
-        for child, place in zip(member.children, state.children, strict=True):
-            if place is None or place.user is None or not child.dumps:
-                continue
-            thread = main_thread(child.dumps[-1])
-            frames = _above(thread, place.user)
-            key = tuple(normal(frame) for frame in frames)
-            groups[key].append((member, child.pid))
-            shown.setdefault(key, (frames, str(place.says)))
+    workers = [
+        (member, child.pid, str(place.says), _above(main_thread(child.dumps[-1]), place.user))
+        for state in case.states
+        for member in [case.member(state.member)]
+        for child, place in zip(member.children, state.children, strict=True)
+        if place is not None and place.user is not None and child.dumps
+    ]
+    alike = grouped(workers, lambda worker: tuple(map(normal, worker[-1])))
     return tuple(
         StackGroup(
-            ranks=tuple(sorted({m.rank for m, _ in workers if m.rank is not None})),
-            names=tuple(f"worker pid {pid}" for _, pid in workers if pid is not None),
-            frames=tuple(in_words(frame) for frame in shown[key][0]),
-            waits_for=shown[key][1],
+            ranks=tuple(sorted({m.rank for m, *_ in own if m.rank is not None})),
+            names=tuple(f"worker pid {pid}" for _, pid, *_ in own if pid is not None),
+            frames=tuple(map(in_words, own[0][-1])),
+            waits_for=own[0][2],
             thread="DataLoader worker",
         )
-        for key, workers in sorted(groups.items(), key=lambda item: len(item[1]))
+        for own in sorted(alike.values(), key=len)
     )
 
 

@@ -5,7 +5,6 @@ line of a finding, with how many lines of how many ranks it stands for, the end 
 finding quotes, or the entry into a call that never came back. Each line of a log is in one event.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from whyhang.analyzer.case import Case
@@ -137,17 +136,14 @@ def _alike(case: Case, finding: Finding, lines: Sequence[LogLine]) -> Sequence[L
 
 def _of_ends(case: Case, quoted: set[tuple[str, int | None]]) -> Iterable[Moment]:
     """Return the ends of ranks that no finding speaks of, alike ones as one."""
-    alike: dict[str, list[Moment]] = defaultdict(list)
-    for state in case.states:
-        rank, end = case.member(state.member).rank, state.end
-        if end is None or rank is None or (end.source.file, end.source.line) in quoted:
-            continue
-        alike[end.how].append(
-            Moment(
-                time=end.time, ranks=frozenset({rank}), says=f"ended: {end.how}", source=end.source
-            )
-        )
-    return map(_as_one, alike.values())
+    known = ((case.member(state.member).rank, state.end) for state in case.states)
+    ends = [
+        Moment(time=end.time, ranks=frozenset({rank}), says=f"ended: {end.how}", source=end.source)
+        for rank, end in known
+        if rank is not None and end is not None
+        if (end.source.file, end.source.line) not in quoted
+    ]
+    return _folded(ends)
 
 
 def _of_last_words(case: Case, findings: Sequence[Finding]) -> Iterable[Moment]:
@@ -174,15 +170,18 @@ def _of_entries(case: Case) -> Iterable[Moment]:
         and call.given_up_at is None
         and call.state is not CallState.COMPLETED
     }
-    alike: dict[str, list[Moment]] = defaultdict(list)
+    entries = []
     for rank, position in case.graph.calls.positions.items():
         call, source = position.ref, position.source
         time = entered.get((rank, call.op, call.seq))
         if position.inside and time is not None and source is not None:
-            alike[str(call)].append(
-                Moment(time=time, ranks=frozenset({rank}), says=f"entered {call}", source=source)
-            )
-    return map(_as_one, alike.values())
+            says = f"entered {call}"
+            entries.append(Moment(time=time, ranks=frozenset({rank}), says=says, source=source))
+    return _folded(entries)
+
+
+def _folded(moments: Iterable[Moment]) -> Iterable[Moment]:
+    return map(_as_one, grouped(moments, lambda moment: moment.says).values())
 
 
 def _as_one(moments: Sequence[Moment]) -> Moment:

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.collectives import Disagreement
 from whyhang.analyzer.collectives.groups import RECORDER
 from whyhang.analyzer.facts import (
     ClockOffset,
@@ -15,6 +14,7 @@ from whyhang.analyzer.facts import (
     Setting,
     SettingName,
     counted,
+    grouped,
     ranks_in_words,
     replace,
 )
@@ -132,9 +132,7 @@ def gap_lines(case: Case) -> tuple[str, ...]:
 
 def _disagreements(case: Case) -> list[str]:
     """Return on what sources of one rank disagree, the same of several ranks once."""
-    alike: dict[tuple[str, str], list[Disagreement]] = {}
-    for disagreement in case.graph.calls.disagreements:
-        alike.setdefault((disagreement.group, disagreement.what), []).append(disagreement)
+    alike = grouped(case.graph.calls.disagreements, lambda one: (one.group, one.what))
     lines = []
     for same in alike.values():
         more = f" (and {len(same) - 1} more ranks alike)" if len(same) > 1 else ""
@@ -161,16 +159,12 @@ def _overwritten(case: Case) -> list[str]:
 
 
 def _folded(gaps: Iterable[Gap]) -> list[str]:
-    groups: dict[tuple[str, str, str], list[Gap]] = {}
-    for gap in gaps:
-        groups.setdefault((gap.why, gap.cost, gap.remedy), []).append(gap)
-    lines = []
-    for same in groups.values():
-        if len(same) == 1:
-            lines.append(str(same[0]))
-            continue
-        lines.append(str(replace(same[0], what=f"{same[0].what} (and {_others(same)} alike)")))
-    return lines
+    alike = grouped(gaps, lambda gap: (gap.why, gap.cost, gap.remedy))
+    return [
+        str(replace(first, what=f"{first.what} (and {_others(same)} alike)") if same[1:] else first)
+        for same in alike.values()
+        for first in same[:1]
+    ]
 
 
 def _others(same: Sequence[Gap]) -> str:
@@ -189,9 +183,7 @@ MOST = 64
 def gpu_rows(case: Case, chosen: Iterable[int]) -> tuple[GpuRow, ...]:
     """Return a row for all GPUs among ``chosen`` that are in one state, the fewest first."""
     devices = [case.job.gpus.devices[number] for number in sorted(set(chosen))]
-    alike: dict[tuple[str, str], list[Device]] = {}
-    for device in devices:
-        alike.setdefault((_load(device), _trouble(device)), []).append(device)
+    alike = grouped(devices, lambda device: (_load(device), _trouble(device)))
     rows = [_gpu_row(case, own, trouble) for (_, trouble), own in alike.items()]
     return tuple(sorted(rows, key=lambda row: (not row.says, len(row.devices))))
 

@@ -27,6 +27,11 @@ class Evidence(Record):
     line: int | None = None
     rank: int | None = None
 
+    @property
+    def place(self) -> Source:
+        """The file and line where it was read."""
+        return Source(file=self.source, line=self.line)
+
 
 def cite(source: Source, quote: str, rank: int | None = None) -> Evidence:
     """Return words as evidence, with the file and line where they were read."""

@@ -69,10 +69,8 @@ def weight_of(case: Case, category: str, hit: Hit) -> float:
 
 def _brought_down(case: Case, hit: Hit) -> bool:
     """Return whether a hit rests on reports of ends, all of ranks that others brought down."""
-    places = {(piece.source, piece.line) for piece in hit.evidence}
-    reported = {
-        row.who.rank for row in case.job.exits if (row.source.file, row.source.line) in places
-    }
+    places = hit.places
+    reported = {row.who.rank for row in case.job.exits if row.source in places}
     ends = [case.ends.get(rank) for rank in {*case.ranks(hit.members), *hit.ranks} & reported]
     return bool(ends) and all(end is not None and not end.own for end in ends)
 
@@ -159,8 +157,8 @@ def _on_another_host(case: Case, hit: Hit) -> bool:
 
     Only where the hosts of all ranks are known.
     """
-    places = {(piece.source, piece.line) for piece in hit.evidence}
-    hosts = {x.who.host for x in case.job.lines if (x.source.file, x.source.line) in places}
+    places = hit.places
+    hosts = {line.who.host for line in case.job.lines if line.source in places}
     ours = {fact.rank: fact.who.host for fact in case.job.of(ProcessRank) if fact.who.host}
     ours |= {m.rank: m.host for m in case.job.members if m.host and m.rank is not None}
     everyone = 1 < (case.job.world_size or 0) <= len(ours)

@@ -143,9 +143,8 @@ def _is_past_start(case: Case) -> bool:
 
 
 def _rests_on_lines(case: Case, candidate: Candidate) -> bool:
-    lines = {(line.source.file, line.source.line) for line in case.job.lines}
-    pieces = candidate.hit.evidence
-    return bool(pieces) and all((piece.source, piece.line) in lines for piece in pieces)
+    places = candidate.hit.places
+    return bool(places) and places.issubset(line.source for line in case.job.lines)
 
 
 def without_fallbacks(candidates: list[Candidate]) -> list[Candidate]:
@@ -251,8 +250,7 @@ def _of_one_end(candidate: Candidate, other: Candidate) -> bool:
     same = (mine.members, mine.ranks) == (theirs.members, theirs.ranks)
     if not same or bool(mine.affected) is bool(theirs.affected):
         return False
-    lines = {(piece.source, piece.line) for piece in mine.evidence}
-    if not any((piece.source, piece.line) in lines for piece in theirs.evidence):
+    if mine.places.isdisjoint(theirs.places):
         return False
     says_how = candidate if theirs.affected else other
     return (says_how is other) is (says_how.confidence >= ENOUGH)

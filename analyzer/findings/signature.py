@@ -12,7 +12,7 @@ import enum
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Literal, get_args
 
-from whyhang.analyzer.facts import Record
+from whyhang.analyzer.facts import Record, Source
 from whyhang.analyzer.report import Collective, Evidence, Location
 
 if TYPE_CHECKING:
@@ -88,6 +88,11 @@ class Hit(Record):
     gpus: tuple[int, ...] = ()
     names_culprit: bool = True  # False: the members are only where it shows
     category: str = ""  # where it is not the signature's
+
+    @property
+    def places(self) -> set[Source]:
+        """The files and lines that it rests on."""
+        return {piece.place for piece in self.evidence}
 
 
 class Signature(Record):

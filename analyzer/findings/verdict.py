@@ -9,6 +9,7 @@ from whyhang.analyzer.facts import (
     NetworkPort,
     RasReport,
     Scheduled,
+    Source,
     counted,
     ranks_in_words,
 )
@@ -120,24 +121,21 @@ def still_tried(case: Case, first: Finding, candidates: list[Candidate]) -> bool
     if not own or case.job.exits or any(line.raised is not None for line in case.job.lines):
         return False
     again = [line for line in case.job.lines if retries & set(line.matched)]
-    places = {(line.source.file, line.source.line) for line in again}
-    rests_on = {(piece.source, piece.line) for piece in first.evidence}
-    return rests_on <= places and not _errors(case, candidates, besides=places)
+    places = {line.source for line in again}
+    return all(p.place in places for p in first.evidence) and not _errors(
+        case, candidates, besides=places
+    )
 
 
 def _errors(
-    case: Case,
-    candidates: list[Candidate],
-    *,
-    besides: AbstractSet[tuple[str, int | None]] = frozenset(),
+    case: Case, candidates: list[Candidate], *, besides: AbstractSet[Source] = frozenset()
 ) -> bool:
     """Return whether a line of a log was taken for a cause or a consequence."""
-    places = {(line.source.file, line.source.line) for line in case.job.lines} - besides
+    places = {line.source for line in case.job.lines} - besides
     return any(
-        (piece.source, piece.line) in places
+        not places.isdisjoint(candidate.hit.places)
         for candidate in candidates
         if candidate.signature.kind is not Kind.NOISE
-        for piece in candidate.hit.evidence
     )
 
 

@@ -169,8 +169,7 @@ def _collective(call: Collective) -> str:
 def places_of(alike: list[Evidence]) -> str:
     """Say where a line was read, and of which ranks and how often there are others like it."""
     piece = alike[0]
-    where = piece.source if piece.line is None else f"{piece.source}:{piece.line}"
-    where += f" and {len(alike) - 1} more" if len(alike) > 1 else ""
+    where = f"{piece.place}{f' and {len(alike) - 1} more' if len(alike) > 1 else ''}"
     ranks = {each.rank for each in alike if each.rank is not None}
     if not ranks:
         return where

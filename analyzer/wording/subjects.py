@@ -41,14 +41,9 @@ def hosts_of(case: Case, hit: Hit) -> tuple[str, ...]:
     members = [case.member(number).host for number in hit.members]
     if hit.members or hit.ranks:
         return tuple(dict.fromkeys(host for host in members if host))
-    places = {(piece.source, piece.line) for piece in hit.evidence}
-    return tuple(
-        dict.fromkeys(
-            line.who.host
-            for line in case.job.lines
-            if line.who.host and (line.source.file, line.source.line) in places
-        )
-    )
+    places = hit.places
+    quoted = (line.who.host for line in case.job.lines if line.source in places)
+    return tuple(dict.fromkeys(host for host in quoted if host))
 
 
 def with_names(title: str, culprits: Iterable[int] | None, hosts: tuple[str, ...] = ()) -> str:

@@ -36,7 +36,7 @@ def story(case: Case, findings: Sequence[Finding]) -> tuple[tuple[Event, ...], f
     Where lines have no time, those of one file stand in the order of the file.
     """
     moments = list(_of_findings(case, findings))
-    quoted = {(p.source, p.line) for finding in findings for p in finding.evidence}
+    quoted = {p.place for finding in findings for p in finding.evidence}
     moments += _of_ends(case, quoted)
     shown = {moment.source for moment in moments}
     moments += [m for m in _of_last_words(case, findings) if m.source not in shown]
@@ -88,15 +88,15 @@ def _of_findings(case: Case, findings: Sequence[Finding]) -> Iterable[Moment]:
     A line is first an event of a cause, then of an effect that it shows by itself, then of what
     was concluded from it.
     """
-    lines = {(line.source.file, line.source.line): line for line in case.job.lines}
-    exits = {(row.source.file, row.source.line): row for row in case.job.exits}
-    used: set[tuple[str, int | None]] = set()
+    lines = {line.source: line for line in case.job.lines}
+    exits = {row.source: row for row in case.job.exits}
+    used: set[Source] = set()
     for number in sorted(range(len(findings)), key=lambda n: _rank_of(findings[n])):
         finding = findings[number]
         pieces = {
-            (piece.source, piece.line): piece
+            piece.place: piece
             for piece in finding.evidence
-            if (piece.source, piece.line) in lines or (piece.source, piece.line) in exits
+            if piece.place in lines or piece.place in exits
         }
         places = [place for place in pieces if place not in used]
         if not places or finding.kind == "noise":
@@ -134,14 +134,14 @@ def _alike(case: Case, finding: Finding, lines: Sequence[LogLine]) -> Sequence[L
     return [line for line in case.job.lines_with(patterns) if patterns.issubset(line.matched)]
 
 
-def _of_ends(case: Case, quoted: set[tuple[str, int | None]]) -> Iterable[Moment]:
+def _of_ends(case: Case, quoted: set[Source]) -> Iterable[Moment]:
     """Return the ends of ranks that no finding speaks of, alike ones as one."""
     known = ((case.member(state.member).rank, state.end) for state in case.states)
     ends = [
         Moment(time=end.time, ranks=frozenset({rank}), says=f"ended: {end.how}", source=end.source)
         for rank, end in known
         if rank is not None and end is not None
-        if (end.source.file, end.source.line) not in quoted
+        if end.source not in quoted
     ]
     return _folded(ends)
 

@@ -133,8 +133,7 @@ def _evidence(report: Report) -> dict[int, list[list[str]]]:
         if piece.rank is not None
     )
     for number, piece, rank in itertools.islice(pieces, MAX_QUOTES):
-        where = piece.source if piece.line is None else f"{piece.source}:{piece.line}"
-        findings[rank][where, cut(piece.quote)].append(str(number))
+        findings[rank][str(piece.place), cut(piece.quote)].append(str(number))
     return {
         rank: [[*place, ", ".join(dict.fromkeys(numbers))] for place, numbers in own.items()]
         for rank, own in findings.items()

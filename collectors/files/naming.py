@@ -15,80 +15,16 @@ from whyhang.analyzer.facts import NOBODY, Record, Trust, Who, replace
 from whyhang.collectors import tables
 
 
-class _Words(Record):
-    """What a bare number may stand behind and be a rank; names of folders that tell a moment."""
+class _Table(Record):
+    """What names may hold: ``forms`` of ranks, hosts, processes; words beside a bare number."""
 
     before_ranks: frozenset[str]
     moments: frozenset[str]
+    forms: dict[str, str]
 
 
-_WORDS = tables.read("files", "naming.toml", _Words)
-# What may stand behind the telling part of a name.
-_SUFFIXES = re.compile(
-    r"(?:\.(?:gz|zst|xz|bz2|txt|log|out|err|stdout|stderr|json|dump|stack|stacks|trace|bt|pyspy"
-    r"|pkl|pickle|md|html|tail|xml|csv)(?:\.\d{1,2})?)+$",
-    re.IGNORECASE,
-)
-_TOOLS = re.compile(
-    r"^(?:(?:py-?spy|py-?stack|stacks?|dump|bt|backtrace|gdb|faulthandler|trace|logs?|fr)[-_.])+",
-    re.IGNORECASE,
-)
-# Torchrun's log folder: <run id>_<random>/attempt_<restart>/<LOCAL rank>/stderr.log. A newer
-# one also writes attempt_<n>/filtered_stderr.log for all ranks (torch 2.10).
-_TORCHRUN = re.compile(
-    r"(?:^|/)attempt_\d+/(\d{1,4})/(?:std(?:out|err)(?:\.log)?|error\.json)(?:\.\w+)?$"
-)
-_RANK = re.compile(
-    r"(?<![a-z])(?P<local>local[-_. ]?)?(?<!node[-_.])(?<!node)(?<!group[-_.])"
-    r"(?:rank|rango?(?![a-z])|卡|进程|ランク|プロセス)"
-    r"[-_.=: ]{0,2}(?P<rank>\d{1,6})(?!\d)",
-    re.IGNORECASE,
-)
-# nccl_trace_rank_<host>_<rank>, a prefix that jobs set themselves (pytorch#140879).
-_RANK_BEHIND_HOST = re.compile(r"trace_rank_(?P<host>[A-Za-z][\w.-]*)_(?P<rank>\d{1,6})$")
-_R = re.compile(r"(?:^|[-_. ])r[-_]?(?P<rank>\d{1,5})(?=$|[-_. ])", re.IGNORECASE)
-_WORKER = re.compile(
-    r"(?:^|[-_. ])(?P<label>worker(?:log)?[-_. ]?(?P<rank>\d{1,5}))(?=$|[-_. ])", re.IGNORECASE
-)
-_GPU = re.compile(
-    r"(?:^|[-_. ])(?:gpu|cuda|device|dev|lr|lrank)[-_. ]?(?P<local>\d{1,2})(?=$|[-_. ])",
-    re.IGNORECASE,
-)
-# What stands behind a host's name in that of a file, and is no part of the name.
-_NO_DOMAIN = (
-    r"(?:local[-_]?)?rank|(?:nvidia-?)?smi|gpus?[-_\d.]|gpu$|pid|py-?spy|stacks?|dump|look|nvlink"
-    r"|topo|[dp]mon|dmesg|nccl|before|after"
-)
-_HOST = re.compile(
-    r"(?:^|[-_. ])(?P<host>(?:ip(?:-\d{1,3}){4}|\d{1,3}(?:\.\d{1,3}){3}"
-    r"|(?:[a-z]+-)*(?:node|host|nid|machine|server|instance|compute|vm)(?!s?rank)[-_]?[a-z]?\d+"
-    rf"(?:[.-](?!{_NO_DOMAIN})[a-z][\w-]*)*))(?=$|[-_. ])",
-    re.IGNORECASE,
-)
-# NCCL_DEBUG_FILE=nccl.%h.%p
-_NCCL_FILE = re.compile(
-    r"^nccl[a-z_]*?[._-](?!rank|trace|log|debug)(?P<host>[A-Za-z](?!.*rank)[\w.-]*?)"
-    r"[._-](?P<pid>\d{2,7})$",
-    re.IGNORECASE,
-)
-_PID = re.compile(r"(?:^|[-_. ])p(?:id|roc)?[-_.= ]?(?P<pid>\d{2,7})(?=$|[-_. ])", re.IGNORECASE)
-_TOOL_PID = re.compile(
-    r"(?:^|[-_. ])(?:py-?spy|py-?stack|stacks?|dump|bt|backtrace|gdb|faulthandler|trace)"
-    r"[-_. ](?P<pid>\d{3,7})(?=$|[-_. ])",
-    re.IGNORECASE,
-)
-_BARE = re.compile(r"^(?P<stem>[A-Za-z_. -]*?)[-_. ]?(?P<rank>\d{1,6})$")
-# The same behind the number of a job, as Slurm's "%x-%j-%t.out" gives; "slurm-4711_3.out" is not a
-# task of a job by default, but a job of an array.
-_BEHIND_JOB = re.compile(
-    r"^(?!slurm-\d+_\d+$)(?P<stem>[\w.-]*?(?<!\d)(?P<job>\d{3,}))[-_.](?P<rank>\d{1,4})$"
-)
-# "dp0", "tp3_pp1": a place in a mesh. What rank it is depends on the job.
-_MESH = re.compile(
-    r"(?<![a-z])(?:dp|tp|pp|ep|cp|sp)[-_]?\d{1,4}(?:[-_](?:dp|tp|pp|ep|cp|sp)[-_]?\d{1,4})*",
-    re.IGNORECASE,
-)
-_LEADERS = re.compile(r"(?<![a-z])(?:master|chief|launcher|head|driver)(?![a-z])", re.IGNORECASE)
+_TABLE = tables.read("files", "naming.toml", _Table)
+_FORMS = {name: re.compile(form, re.VERBOSE) for name, form in _TABLE.forms.items()}
 
 
 def from_path(path: str) -> Who:
@@ -97,11 +33,11 @@ def from_path(path: str) -> Who:
     A rank that a word spells out has ``Trust.FILE_NAME``; one that only a number or "worker"
     hints at has ``Trust.INFERRED``, and ``together`` decides whether the neighbours bear it out.
     """
-    if torchrun := _TORCHRUN.search(path):
+    if torchrun := _FORMS["torchrun"].search(path):
         above = _of_folders(path[: torchrun.start()])
         return replace(above, local_rank=int(torchrun[1]))
     folders, _, name = path.rpartition("/")
-    return join(_of_part(_SUFFIXES.sub("", name) or name), _of_folders(folders))
+    return join(_of_part(_FORMS["suffixes"].sub("", name) or name), _of_folders(folders))
 
 
 def join(*sources: Who) -> Who:
@@ -130,14 +66,14 @@ def _of_folder(part: str) -> Who:
 
 
 def _of_part(stem: str) -> Who:
-    if last := _RANK_BEHIND_HOST.search(stem):
+    if last := _FORMS["rank-behind-host"].search(stem):
         return Who(rank=int(last["rank"]), trust=Trust.FILE_NAME, host=last["host"])
-    if nccl := _NCCL_FILE.match(stem):
+    if nccl := _FORMS["nccl-file"].match(stem):
         return Who(host=nccl["host"], pid=int(nccl["pid"]))
     host, pid = _host_and_pid(stem)
     rank, local_rank = _ranks(stem)
     trust = Trust.NONE if rank is None else Trust.FILE_NAME
-    worker = _WORKER.search(stem)
+    worker = _FORMS["worker"].search(stem)
     label = _label(stem, worker)
     if rank is None and pid is None:
         if worker is not None:
@@ -149,27 +85,27 @@ def _of_part(stem: str) -> Who:
 
 
 def _ranks(stem: str) -> tuple[int | None, int | None]:
-    ranks = {bool(word["local"]): int(word["rank"]) for word in _RANK.finditer(stem)}
-    if False not in ranks and (letter := _R.search(stem)):
+    ranks = {bool(word["local"]): int(word["rank"]) for word in _FORMS["rank"].finditer(stem)}
+    if False not in ranks and (letter := _FORMS["r"].search(stem)):
         ranks[False] = int(letter["rank"])
-    if True not in ranks and (gpu := _GPU.search(stem)):
+    if True not in ranks and (gpu := _FORMS["gpu"].search(stem)):
         ranks[True] = int(gpu["local"])
     return ranks.get(False), ranks.get(True)
 
 
 def _label(stem: str, worker: re.Match[str] | None) -> str | None:
-    if mesh := _MESH.search(stem):
+    if mesh := _FORMS["mesh"].search(stem):
         return mesh[0]
     if worker is not None:
         return worker["label"]
-    leader = _LEADERS.search(stem)
+    leader = _FORMS["leader"].search(stem)
     return leader[0] if leader else None
 
 
 def _host_and_pid(stem: str) -> tuple[str | None, int | None]:
-    host = _HOST.search(_TOOLS.sub("", stem))
+    host = _FORMS["host"].search(_FORMS["tools"].sub("", stem))
     rest = stem.replace(host["host"], "") if host else stem
-    pid = _PID.search(rest) or _TOOL_PID.search(rest)
+    pid = _FORMS["pid"].search(rest) or _FORMS["pid-behind-tool"].search(rest)
     return (
         host["host"] if host else None,
         int(pid["pid"]) if pid and not _is_date(pid["pid"]) else None,
@@ -177,16 +113,16 @@ def _host_and_pid(stem: str) -> tuple[str | None, int | None]:
 
 
 def _bare_number(stem: str) -> int | None:
-    if (task := _BEHIND_JOB.match(stem)) and not _is_date(task["job"]):
+    if (task := _FORMS["behind-job"].match(stem)) and not _is_date(task["job"]):
         return int(task["rank"])
-    bare = _BARE.match(stem)
+    bare = _FORMS["bare"].match(stem)
     if bare is None or _is_date(bare["rank"]):
         return None
     return int(bare["rank"]) if _are_before_ranks(bare["stem"]) else None
 
 
 def _are_before_ranks(stem: str) -> bool:
-    return _WORDS.before_ranks.issuperset(re.split(r"[-_. ]+", stem.lower()))
+    return _TABLE.before_ranks.issuperset(re.split(r"[-_. ]+", stem.lower()))
 
 
 def _is_date(digits: str) -> bool:
@@ -212,7 +148,7 @@ def together(paths: Sequence[str]) -> list[Who]:
     leaders: set[str] = set()
     for number, (path, who) in enumerate(zip(paths, owners, strict=True)):
         folder, _, name = path.rpartition("/")
-        if who.label is not None and _LEADERS.fullmatch(who.label):
+        if who.label is not None and _FORMS["leader"].fullmatch(who.label):
             leaders.add(folder)
         elif who.trust is Trust.INFERRED:
             groups[folder, re.sub(rf"(?<!\d)0*{who.rank}(?!\d)", "#", name, count=1)].append(number)
@@ -235,7 +171,7 @@ def _distinguish_agents(paths: Sequence[str], owners: list[Who]) -> None:
     agents = {
         number: path[: torchrun.start()]
         for number, path in enumerate(paths)
-        if owners[number].host is None and (torchrun := _TORCHRUN.search(path))
+        if owners[number].host is None and (torchrun := _FORMS["torchrun"].search(path))
     }
     if len(set(agents.values())) > 1:
         for number, agent in agents.items():
@@ -249,21 +185,21 @@ def _without_rank(who: Who, path: str, *, is_local: bool) -> Who:
         rank=None,
         trust=Trust.NONE,
         local_rank=who.rank if is_local and who.label is None else who.local_rank,
-        label=who.label or _SUFFIXES.sub("", path.rpartition("/")[2]),
+        label=who.label or _FORMS["suffixes"].sub("", path.rpartition("/")[2]),
     )
 
 
 def title(path: str) -> str | None:
     """Give the telling part of a file name ("slaves" of gdb-slaves.txt), if it has one."""
-    stem = _SUFFIXES.sub("", path.rpartition("/")[2])
-    bare = _TOOLS.sub("", stem).strip("-_. ")
+    stem = _FORMS["suffixes"].sub("", path.rpartition("/")[2])
+    bare = _FORMS["tools"].sub("", stem).strip("-_. ")
     return None if not bare or _are_before_ranks(bare) else bare
 
 
 def may_be_host(name: str) -> bool:
     """Return whether a folder may be named after a host: "gpu-a", "n1"; not "look1" or "30s"."""
     words = re.findall(r"[a-z]+", name.lower())
-    return any(len(word) > 1 and word not in _WORDS.moments for word in words) or bool(
+    return any(len(word) > 1 and word not in _TABLE.moments for word in words) or bool(
         re.fullmatch(r"n\d+", name)
     )
 

@@ -1,15 +1,28 @@
-"""The categories of the contract by topic, and the level that follows from each."""
+"""What stands in TOML beside this: the categories of the contract, and texts of reports."""
 
 from importlib.resources import files
+from typing import Any
 
 from whyhang.analyzer.findings.signature import Level
 from whyhang.analyzer.toml import tomllib
 
-_TABLE: dict[str, dict[str, Level]] = tomllib.loads(
-    files(__package__).joinpath("categories.toml").read_text(encoding="utf-8")
-)
-CATEGORIES = {topic: tuple(levels) for topic, levels in _TABLE.items()}
+
+def _table(name: str) -> dict[str, Any]:
+    return tomllib.loads(files(__package__).joinpath(name).read_text(encoding="utf-8"))
+
+
+_LEVELS: dict[str, dict[str, Level]] = _table("categories.toml")
+_WORDS = _table("texts.toml")
+
+CATEGORIES = {topic: tuple(levels) for topic, levels in _LEVELS.items()}
 """The names of a topic's categories, by topic."""
 
-LEVEL_OF = {category: level for levels in _TABLE.values() for category, level in levels.items()}
+LEVEL_OF = {category: level for levels in _LEVELS.values() for category, level in levels.items()}
 """The level of what is of a category, where a card states none."""
+
+KINDS: dict[str, frozenset[str]] = {kind: frozenset(own) for kind, own in _WORDS["kinds"].items()}
+"""Categories that are treated alike, by what is said of them."""
+
+TEXTS: dict[str, str] = _WORDS["texts"]
+CAUSE_UNSEEN: tuple[str, ...] = tuple(_WORDS["cause-unseen"])
+"""What to do where only a consequence is known, and its signature does not know better."""

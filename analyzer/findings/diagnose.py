@@ -7,6 +7,7 @@ from whyhang.analyzer import fingerprints
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import ranks_in_words, replace
 from whyhang.analyzer.findings.bystanders import weight_of
+from whyhang.analyzer.findings.categories import CAUSE_UNSEEN, KINDS, TEXTS
 from whyhang.analyzer.findings.levels import (
     POSSIBLE,
     Candidate,
@@ -19,7 +20,7 @@ from whyhang.analyzer.findings.levels import (
     without_fallbacks,
 )
 from whyhang.analyzer.findings.open_question import open_question, what_would_tell
-from whyhang.analyzer.findings.pressure import HELD_BACK, pressure_in_words, pressure_of
+from whyhang.analyzer.findings.pressure import pressure_in_words, pressure_of
 from whyhang.analyzer.findings.refuted import doubted, refuted
 from whyhang.analyzer.findings.signature import CONTRADICTED, Hit, Kind, Signature
 from whyhang.analyzer.findings.verdict import headline_of, still_tried, verdict_of
@@ -55,27 +56,8 @@ from whyhang.analyzer.wording.subjects import (
 )
 
 MAX_EFFECTS = 6
-NEXT_TIME = "whyhang PID  # when it hangs again: {who} {has} ended, and can be asked no more"
-TRIED_AGAIN = (
-    "It is tried again until a timeout, and no line tells that this was given up: the job may "
-    "still go on by itself, once the cause is mended."
-)
-"""What is said where a program has not ended yet over what is wrong."""
-
 STACK_OF_ERROR = 16
 """Lines that the error of a library has, as MPI prints it call by call."""
-
-OF_A_RANK = {"rank-died", "rank-oom-killed", "gpu-oom"}
-"""Categories of what befell a rank: of a job of one it is known which."""
-
-CAUSE_UNSEEN = (
-    (
-        "What caused this is not in the evidence: add the output of every rank and the launcher, "
-        "the scheduler's and the kernel's log, recorder dumps."
-    ),
-    "Look for the first error of any rank before this, and for the rank that says nothing.",
-)
-"""What to do where only a consequence is known, and its signature does not know better."""
 
 
 def diagnose(case: Case, signatures: Iterable[Signature]) -> Report:
@@ -102,7 +84,7 @@ def diagnose(case: Case, signatures: Iterable[Signature]) -> Report:
     findings = _findings(case, candidates)
     verdict = verdict_of(case, findings, candidates)
     if findings and verdict == "hung" and still_tried(case, findings[0], candidates):
-        words = f"{findings[0].explanation} {TRIED_AGAIN}"
+        words = f"{findings[0].explanation} {TEXTS['tried-again']}"
         findings = (replace(findings[0], explanation=words), *findings[1:])
     events, start = story(case, findings)
     rows = rank_rows(case)
@@ -217,7 +199,7 @@ def _finding(case: Case, candidate: Candidate) -> Finding:
     category = hit.category or signature.category
     ranks = tuple(sorted({*case.ranks(hit.members), *hit.ranks}))
     of_one = case.job.world_size == 1 and signature.kind is Kind.CAUSE
-    alone = of_one and not ranks and category in OF_A_RANK
+    alone = of_one and not ranks and category in KINDS["of-a-rank"]
     ranks = (0,) if alone else ranks
     everyone = all(case.member(number).rank is not None for number in hit.members)
     known = (hit.names_culprit or alone) and bool(ranks) and everyone
@@ -233,7 +215,7 @@ def _finding(case: Case, candidate: Candidate) -> Finding:
     if where is not None:
         under = branch_in_words(case, hit.members) if hit.names_culprit else ""
         explanation += f" The paths part in {where}{'; ' * bool(under)}{under}."
-    pressing = pressure_of(case, hit) if category in HELD_BACK and known else []
+    pressing = pressure_of(case, hit) if category in KINDS["held-back"] and known else []
     if pressing:
         explanation += f" Also, {'; '.join(pressure_in_words(pressing))}."
     hosts = hosts_of(case, hit)
@@ -278,7 +260,7 @@ def _next_steps(case: Case, signature: Signature, ranks: tuple[int, ...]) -> tup
     without_process = {missing.rank for missing in case.job.missing}
     living = {member.rank for member in case.job.members if member.processes}
     if ranks and set(ranks) <= case.ends.keys() - living:
-        known = (NEXT_TIME if "{pid}" in step else step for step in signature.next_steps)
+        known = (TEXTS["next-time"] if "{pid}" in step else step for step in signature.next_steps)
         return tuple(dict.fromkeys(known))
     if not ranks or not without_process.issuperset(ranks):
         return signature.next_steps

@@ -18,6 +18,7 @@ from typing import NamedTuple
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Record, SignOfLife
 from whyhang.analyzer.facts.times import before, latest
+from whyhang.analyzer.findings.categories import KINDS
 from whyhang.analyzer.findings.signature import LEVELS, Hit, Kind, Signature
 from whyhang.analyzer.queries.hits import about_same
 from whyhang.analyzer.queries.waits.states import all_seen, is_starting
@@ -29,20 +30,6 @@ from whyhang.analyzer.rank_state.from_logs.log_ends import (
 )
 from whyhang.analyzer.stacks import WaitKind
 
-PASSES = frozenset(
-    {
-        "nccl-network-interface",
-        "nccl-ib-error",
-        "nccl-p2p-or-acs",
-        "network-io-blocked",
-        "storage-io-blocked",
-    }
-)
-"""Categories of trouble that a job gets over by a slower way or another try."""
-TELLS_NOTHING = frozenset({"healthy", "unknown"})
-"""Categories of findings beside which an effect stays without a cause."""
-OF_MOVING = frozenset({"healthy", "slow-not-hung"})
-"""Categories of a job that goes on: they do not pass by that."""
 ENOUGH = 0.5  # a mere possibility explains nothing away
 POSSIBLE, LIKELY = 0.6, 0.8  # and what is not even possible nothing that is likely
 
@@ -114,14 +101,14 @@ def overcome(case: Case, candidate: Candidate) -> bool:
         if _is_past_start(case) and _rests_on_lines(case, candidate):
             return True
         alive = {sign.source.file: sign.source.line or 0 for sign in case.job.of(SignOfLife)}
-    elif candidate.signature.category in PASSES and have_ended(case.job):
+    elif candidate.signature.category in KINDS["passes"] and have_ended(case.job):
         lasts = sorted((tail.source.file, tail.lines[-1].number) for tail in all_tails(case.job))
         alive = dict(lasts)
     else:
         alive = {}
     if pieces and all(alive.get(p.source, 0) > (p.line or 0) > 0 for p in pieces):
         return True
-    if candidate.signature.level == "machine" or candidate.signature.category in OF_MOVING:
+    if candidate.signature.level == "machine" or candidate.signature.category in KINDS["of-moving"]:
         return False
     if candidate.signature.level == "peer" and ended_well(case.job):
         return True  # who comes to the end leaves the others
@@ -160,7 +147,7 @@ def without_fallbacks(candidates: list[Candidate]) -> list[Candidate]:
     if not telling or any(each.signature.kind is Kind.CAUSE for each in telling):
         return telling or candidates
     causes = (c for c in candidates if c.signature.level == "fallback")
-    return [*telling, *(c for c in causes if c.signature.category not in TELLS_NOTHING)]
+    return [*telling, *(c for c in causes if c.signature.category not in KINDS["tells-nothing"])]
 
 
 def causes_above(candidates: list[Candidate], restarts: list[Line]) -> list[Candidate | None]:

@@ -8,36 +8,13 @@ from collections.abc import Iterator, Sequence
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import Verdict
 from whyhang.analyzer.facts import NcclPhase, NcclSetup, ranks_in_words
+from whyhang.analyzer.findings.categories import TEXTS
 from whyhang.analyzer.rank_state.from_logs.gave_up import gave_up, last_lines
 from whyhang.analyzer.rank_state.from_logs.log_ends import in_the_middle
 from whyhang.analyzer.rank_state.over_time.recent import all_ended_meanwhile
 from whyhang.analyzer.report import Finding
 
 LEAST = 2  # ranks of which something is excluded
-
-LOOK_AGAIN = (
-    "What would tell: more looks (--looks 6 --interval 5), C frames (--native always), the ranks "
-    "of other hosts, the job's logs, recorder dumps (start it with TORCH_FR_BUFFER_SIZE=2000)."
-)
-"""How to get on where the processes of ranks were seen and nothing was found."""
-
-TRACE = (
-    "What would tell: the stacks of these processes (`whyhang doctor` says how to get the right to "
-    "them), the job's logs, recorder dumps (start it with TORCH_FR_BUFFER_SIZE=2000)."
-)
-"""The same where no stack of them could be read."""
-
-COLLECT = (
-    "What would tell: whyhang PID of any process while the job is there; else the output of every "
-    "rank and of the launcher up to its end, the scheduler's and the kernel's log, recorder dumps."
-)
-"""The same where only what the job left was read."""
-
-NO_EVIDENCE = (
-    "What would tell: the output of the ranks (logs, standard error), stacks (py-spy dump, "
-    "faulthandler), torch's recorder dumps; or the job while it hangs: whyhang PID."
-)
-"""The same where nothing was read that a job leaves."""
 
 
 def open_question(case: Case, findings: Sequence[Finding]) -> tuple[str, ...]:
@@ -92,8 +69,8 @@ def what_would_tell(case: Case, *, any_finding: bool) -> tuple[str, ...]:
     job = case.job
     living = any(member.processes for member in job.members) and not all_ended_meanwhile(job)
     if not any_finding and living:
-        return (LOOK_AGAIN if any(member.dumps for member in job.members) else TRACE,)
+        return (TEXTS["look-again" if any(member.dumps for member in job.members) else "trace"],)
     if not any_finding and (job.members or in_the_middle(job)):
-        return (COLLECT,)
+        return (TEXTS["collect"],)
     seen = job.members or job.launchers or job.lines or job.exits or job.tracks or job.gpus.devices
-    return () if seen or (any_finding and in_the_middle(job)) else (NO_EVIDENCE,)
+    return () if seen or (any_finding and in_the_middle(job)) else (TEXTS["no-evidence"],)

@@ -7,8 +7,6 @@ from whyhang.analyzer.facts import NearLimit
 from whyhang.analyzer.findings.signature import Hit
 
 MOST = 6  # limits
-HELD_BACK = {"init-missing-rank", "missing-rank-in-collective", "slow-not-hung", "rank-spinning"}
-"""Categories that say a rank is late, which a shortage of CPU or memory may explain."""
 
 
 def pressure_of(case: Case, hit: Hit) -> list[NearLimit]:

@@ -14,6 +14,7 @@ from whyhang.analyzer.facts import (
     ranks_in_words,
 )
 from whyhang.analyzer.facts.exceptions import EXCEPTION_STACK
+from whyhang.analyzer.findings.categories import KINDS
 from whyhang.analyzer.findings.levels import ENOUGH, Candidate
 from whyhang.analyzer.findings.signature import Kind
 from whyhang.analyzer.rank_state.from_logs.log_ends import in_the_middle
@@ -23,20 +24,6 @@ from whyhang.analyzer.report import Finding, Report, Verdict
 from whyhang.analyzer.wording.title_fields import subject_fields
 
 SETTLED: dict[str, Verdict] = {"healthy": "healthy", "slow-not-hung": "slow"}
-
-HANGS = {
-    "collective-mismatch",
-    "missing-rank-in-collective",
-    "uneven-inputs",
-    "cross-group-deadlock",
-    "p2p-mismatch",
-    "group-creation-mismatch",
-    "mpi-missing-rank",
-    "dataloader-blocked",
-    "init-missing-rank",
-    "store-key-never-set",
-}
-"""Categories that are hangs by nature, also when a watchdog ended the job in the end."""
 
 MAX_QUOTE = 100
 """Characters of a last line that a headline quotes."""
@@ -88,7 +75,7 @@ def verdict_of(case: Case, findings: tuple[Finding, ...], candidates: list[Candi
     open_calls = inside and not ended and not _errors(case, candidates)
     if open_calls or still_tried(case, first, candidates):
         return "hung"  # calls or tries stand open, and no line says that anything failed for good
-    return "hung" if first.category in HANGS and (timed_out or not ended) else "failed"
+    return "hung" if first.category in KINDS["hang"] and (timed_out or not ended) else "failed"
 
 
 def _seen_alive(case: Case) -> bool:
@@ -154,7 +141,7 @@ def _of_machines_alone(first: Finding) -> Verdict:
     """Judge the state of machines of which no job is known: only what is broken is sure."""
     if first.confidence < ENOUGH or first.category in {*SETTLED, "unknown"}:
         return "inconclusive"
-    return "hung" if first.category in HANGS else "failed"
+    return "hung" if first.category in KINDS["hang"] else "failed"
 
 
 NO_JOB = "nothing was found that tells of a job"

@@ -23,6 +23,9 @@ def _compiled(name: str) -> tuple[re.Pattern[str], ...]:
 _HOSTS, _HOSTS_IN_SENTENCES, _USERS = map(_compiled, ("hosts", "hosts-in-sentences", "users"))
 (_LIST,), (_BLANK,) = map(_compiled, ("list-of-hosts", "path-with-blank"))
 _FORM = re.compile(_TABLE["parts"]["host"])
+PIECES: dict[str, str] = _TABLE["pieces"]
+"""What running text is taken apart into: the form of each kind, in the order they are tried."""
+
 _NO_NAME = re.compile("|".join(_TABLE["no-names"]))
 _PUBLIC_SITE = re.compile("|".join(rf"(?:^|\.){re.escape(site)}$" for site in PUBLIC_DOMAINS))
 

@@ -5,26 +5,13 @@ import re
 from collections.abc import Iterable, Iterator
 
 from whyhang.analyzer.job.slurm_hosts import expand
-from whyhang.analyzer.pseudonyms.addresses import IPV4, IPV6, MAC, ipv4, ipv6, mac
+from whyhang.analyzer.pseudonyms.addresses import ipv4, ipv6, mac
 from whyhang.analyzer.pseudonyms.coin import PUBLIC_SITES, Coin, is_pseudonym
-from whyhang.analyzer.pseudonyms.names import hosts_in, is_host, paths_with_blanks, users_in
+from whyhang.analyzer.pseudonyms.names import PIECES, hosts_in, is_host, paths_with_blanks, users_in
 from whyhang.analyzer.pseudonyms.paths import component, path
 
-_CODE = r"pyx?|ipynb|sh|sbatch|slurm|c|cc|cpp|cu|so(?:\.\d+)*"
-_OTHER = (
-    r"ya?ml|json|jsonl|toml|log|out|err|txt|pth?|ckpt|bin|safetensors|tar|zst|gz|csv|parquet|npy|npz"
-    r"|h5|whl|sock|lock|db|pkl"
-)
-_IN_PATH = r"[^\s\"'`:;,|<>()\[\]{}*?$&=#\\/]"
 _PIECES = re.compile(
-    rf"(?P<url>\b[a-z][a-z0-9+.-]{{0,20}}://[^\s\"'<>|\\)\]}}`]+)"
-    rf"|(?P<mail>(?<![\w.+-])[\w.+-]{{1,64}}@[A-Za-z][\w.-]*\w)"
-    rf"|(?P<mac>{MAC})|(?P<v6>{IPV6})|(?P<v4>{IPV4})"
-    r"|(?P<list>(?<![\w-])[a-z][\w.-]*?\[\d[\d,-]*\][\w.-]*)"
-    rf"|(?P<path>(?<![\w.)\]}}:/~-])~?(?:/{_IN_PATH}+)+/?)"
-    rf"|(?P<file>(?<![\w./-])(?:{_IN_PATH}+/)*[\w.@+-]*\w\.(?:(?:{_CODE})|(?:{_OTHER})(?!\s?\())(?![\w-]))"
-    rf"|(?P<word>[^\W_][\w-]*(?:\.\w[\w-]*)*)",
-    re.IGNORECASE,
+    "|".join(f"(?P<{kind}>{form})" for kind, form in PIECES.items()), re.IGNORECASE
 )
 _PARTS = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
 _SMALL = re.compile(r"[^\W_]+")
@@ -96,7 +83,7 @@ class Pseudonyms:
         """Return what a host is called: its name, and that of the network it is in."""
         if name.lower() in self._keep or name.lower() in {"localhost", "localhost.localdomain"}:
             return name
-        if re.fullmatch(IPV4, name):
+        if re.fullmatch(PIECES["v4"], name):
             return ipv4(self._coin, name)
         if ":" in name:
             return ipv6(self._coin, name)

@@ -22,7 +22,6 @@ from whyhang.analyzer.reading import HEAD_BYTES, Document
 from whyhang.collectors.files import naming, remote, unpack
 from whyhang.collectors.files.listing import (
     LONGEST_NAME,
-    NOT_EVIDENCE,
     UNREADABLE,
     Item,
     Unopened,
@@ -153,7 +152,7 @@ class Store(AbstractContextManager["Store"]):
             self.meter.stop()
         for file in folder.files:
             name = clean(folder.shown(file))
-            if not folder.is_file and name[name.rfind(".") :].lower() in NOT_EVIDENCE:
+            if not folder.is_file and name[name.rfind(".") :].lower() in naming.NEVER_EVIDENCE:
                 continue
             if shown is not None:
                 name = shown if folder.is_file else f"{shown}/{name}"

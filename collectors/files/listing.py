@@ -12,15 +12,6 @@ from whyhang.collectors.files.spool import Extent
 LONGEST_NAME = 255
 """Characters of a name between two slashes, which is as many as file systems allow."""
 
-# Large files that are never evidence; opening checkpoints of many gigabytes (which are zip
-# files) would take longer than the diagnosis. A file that is named on the command line is read.
-NOT_EVIDENCE = frozenset(
-    {".pt", ".pth", ".ckpt", ".safetensors", ".npz", ".npy", ".onnx", ".h5", ".hdf5"}
-    | {".whl", ".jar", ".egg", ".so", ".a", ".pyc", ".docx", ".xlsx", ".iso"}
-    | {".parquet", ".arrow", ".tfrecord", ".tfevents"}
-    | {".png", ".jpg", ".jpeg", ".gif", ".mp4", ".pdf"}
-)
-
 UNREADABLE = "Make it readable for this user"
 
 
@@ -90,7 +81,7 @@ def _entry(
             yield from walk(Path(entry.path), root, shown, deepest, depth + 1)
         elif not entry.is_file():
             yield gap(shown, "it is a device, pipe or socket and was not opened")
-        elif entry.name[entry.name.rfind(".") :].lower() not in NOT_EVIDENCE:
+        elif entry.name[entry.name.rfind(".") :].lower() not in naming.NEVER_EVIDENCE:
             extent = Extent(local=entry.path, size=entry.stat().st_size)
             yield Unopened(item=Item(path=shown, extent=extent))
     except (OSError, RuntimeError) as error:  # RuntimeError: a loop of links (3.12 and older)

@@ -20,11 +20,14 @@ class _Table(Record):
 
     before_ranks: frozenset[str]
     moments: frozenset[str]
+    never_evidence: frozenset[str]
+    ordinary: frozenset[str]
     forms: dict[str, str]
 
 
 _TABLE = tables.read("files", "naming.toml", _Table)
 _FORMS = {name: re.compile(form, re.VERBOSE) for name, form in _TABLE.forms.items()}
+NEVER_EVIDENCE, ORDINARY = _TABLE.never_evidence, _TABLE.ordinary
 
 
 def from_path(path: str) -> Who:

@@ -17,12 +17,6 @@ from whyhang.analyzer.reading import Document, Reader
 from whyhang.collectors import limits
 from whyhang.collectors.files import naming, own_output
 
-# Files that stand beside evidence as a matter of course; no word is made of them.
-_ORDINARY = frozenset(
-    {".py", ".sh", ".md", ".rst", ".yaml", ".yml", ".toml", ".cfg", ".ini", ".csv", ".ipynb"}
-    | {".lock", ".sbatch", ".slurm"}
-)
-
 _HEADING = re.compile(rb"^==> (?P<name>[^\n<>]{1,300}) <==\r?$\n?", re.MULTILINE)
 MOST_PARTS = 4096
 
@@ -60,7 +54,7 @@ def _facts_of_part(
     known = _known(document, readers, budget, gaps)
     for reader in known:
         yield from _read(reader, document, budget, gaps)
-    if not known and PurePosixPath(document.path).suffix.lower() not in _ORDINARY:
+    if not known and PurePosixPath(document.path).suffix.lower() not in naming.ORDINARY:
         gaps.append(document.gap("it is of no kind that whyhang reads"))
 
 

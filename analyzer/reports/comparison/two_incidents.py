@@ -137,23 +137,14 @@ def _two(before: str, after: str) -> str:
     return f"{before} in the first, {after} in the second"
 
 
-_SAYS: dict[Kind, str] = {
-    "signature": "the same signature",
-    "finding": "the same finding",
-    "category": "the same category",
-    "place": "the same place in the code",
-    "frames": "the same frames",
-    "line": "the same line",
-    "host": "the same host",
-    "gpu": "the same GPU",
-}
+_SAYS: dict[Kind, str] = {"place": "place in the code", "gpu": "GPU"}
+"""How a kind is called where that is not its name."""
 
 
 def what_is_alike(alike: Sequence[Alike]) -> str:
     """Say in a sentence what two incidents have in common."""
-    same = list(
-        dict.fromkeys(_SAYS[each.kind] for each in alike if each.same and each.kind in _SAYS)
-    )
+    kinds = dict.fromkeys(each.kind for each in alike if each.same and each.kind != "setting")
+    same = [f"the same {_SAYS.get(kind, kind)}" for kind in kinds]
     if not same:
         return "Two incidents that have nothing in common but, at most, settings."
     listed = same[0] if len(same) == 1 else f"{', '.join(same[:-1])} and {same[-1]}"

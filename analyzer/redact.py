@@ -15,13 +15,12 @@ import functools
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from importlib.resources import files
 from typing import Any
 
 import msgspec
 
 from whyhang.analyzer.facts import Record
-from whyhang.analyzer.toml import tomllib
+from whyhang.analyzer.toml import table
 
 BLANK = "[redacted]"
 
@@ -78,15 +77,14 @@ class _Table(Record):
 
 @functools.cache
 def _table() -> _Table:
-    text = files(__package__).joinpath("redact.toml").read_text(encoding="utf-8")
-    return msgspec.convert(tomllib.loads(text), _Table)
+    return msgspec.convert(table(__package__, "redact.toml"), _Table)
 
 
 @functools.cache
 def secrets() -> tuple[tuple[tuple[str, ...], re.Pattern[str]], ...]:
     """Return the forms of secrets in the order in which they are looked for, with their marks."""
-    table = _table()
-    return tuple((one.marks or table.names, one.compiled(table.parts)) for one in table.secret)
+    known = _table()
+    return tuple((one.marks or known.names, one.compiled(known.parts)) for one in known.secret)
 
 
 @functools.cache

@@ -16,19 +16,7 @@ from whyhang.analyzer.cards.trial import Problem, Trial
 from whyhang.analyzer.facts import Record
 from whyhang.analyzer.findings.categories import CATEGORIES
 from whyhang.analyzer.findings.signature import LEVELS, WORTH, Kind, Signature
-from whyhang.analyzer.findings.signature_toml import (
-    COUNT,
-    FIELDS,
-    FLAG,
-    QUESTIONS,
-    REQUIRED,
-    TABLE,
-    TEXT,
-    TEXTS,
-    WORDS,
-    WORTH_OF,
-    signature_of,
-)
+from whyhang.analyzer.findings.signature_toml import FIELDS, HOLDS, REQUIRED, signature_of
 from whyhang.analyzer.queries.asked import question_of
 from whyhang.analyzer.queries.logs.log import FORMER_WORDS, Blames
 from whyhang.analyzer.toml_lines import Mistake, Path, UnreadableError, read
@@ -144,10 +132,10 @@ def _wrong_fields(table: Mapping[str, Any]) -> Iterator[Problem]:
             known = [".".join(map(str, p)) for p in FIELDS]
             yield Problem(path=path, text=f'unknown field "{name}"{meant(name, known)}')
         elif not _FITS[expected](value):
-            yield Problem(path=path, text=f"{name} must be {expected}")
-        elif expected is TEXTS:
+            yield Problem(path=path, text=f"{name} must be {HOLDS[expected]}")
+        elif expected == "texts":
             yield from _wrong_texts(path, value)
-        elif expected is QUESTIONS:
+        elif expected == "questions":
             for question in value:
                 yield from _wrong_question(path, question)
         elif (wrong := _wrong_word(path, value)) is not None:
@@ -158,7 +146,9 @@ def _wrong_texts(path: Path, value: list[Any]) -> Iterator[Problem]:
     name = ".".join(map(str, path))
     for number, item in enumerate(value):
         if not isinstance(item, str) or not item.strip():
-            yield Problem(path=(*path, number), text=f"{name} must be {TEXTS}, none of them empty")
+            yield Problem(
+                path=(*path, number), text=f"{name} must be {HOLDS['texts']}, none of them empty"
+            )
     if path in {("patterns",), ("retries",)} and not value:
         yield Problem(path=path, text=f"there is no pattern in {name}")
 
@@ -199,14 +189,14 @@ def _are_words(value: Any, depth: int) -> bool:
 
 
 _FITS: dict[str, Callable[[Any], bool]] = {
-    TEXT: lambda value: isinstance(value, str) and bool(value.strip()),
-    TEXTS: lambda value: isinstance(value, list),
-    FLAG: lambda value: isinstance(value, bool),
-    TABLE: lambda value: isinstance(value, dict),
-    COUNT: lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= 1,
-    QUESTIONS: lambda value: isinstance(value, list) and all(isinstance(v, dict) for v in value),
-    WORDS: lambda value: _are_words(value, depth=3),
-    WORTH_OF: lambda value: (
+    "text": lambda value: isinstance(value, str) and bool(value.strip()),
+    "texts": lambda value: isinstance(value, list),
+    "flag": lambda value: isinstance(value, bool),
+    "table": lambda value: isinstance(value, dict),
+    "count": lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= 1,
+    "questions": lambda value: isinstance(value, list) and all(isinstance(v, dict) for v in value),
+    "words": lambda value: _are_words(value, depth=3),
+    "worth": lambda value: (
         value in WORTH
         if isinstance(value, str)
         else isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1

@@ -3,12 +3,11 @@
 import functools
 import string
 from collections.abc import Iterable, Iterator, Mapping
-from importlib.resources import files
 
 import regex
 
 from whyhang.analyzer.facts import Record
-from whyhang.analyzer.toml import tomllib
+from whyhang.analyzer.toml import table
 from whyhang.analyzer.toml_lines import Path
 from whyhang.collectors.logs.engine.needle import cannot_search
 from whyhang.collectors.logs.text.line import Voice, take_apart
@@ -202,8 +201,7 @@ def _wrong_pattern(pattern: str, path: Path) -> Problem | None:
 
 @functools.cache
 def _ordinary() -> list[str]:
-    text = files(__package__).joinpath("ordinary.toml").read_text(encoding="utf-8")
-    return list(tomllib.loads(text)["lines"])
+    return list(table(__package__, "ordinary.toml")["lines"])
 
 
 def _too_wide(path: Path, pattern: regex.Pattern[str]) -> Iterator[Problem]:

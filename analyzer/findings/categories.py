@@ -1,18 +1,10 @@
 """What stands in TOML beside this: the categories of the contract, and texts of reports."""
 
-from importlib.resources import files
-from typing import Any
-
 from whyhang.analyzer.findings.signature import Level
-from whyhang.analyzer.toml import tomllib
+from whyhang.analyzer.toml import table
 
-
-def _table(name: str) -> dict[str, Any]:
-    return tomllib.loads(files(__package__).joinpath(name).read_text(encoding="utf-8"))
-
-
-_LEVELS: dict[str, dict[str, Level]] = _table("categories.toml")
-_WORDS = _table("texts.toml")
+_LEVELS: dict[str, dict[str, Level]] = table(__package__, "categories.toml")
+_WORDS = table(__package__, "texts.toml")
 
 CATEGORIES = {topic: tuple(levels) for topic, levels in _LEVELS.items()}
 """The names of a topic's categories, by topic."""

@@ -12,60 +12,19 @@ from whyhang.analyzer.findings.categories import LEVEL_OF
 from whyhang.analyzer.findings.signature import Kind, Level, Signature
 from whyhang.analyzer.queries.asked import Asked, question_of
 from whyhang.analyzer.queries.logs.log import NAMES, Blames, Log
+from whyhang.analyzer.toml import table
 
-TEXT, TEXTS, FLAG, WORTH_OF, COUNT, TABLE, WORDS, QUESTIONS = (
-    "a text in quotes",
-    "a list of texts",
-    "true or false",
-    '"certain", "strong", "likely", "possible", "hint", or a number from 0 to 1',
-    "a whole number of at least 1",
-    "a table",
-    'a table of words for each value of a group, such as adds.code.7 = {meaning = "..."}',
-    'a list of questions such as { query = "lagging", kinds = ["lock"] }',
-)
-"""What a field may hold, in the words of a mistake."""
-
-FORMER: dict[tuple[str | int, ...], str] = {("outranks",): TEXTS, ("gives_way",): FLAG}
-"""Fields of older cards: ``explains`` and ``level = "summary"`` say the same."""
-
+_FIELDS = table(__package__, "fields.toml")
 FIELDS: dict[tuple[str | int, ...], str] = {
-    **FORMER,
-    ("id",): TEXT,
-    ("category",): TEXT,
-    ("category_if_everywhere",): TEXT,
-    ("role",): TEXT,
-    ("level",): TEXT,
-    ("title",): TEXT,
-    ("explanation",): TEXT,
-    ("story",): TEXT,
-    ("patterns",): TEXTS,
-    ("asks",): QUESTIONS,
-    ("unless_asks",): QUESTIONS,
-    ("retries",): TEXTS,
-    ("unless",): TEXTS,
-    ("unless_same_rank",): FLAG,
-    ("unless_goes_on",): FLAG,
-    ("blames",): TEXT,
-    ("least_ranks",): COUNT,
-    ("most_ranks",): COUNT,
-    ("ends_process",): FLAG,
-    ("adds",): WORDS,
-    ("confidence",): WORTH_OF,
-    ("remedies",): TEXTS,
-    ("next_steps",): TEXTS,
-    ("links",): TEXTS,
-    ("runbook_url",): TEXT,
-    ("explains",): TEXTS,
-    ("restarts",): FLAG,
-    ("override",): FLAG,
-    ("examples",): TABLE,
-    ("examples", "must_match"): TEXTS,
-    ("examples", "must_not_match"): TEXTS,
+    tuple(name.split(".")): kind for kind, names in _FIELDS["fields"].items() for name in names
 }
-"""Every field of a signature and what stands in it."""
+"""Every field of a signature and what kind of value stands in it."""
 
-REQUIRED = ("id", "category", "role", "title", "explanation")
-"""Beside these, ``patterns``, ``retries`` or ``asks``."""
+HOLDS: dict[str, str] = _FIELDS["holds"]
+"""What each kind is, in the words of a mistake."""
+
+REQUIRED: tuple[str, ...] = tuple(_FIELDS["required"])
+FORMER = {(name,) for name in _FIELDS["former"]}
 
 _NAMES = re.compile(rf"\(\?P?<(?:{'|'.join(sorted(NAMES))})>")
 _PARAGRAPHS = re.compile(r"\n\s*\n")

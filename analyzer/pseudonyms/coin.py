@@ -10,12 +10,11 @@ import hmac
 import random
 import re
 from collections.abc import Container
-from importlib.resources import files
 
 from whyhang.analyzer.stacks.packages import FRAMEWORKS, LIBRARIES, SCRIPTS, STDLIB_PACKAGES
-from whyhang.analyzer.toml import tomllib
+from whyhang.analyzer.toml import table
 
-_TABLE = tomllib.loads(files(__package__).joinpath("common_words.toml").read_text(encoding="utf-8"))
+_TABLE = table(__package__, "common_words.toml")
 
 PACKAGES = FRAMEWORKS | LIBRARIES | STDLIB_PACKAGES
 """Packages that everybody has: the files in them are no secret."""

@@ -2,13 +2,12 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from importlib.resources import files
 
 from whyhang.analyzer.job.slurm_hosts import expand
 from whyhang.analyzer.pseudonyms.coin import ENGLISH, PUBLIC_DOMAINS, PUBLIC_WORDS, is_pseudonym
-from whyhang.analyzer.toml import tomllib
+from whyhang.analyzer.toml import table
 
-_TABLE = tomllib.loads(files(__package__).joinpath("names.toml").read_text(encoding="utf-8"))
+_TABLE = table(__package__, "names.toml")
 
 
 def _compiled(name: str) -> tuple[re.Pattern[str], ...]:

@@ -14,7 +14,6 @@ from whyhang.analyzer.facts import (
     DriverSilence,
     InitArguments,
     Library,
-    Limit,
     LoopCounter,
     NearLimit,
     NoInterpreter,
@@ -30,6 +29,7 @@ from whyhang.analyzer.facts import (
     Who,
     WorldSize,
 )
+from whyhang.analyzer.toml import table
 
 COMPARED = "fingerprint:"
 """Begins what rows are about that is compared over ranks."""
@@ -42,40 +42,13 @@ _SETTINGS: dict[str, SettingName] = {
     **{f"{COMPARED}{name}": name for name in ("cuda", "driver", "nccl", "torch")},
 }
 _SCHEME = "file://"
-_LIMITS: dict[Limit, str] = {
-    "cpu-quota": (
-        r"its CPU quota stopped it in (?P<measured>\d+) of (?P<of>\d+) periods between the looks"
-    ),
-    "group-memory": r"its control group uses (?P<percent>\d+)% of its (?P<size>\d+\.\d) GiB",
-    "oom-kills": (
-        r"the kernel has killed (?P<measured>\d+) processes of its control group for memory"
-    ),
-    "load": r"the load of the host is (?P<measured>\d+) on (?P<size>\d+) processors",
-    "host-memory": r"(?P<percent>\d+)% of the memory of the host is available",
+_KINDS: dict[str, type[Statement]] = {
+    "step": LoopCounter,
+    "argument": CallArgument,
+    "paused": Paused,
 }
-_FORMS: dict[str, tuple[type[Statement], str]] = {
-    "step": (
-        LoopCounter,
-        r"(?P<value>\d{1,18}) (?P<name>\w+) in (?P<function>.+?) \((?P<file>.+)\)",
-    ),
-    "argument": (
-        CallArgument,
-        (
-            r"(?P<name>\w+)=(?P<value>.*) of (?P<op>\w+) (?:(?P<stands>at)|in) "
-            r"(?P<function>.+?) \((?P<file>.+):(?P<line>\d{1,9})\)"
-        ),
-    ),
-    "paused": (Paused, r"(?P<seconds>\d+\.\d+) s in (?P<dumps>\d+) stack dumps"),
-    COMPARED: (
-        Library,
-        (
-            r"(?P<path>.*?)(?P<deleted> \(deleted\))?, "
-            r"(?:build (?P<build>\S+)|inode (?P<inode>\S+))"
-        ),
-    ),
-}
-"""Statements whose row tells several fields, and how it is taken apart."""
-
+_TABLE: dict[str, dict[str, str]] = table(__package__, "claims.toml")
+_FORMS, _LIMITS = _TABLE["forms"], _TABLE["limits"]
 _FLAGS = {"stands", "deleted"}
 """Fields that are true where something stands in the row."""
 
@@ -157,10 +130,10 @@ def statement(row: ClaimRow) -> Statement | None:
         return Setting(name=_SETTINGS[about], value=value, who=who, source=source)
     if about == "pressure":
         return _near_limit(row)
-    if about in _FORMS:
-        return _taken_apart(row, *_FORMS[about])
+    if about in _KINDS:
+        return _taken_apart(row, _KINDS[about], _FORMS[about])
     if about.startswith(COMPARED):
-        return _taken_apart(row, *_FORMS[COMPARED], name=about.removeprefix(COMPARED))
+        return _taken_apart(row, Library, _FORMS["library"], name=about.removeprefix(COMPARED))
     return None
 
 

@@ -11,13 +11,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from whyhang.analyzer.cards.load import known
 from whyhang.analyzer.commands import live, live_options, redaction
 from whyhang.analyzer.commands import watch as watching
 from whyhang.analyzer.commands.diagnose import report_on, split
 from whyhang.analyzer.commands.following import Event, follow
-from whyhang.analyzer.commands.progress_display import Progress
-from whyhang.analyzer.commands.readers import readers_for
 from whyhang.analyzer.errors import TargetError, WhyhangError
 from whyhang.analyzer.facts import replace
 from whyhang.analyzer.report import Evidence, Finding, RankRow, Report, to_json
@@ -81,16 +78,7 @@ def collect(pid: int, bundle: str | os.PathLike[str], **options: Any) -> Path:
     Raises ``TargetError`` where there is no such process, ``BundleError`` where the bundle cannot
     be written.
     """
-    with Progress(quiet=True) as progress:
-        _, unsaved = live.facts(
-            [pid],
-            _options(options),
-            readers_for(known(), progress.meter),
-            progress,
-            save=os.fspath(bundle),
-        )
-    for error in unsaved:
-        raise error
+    live.collect([pid], _options(options), os.fspath(bundle), quiet=True)
     return Path(bundle)
 
 
@@ -126,10 +114,8 @@ def watch(
 
 def _split(targets: Target | Iterable[Target]) -> tuple[list[int], list[str]]:
     """Split targets by their type: a number is a process, also where a file has its name."""
-    single = isinstance(targets, int | str | os.PathLike)
-    if not single and not isinstance(targets, Iterable):
-        raise TypeError(f"a target is a PID or a path, not {targets!r}")
-    listed = [targets] if isinstance(targets, int | str | os.PathLike) else list(targets)
+    is_one = isinstance(targets, int | str | os.PathLike) or not isinstance(targets, Iterable)
+    listed: list[Any] = [targets] if is_one else list(targets)
     for each in listed:
         if isinstance(each, bool) or not isinstance(each, int | str | os.PathLike):
             raise TypeError(f"a target is a PID or a path, not {each!r}")

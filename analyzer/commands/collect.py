@@ -8,10 +8,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from whyhang.analyzer.cards.load import known
 from whyhang.analyzer.commands import hosts, live, live_options, redaction
-from whyhang.analyzer.commands.progress_display import Progress
-from whyhang.analyzer.commands.readers import readers_for
 from whyhang.analyzer.errors import TargetError
 
 
@@ -35,26 +32,18 @@ def run(options: argparse.Namespace) -> int:
             "there is nothing to collect from",
             "Give the PID of any process of the job, or say on which hosts it is (--hosts, ...).",
         )
+    pids = [int(text) for text in options.pid]
     if options.dry_run:
-        sys.stdout.write(hosts.dry_run([int(text) for text in options.pid], options))
+        sys.stdout.write(hosts.dry_run(pids, options))
         return 0
     bundle = Path(options.output)
     before = bundle.exists()
     try:
-        with Progress() as progress:
-            _, unsaved = live.facts(
-                [int(text) for text in options.pid],
-                options,
-                readers_for(known(), progress.meter),
-                progress,
-                save=options.output,
-            )
+        live.collect(pids, options, options.output)
     except BaseException:
         if not before and bundle.exists():
             sys.stderr.write(f"whyhang: what was taken so far is in {options.output}\n")
         raise
-    for error in unsaved:
-        raise error
     quoted = shlex.quote(options.output)
     sys.stderr.write(f"whyhang: wrote {quoted}; `whyhang {quoted}` reads it\n")
     return 0

@@ -5,9 +5,11 @@ import contextlib
 from collections.abc import Iterator, Sequence
 
 from whyhang.analyzer.align import align
+from whyhang.analyzer.cards.load import known
 from whyhang.analyzer.commands import hosts, redaction
 from whyhang.analyzer.commands.progress_display import Progress
 from whyhang.analyzer.commands.questions import Observed, Question, questions
+from whyhang.analyzer.commands.readers import readers_for
 from whyhang.analyzer.errors import BundleError
 from whyhang.analyzer.facts import Fact
 from whyhang.analyzer.job.identify import identify
@@ -19,6 +21,17 @@ from whyhang.collectors.hosts.reach import Reach
 from whyhang.collectors.live.capture import Capture, Named
 from whyhang.collectors.logs.reader import LogReader
 from whyhang.signatures.frames import TABLE
+
+
+def collect(
+    pids: Sequence[int], options: argparse.Namespace, save: str, *, quiet: bool = False
+) -> None:
+    """Only collect, into a bundle. Raises ``BundleError`` where that cannot be written."""
+    with Progress(quiet=quiet) as progress:
+        readers = readers_for(known(), progress.meter)
+        _, unsaved = facts(pids, options, readers, progress, save=save)
+    for error in unsaved:
+        raise error
 
 
 def facts(

@@ -30,6 +30,9 @@ from whyhang.analyzer.reports.outgoing import plain
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
 
+IN_SHORT = ("signature", "category", "confidence", "title", "culprit_ranks", "caused_by")
+"""Fields of a finding that the answer of ``diagnose`` has."""
+
 KEPT = 16
 """Reports that can be asked about."""
 
@@ -103,15 +106,7 @@ class Desk:
                 "verdict": report.verdict,
                 "headline": report.headline,
                 "findings": [
-                    {
-                        "index": number,
-                        "signature": finding.signature,
-                        "category": finding.category,
-                        "confidence": finding.confidence,
-                        "title": finding.title,
-                        "culprit_ranks": finding.culprit_ranks,
-                        "caused_by": finding.caused_by,
-                    }
+                    {"index": number, **{name: getattr(finding, name) for name in IN_SHORT}}
                     for number, finding in enumerate(report.findings)
                 ],
                 "gaps": list(report.gaps),

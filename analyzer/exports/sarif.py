@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from whyhang.analyzer.report import Evidence, Finding, Report
+from whyhang.analyzer.report import Finding, Report
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
@@ -60,7 +60,12 @@ def _result(finding: Finding, numbers: dict[str, int]) -> dict[str, Any]:
         "message": {"text": _message(finding)},
         "partialFingerprints": {"whyhang/v1": _fingerprint(finding)},
         "relatedLocations": [
-            _piece(number, piece) for number, piece in enumerate(finding.evidence)
+            {
+                "id": number,
+                "physicalLocation": _physical(piece.source, piece.line),
+                "message": {"text": piece.quote or piece.source},
+            }
+            for number, piece in enumerate(finding.evidence)
         ],
         "properties": {
             "confidence": finding.confidence,
@@ -90,14 +95,6 @@ def _message(finding: Finding) -> str:
     if finding.remedies and finding.caused_by is None:
         parts.append("Do now: " + " ".join(finding.remedies))
     return "\n\n".join(part for part in parts if part)
-
-
-def _piece(number: int, piece: Evidence) -> dict[str, Any]:
-    return {
-        "id": number,
-        "physicalLocation": _physical(piece.source, piece.line),
-        "message": {"text": piece.quote or piece.source},
-    }
 
 
 _URI = "/:?#[]@!$&'()*+,;=%~"

@@ -46,14 +46,11 @@ def from_path(path: str) -> Who:
 def join(*sources: Who) -> Who:
     """Join what several sources say of one process: the most trusted rank, first of the rest."""
     best = max(sources, key=lambda who: who.trust if who.rank is not None else -1)
-    return Who(
-        rank=best.rank,
-        trust=best.trust if best.rank is not None else Trust.NONE,
-        host=next((who.host for who in sources if who.host is not None), None),
-        pid=next((who.pid for who in sources if who.pid is not None), None),
-        local_rank=next((who.local_rank for who in sources if who.local_rank is not None), None),
-        label=next((who.label for who in sources if who.label is not None), None),
-    )
+    rest = {
+        name: next((own for who in sources if (own := getattr(who, name)) is not None), None)
+        for name in ("host", "pid", "local_rank", "label")
+    }
+    return Who(rank=best.rank, trust=best.trust if best.rank is not None else Trust.NONE, **rest)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -38,25 +38,18 @@ def job_facts(case: Case) -> Job:
     job = case.job
     theirs = {process.who.host for child in job.launchers for process in child.processes}
     hosts = tuple(sorted(filter(None, {member.host for member in job.members} | theirs)))
-    environ = [p.environ for m in job.members for p in m.processes[-1:]]
+    environs = [p.environ for m in job.members for p in m.processes[-1:]]
+    started_by = (name for each in environs for key, name in STARTED_BY.items() if key in each)
     backend = _most_common(job.of(Setting), "backend")
     of_nccl = backend is None or backend.startswith("nccl")
     return Job(
         world_size=job.world_size,
         hosts=hosts or None,
-        launcher=_most_common(job.of(Setting), "launcher") or _launcher(environ),
+        launcher=_most_common(job.of(Setting), "launcher") or next(started_by, None),
         backend=backend,
         torch_version=_most_common(job.of(Setting), "torch"),
         nccl_version=_most_common(job.of(Setting), "nccl") if of_nccl else None,
     )
-
-
-def _launcher(environs: list[dict[str, str]]) -> str | None:
-    for environ in environs:
-        for key, name in STARTED_BY.items():
-            if key in environ:
-                return name
-    return None
 
 
 def _most_common(settings: Iterable[Setting], name: SettingName) -> str | None:

@@ -123,35 +123,32 @@ def difference(
     Where ranks are to meet, rank 0 is: what it has is right, however many have something else.
     """
     known = values(case, key)
-    first = [value for value in known if case.member(value.member).rank == 0]
-    odd = compared(key, known, same)
-    if odd is None or not first or key not in OF_RANK_0:
-        return odd
-    usual = same(first[0].text)
-    return Difference(
-        key=key,
-        usual=usual,
-        odd=tuple(value for value in known if same(value.text) != usual),
-        most=tuple(value for value in known if same(value.text) == usual),
-        tie=False,
-    )
+    of_rank_0 = [value for value in known if case.member(value.member).rank == 0]
+    usual = same(of_rank_0[0].text) if of_rank_0 and key in OF_RANK_0 else None
+    return compared(key, known, same, usual)
 
 
 def compared(
-    key: str, values: Iterable[Value], same: Callable[[str], str] = lambda text: text
+    key: str,
+    values: Iterable[Value],
+    same: Callable[[str], str] = lambda text: text,
+    usual: str | None = None,
 ) -> Difference | None:
-    """Compare what members have; None where all have the same."""
+    """Compare what members have; None where all have the same.
+
+    ``usual`` is what is right, where that is known; else it is what the most have.
+    """
     by_value = grouped(values, lambda value: same(value.build or value.text))
     if len(by_value) < 2:
         return None
     counts = Counter({text: len(own) for text, own in by_value.items()}).most_common()
-    usual = counts[0][0]
+    most = counts[0][0] if usual is None else usual
     return Difference(
         key=key,
-        usual=usual,
-        odd=tuple(value for text, own in by_value.items() if text != usual for value in own),
-        most=tuple(by_value[usual]),
-        tie=counts[1][1] == counts[0][1],
+        usual=most,
+        odd=tuple(value for text, own in by_value.items() if text != most for value in own),
+        most=tuple(by_value[most]),
+        tie=usual is None and counts[1][1] == counts[0][1],
     )
 
 

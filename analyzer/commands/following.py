@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Literal
 
+from whyhang.analyzer import interrupts
 from whyhang.analyzer.errors import WhyhangError
 from whyhang.analyzer.facts import Record
 from whyhang.analyzer.findings.verdict import tells_of_no_job
@@ -63,6 +64,7 @@ def follow(
     known = courses.begin(looks.look())
     empty = False  # the last diagnosis found nothing at all, which is said once
     while True:
+        interrupts.check()  # Ctrl-C may have come during a look
         sleep(pause)
         step = courses.after(known, looks.look(), limits)
         known = step.course

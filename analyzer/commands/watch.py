@@ -29,7 +29,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 
-from whyhang.analyzer import interrupts
 from whyhang.analyzer.commands import live_options, output, redaction
 from whyhang.analyzer.commands.cards import add_card_folders
 from whyhang.analyzer.commands.diagnose import report_on, split
@@ -113,7 +112,7 @@ def _run(
 ) -> int:
     hangs = 0
     asking = Asking(options)
-    for event in follow(looks, asking, limits, every=options.every, sleep=_sleep):
+    for event in follow(looks, asking, limits, every=options.every):
         _say(in_words(event))
         if event.kind == "asked":
             asking.forget()
@@ -125,12 +124,6 @@ def _run(
         if event.kind == "over" and event.report is not None and options.exit_code:
             return output.EXIT_CODES[event.report.verdict]
     return HANG_SEEN if hangs and options.exit_code else 0
-
-
-def _sleep(seconds: float) -> None:
-    """Sleep between two looks, unless Ctrl-C came during the last."""
-    interrupts.check()
-    time.sleep(seconds)
 
 
 def _looks(options: argparse.Namespace) -> Looks:

@@ -22,7 +22,6 @@ MOST = 64
 MAX_WIDTH = 300
 LONGEST = 1 << 14  # bytes of a line that are read
 MAX_BYTES = 256 << 20  # of all files together: a place far into a huge log is not looked up
-BLOCK = 1 << 20
 
 # Lines of a private key, whose first line may stand above what is shown.
 _KEY = re.compile(r"[A-Za-z0-9+/=]{60,}")
@@ -40,18 +39,17 @@ def with_lines_around(report: Report, opened: Open) -> Report:
     left = MAX_BYTES
     pieces: list[LinesAround] = []
     for source, lines in wanted.items():
-        # Whatever a decompressor raises: the quote is shown alone.
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(Exception):  # the quote is shown alone
             stream = opened(source)
             if stream is None:
                 continue
             with stream:
-                text_lines = _Lines(stream, left)
-                pieces += (
-                    LinesAround(source=source, line=line, first=first, lines=text)
-                    for line, first, text in text_lines.around(sorted(lines))
-                )
-            left = max(0, left - text_lines.read)
+                kept, read = _lines_near(stream, lines, left)
+            left = max(0, left - read)
+            for line in sorted(lines & kept.keys()):
+                shown = [n for n in range(line - AROUND, line + AROUND + 1) if n in kept]
+                text = tuple(_without_keys(kept[n] for n in shown))
+                pieces.append(LinesAround(source=source, line=line, first=shown[0], lines=text))
     return replace(report, lines_around=tuple(pieces))
 
 
@@ -65,53 +63,23 @@ def _cited(report: Report) -> Iterator[tuple[str, int]]:
             yield event.source, event.line
 
 
-class _Lines:
-    """Reads the lines of a file from its beginning, ``limit`` bytes at most."""
-
-    def __init__(self, stream: BinaryIO, limit: int) -> None:
-        self.stream = stream
-        self.limit = limit
-        self.read = 0
-        self.number = 1  # of the line that is read next
-
-    def around(self, wanted: Iterable[int]) -> Iterator[tuple[int, int, tuple[str, ...]]]:
-        """Yield each wanted line, in order, with the first of the lines around it and those."""
-        kept: dict[int, str] = {}
-        for line in wanted:
-            first = max(1, line - AROUND)
-            if self.number < first and not self._skip_to(first):
-                return
-            while self.number <= line + AROUND:
-                raw = self.stream.readline(LONGEST)
-                if not raw or b"\0" in raw:
-                    break
-                self.read += len(raw)
-                kept[self.number] = _text(raw)
-                if len(raw) == LONGEST and not raw.endswith(b"\n"):
-                    self._skip_to(self.number + 1)
-                else:
-                    self.number += 1
-            if line in kept:
-                numbers = [n for n in range(first, line + AROUND + 1) if n in kept]
-                yield line, first, tuple(_without_keys(kept[number] for number in numbers))
-
-    def _skip_to(self, number: int) -> bool:
-        """Go to the beginning of a line; return whether there is one, within the limit."""
-        while self.number < number:
-            block = self.stream.read(BLOCK)
-            self.read += len(block)
-            if not block or self.read > self.limit:
-                return False
-            count = block.count(b"\n")
-            if self.number + count < number:
-                self.number += count
-                continue
-            stop = 0
-            for _ in range(number - self.number):
-                stop = block.index(b"\n", stop) + 1
-            self.stream.seek(stop - len(block), 1)
-            self.number = number
-        return True
+def _lines_near(stream: BinaryIO, wanted: Iterable[int], limit: int) -> tuple[dict[int, str], int]:
+    """Return the lines near those that are wanted, by number, and how many bytes were read."""
+    near = {number for line in wanted for number in range(line - AROUND, line + AROUND + 1)}
+    kept: dict[int, str] = {}
+    read, last = 0, max(near)
+    with contextlib.suppress(Exception):  # whatever a decompressor raises: what came before is shown
+        for number in range(1, last + 1):
+            raw = rest = stream.readline(LONGEST)
+            while len(rest) == LONGEST and not rest.endswith(b"\n"):
+                rest = stream.readline(LONGEST)
+                read += len(rest)
+            read += len(raw)
+            if not raw or b"\0" in raw or read > limit:
+                break
+            if number in near:
+                kept[number] = _text(raw)
+    return kept, read
 
 
 def _text(raw: bytes) -> str:

@@ -42,20 +42,12 @@ def draw(blocks: Iterable[Block], console: Console) -> None:
     """Print blocks one below the other."""
     previous: Block | None = None
     for block in blocks:
-        if previous is not None and _has_blank_between(previous, block):
+        below_heading = previous is None or isinstance(previous, Section)
+        if not below_heading and isinstance(block, Section) | isinstance(previous, Headline):
             console.print()
         width = min(console.width, WIDEST)
         console.print(_draw(block, width), soft_wrap=False, crop=False, width=width)
         previous = block
-
-
-def _has_blank_between(previous: Block, block: Block) -> bool:
-    """Return whether a blank line stands between two blocks."""
-    if isinstance(previous, Section):
-        return False
-    if isinstance(block, Section):
-        return True
-    return isinstance(previous, Headline)
 
 
 def _draw(block: Block, width: int) -> RenderableType:

@@ -48,8 +48,7 @@ def hosts_of(case: Case, hit: Hit) -> tuple[str, ...]:
 
 def with_names(title: str, culprits: Iterable[int] | None, hosts: tuple[str, ...] = ()) -> str:
     """Add the culprits to a title that does not name them, and their host where it is one."""
-    ranks = set(culprits or ())
-    names = "" if ranks_named(title, ranks) == ranks else ranks_in_words(ranks)
+    names = _unnamed(title, culprits or ())
     if len(hosts) == 1 and hosts[0] not in title:
         names = f"{names} on {hosts[0]}".strip()
     if not names:
@@ -57,9 +56,15 @@ def with_names(title: str, culprits: Iterable[int] | None, hosts: tuple[str, ...
     return f"{title}, {names}" if title.endswith(")") else f"{title} ({names})"
 
 
+def _unnamed(title: str, ranks: Iterable[int]) -> str:
+    """Return some ranks in words, or nothing where a title names them all."""
+    wanted = set(ranks)
+    return "" if ranks_named(title, wanted) == wanted else ranks_in_words(wanted)
+
+
 def to_look_at(title: str, ranks: Iterable[int]) -> str:
     """Add the ranks to look at to a title that is not about them."""
-    names = "" if ranks_named(title, ranks) == set(ranks) else ranks_in_words(ranks)
+    names = _unnamed(title, ranks)
     return f"{title}; look at {names} first" if names else title
 
 

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
 
-AGAIN = 0.05
-"""Seconds after which a signal is sent again whose exception was dropped."""
+AGAIN = 0.05  # seconds after which a signal is sent again whose exception was dropped
 
 _came = threading.Event()
 _importing = threading.Event()

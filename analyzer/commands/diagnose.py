@@ -27,7 +27,7 @@ from whyhang.analyzer.cards.load import known
 from whyhang.analyzer.commands import COMMANDS, live_options, output
 from whyhang.analyzer.commands.cards import add_card_folders
 from whyhang.analyzer.commands.progress_display import Progress
-from whyhang.analyzer.commands.readers import readers_for
+from whyhang.analyzer.commands.readers import readers_for, team_on
 from whyhang.analyzer.errors import BundleError, TargetError, WhyhangError
 from whyhang.analyzer.facts import Fact
 from whyhang.analyzer.findings.diagnose import diagnose
@@ -127,8 +127,6 @@ def report_on(
         if paths:
             team = None
             if on is not None:
-                from whyhang.analyzer.commands.shards import team_on  # noqa: PLC0415 - as a command
-
                 team = stack.enter_context(team_on(on, knowledge))
             facts += read(
                 paths,

@@ -16,8 +16,7 @@ from whyhang.analyzer.findings.signature import Signature
 from whyhang.analyzer.reports.finding import is_command
 
 WIDTH = 100
-PLACE = "its place in the code"
-"""What a field that names a place reads without a case."""
+PLACE = "its place in the code"  # what a field that names a place reads without a case
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

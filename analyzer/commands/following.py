@@ -13,8 +13,7 @@ from whyhang.collectors.watch import course as courses
 from whyhang.collectors.watch.course import Answer, Course, SilenceLimits
 from whyhang.collectors.watch.look import Look, Looks
 
-PARTS = 4
-"""Looks in the time that a job may be silent, at least."""
+PARTS = 4  # looks in the time that a job may be silent, at least
 
 Diagnose = Callable[[tuple[int, ...], tuple[str, ...]], Report]
 """Says of processes and paths why they hang."""

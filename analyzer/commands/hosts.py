@@ -23,11 +23,8 @@ from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.probes.probe import Options
 from whyhang.collectors.live.proc import Proc
 
-LIMIT = 30.0
-"""Seconds for all hosts together, where --timeout says nothing."""
-
-GRAB = 15.0
-"""Seconds for each single grab, likewise."""
+LIMIT = 30.0  # seconds for all hosts together, where --timeout says nothing
+GRAB = 15.0  # seconds for each single grab, likewise
 
 NAME, THERE = "NAME", "COMMAND"
 """What a dry run writes for the name of each host, and for what runs there."""

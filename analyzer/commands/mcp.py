@@ -33,17 +33,10 @@ if TYPE_CHECKING:
 IN_SHORT = ("signature", "category", "confidence", "title", "culprit_ranks", "caused_by")
 """Fields of a finding that the answer of ``diagnose`` has."""
 
-KEPT = 16
-"""Reports that can be asked about."""
-
-MOST_FILES, MOST_BYTES = 20_000, 4 << 30
-"""Of a folder that is diagnosed."""
-
-MOST_LINES, MOST_LETTERS = 200, 400
-"""Around a line: so many, and so many letters of each."""
-
-MOST_TEXT = 60_000
-"""Characters of one answer."""
+KEPT = 16  # reports that can be asked about
+MOST_FILES, MOST_BYTES = 20_000, 4 << 30  # of a folder that is diagnosed
+MOST_LINES, MOST_LETTERS = 200, 400  # around a line: so many, and so many letters of each
+MOST_TEXT = 60_000  # characters of one answer
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

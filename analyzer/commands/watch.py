@@ -44,12 +44,9 @@ from whyhang.collectors.watch.processes import Processes
 from whyhang.collectors.watch.slurm import SlurmJob
 
 EVERY, STALLED_FOR = 30.0, 120.0
-HOOK_LIMIT = 60.0
-"""Seconds that a command of --on-hang is waited for; then it is left running."""
-
+HOOK_LIMIT = 60.0  # seconds that a command of --on-hang is waited for; then it is left running
 DEFAULT_REPORT = "whyhang-report.md"
-HANG_SEEN = 3
-"""Exit code of --once after a hang, as of --exit-code."""
+HANG_SEEN = 3  # exit code of --once after a hang, as of --exit-code
 
 
 class _Ended(BaseException):

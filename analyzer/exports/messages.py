@@ -21,11 +21,8 @@ from whyhang.analyzer.facts import Record, counted, ranks_in_words
 from whyhang.analyzer.report import Report, to_json
 from whyhang.analyzer.reports import markdown
 
-MAX_TEXT = 2800
-"""Characters of a chat's message; Slack cuts at 3,000."""
-
-MAX_BODY = 60_000
-"""Characters of a comment; GitHub takes 65,536."""
+MAX_TEXT = 2800  # characters of a chat's message; Slack cuts at 3,000
+MAX_BODY = 60_000  # characters of a comment; GitHub takes 65,536
 
 _SEVERITY = {"hung": "critical", "failed": "critical", "slow": "warning", "inconclusive": "warning"}
 _MARKS = re.compile(r"([\\`*_{}\[\]()#+\-.!|<>~@])")

@@ -21,9 +21,7 @@ from whyhang.analyzer.rank_state.from_logs.roll_calls import WAITS, roll_call
 from whyhang.analyzer.rank_state.state import Status
 from whyhang.analyzer.stacks import WaitKind
 
-KERNEL_LOG = "kernel.log"
-"""The name in a bundle of what the kernel of a live job's host has said."""
-
+KERNEL_LOG = "kernel.log"  # the name in a bundle of what the kernel of a live job's host has said
 _GOT_OVER = re.compile(
     r"(?i)\bfall(?:s|ing)? ?back|to silence this warning|continu(?:es?|ing) without"
     r"|\b(?:is|will be) (?:disabled|skipped|ignored)\b"

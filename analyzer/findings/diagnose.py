@@ -56,8 +56,7 @@ from whyhang.analyzer.wording.subjects import (
 )
 
 MAX_EFFECTS = 6
-STACK_OF_ERROR = 16
-"""Lines that the error of a library has, as MPI prints it call by call."""
+STACK_OF_ERROR = 16  # lines that the error of a library has, as MPI prints it call by call
 
 
 def diagnose(case: Case, signatures: Iterable[Signature]) -> Report:

@@ -56,14 +56,11 @@ WORTH: dict[Confidence, float] = {
 
 
 CLEAR = 1.0
-INDIRECT = 0.85
-"""Concluded from something else that was seen."""
+INDIRECT = 0.85  # concluded from something else that was seen
 INCOMPLETE = 0.75
 """Evidence is missing that would decide: ranks, a second snapshot, who is the odd one."""
-GUESSED = 0.6
-"""So much is missing that another reading is nearly as good."""
-CONTRADICTED = 0.5
-"""Something else speaks against it."""
+GUESSED = 0.6  # so much is missing that another reading is nearly as good
+CONTRADICTED = 0.5  # something else speaks against it
 
 
 class Hit(Record):

@@ -20,9 +20,7 @@ FIELDS: dict[tuple[str | int, ...], str] = {
 }
 """Every field of a signature and what kind of value stands in it."""
 
-HOLDS: dict[str, str] = _FIELDS["holds"]
-"""What each kind is, in the words of a mistake."""
-
+HOLDS: dict[str, str] = _FIELDS["holds"]  # what each kind is, in the words of a mistake
 REQUIRED: tuple[str, ...] = tuple(_FIELDS["required"])
 FORMER = {(name,) for name in _FIELDS["former"]}
 

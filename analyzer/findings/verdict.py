@@ -25,14 +25,11 @@ from whyhang.analyzer.wording.title_fields import subject_fields
 
 SETTLED: dict[str, Verdict] = {"healthy": "healthy", "slow-not-hung": "slow"}
 
-MAX_QUOTE = 100
-"""Characters of a last line that a headline quotes."""
-
+MAX_QUOTE = 100  # characters of a last line that a headline quotes
 PRINTED = (ErrorCounter, NetworkPort, Scheduled)
 """What tools of hosts and clusters tell, of which no job need be known."""
 
-MAX_PLACES = 3
-"""Places that a headline without a finding names."""
+MAX_PLACES = 3  # places that a headline without a finding names
 
 
 def verdict_of(case: Case, findings: tuple[Finding, ...], candidates: list[Candidate]) -> Verdict:

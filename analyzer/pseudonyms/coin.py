@@ -23,9 +23,7 @@ PUBLIC_WORDS = {*_TABLE["common"].split(), *(word.lower() for word in PACKAGES |
 ENGLISH = frozenset(_TABLE["english"].split())
 PUBLIC_SITES = tuple(_TABLE["sites"])
 
-PUBLIC_DOMAINS = ("nvidia.com", *PUBLIC_SITES)
-"""Whose names are no names of hosts of the job."""
-
+PUBLIC_DOMAINS = ("nvidia.com", *PUBLIC_SITES)  # whose names are no names of hosts of the job
 _MADE = re.compile(r"(?:host|net|user)-[a-z2-7]{8}|w[2-7][a-z2-7]{6}[2-7]")
 
 

@@ -18,8 +18,7 @@ _SMALL = re.compile(r"[^\W_]+")
 _AUTHORITY = re.compile(r"(?P<user>[^@]*@)?(?P<host>\[[^\]]*\]|[^:]*)(?P<port>:\d+)?")
 
 
-MOST_BLANKS = 2000
-"""Paths with blanks, and their ends, that are recognised in text."""
+MOST_BLANKS = 2000  # paths with blanks, and their ends, that are recognised in text
 
 
 def _ends(path: str) -> Iterator[str]:

@@ -66,9 +66,7 @@ _ALL = (
     Face("sarif", (".sarif", ".sarif.json"), lambda report, _: sarif.render(report)),
     Face("junit", (".junit.xml",), lambda report, _: junit.render(report)),
 )
-FACES = {face.name: face for face in _ALL}
-"""All formats by the name that ``--format`` takes."""
-
+FACES = {face.name: face for face in _ALL}  # all formats by the name that ``--format`` takes
 ENDINGS = {ending: face for face in FACES.values() for ending in face.endings}
 
 

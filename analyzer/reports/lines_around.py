@@ -13,12 +13,8 @@ from whyhang.analyzer.facts import replace
 from whyhang.analyzer.redact import BLANK, redact
 from whyhang.analyzer.report import LinesAround, Report
 
-AROUND = 4
-"""Lines before and after."""
-
-MOST = 64
-"""Places that are looked up."""
-
+AROUND = 4  # lines before and after
+MOST = 64  # places that are looked up
 MAX_WIDTH = 300
 LONGEST = 1 << 14  # bytes of a line that are read
 MAX_BYTES = 256 << 20  # of all files together: a place far into a huge log is not looked up
@@ -68,7 +64,7 @@ def _lines_near(stream: BinaryIO, wanted: Iterable[int], limit: int) -> tuple[di
     near = {number for line in wanted for number in range(line - AROUND, line + AROUND + 1)}
     kept: dict[int, str] = {}
     read, last = 0, max(near)
-    with contextlib.suppress(Exception):  # whatever a decompressor raises: what came before is shown
+    with contextlib.suppress(Exception):  # of a decompressor: what came before is shown
         for number in range(1, last + 1):
             raw = rest = stream.readline(LONGEST)
             while len(rest) == LONGEST and not rest.endswith(b"\n"):

@@ -31,9 +31,7 @@ from whyhang.analyzer.facts import (
 )
 from whyhang.analyzer.toml import table
 
-COMPARED = "fingerprint:"
-"""Begins what rows are about that is compared over ranks."""
-
+COMPARED = "fingerprint:"  # begins what rows are about that is compared over ranks
 _SETTINGS: dict[str, SettingName] = {
     "backend": "backend",
     "launcher": "launcher",

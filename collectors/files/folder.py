@@ -23,8 +23,7 @@ from whyhang.collectors.files.remote import RemoteFile
 
 SHOWN = 3  # of alike troubles, so many are named
 EVERY = 200  # files between two words on progress
-SHARED_FROM, SHARED_TO = 512, 128 << 20
-"""Bytes of a file that one of several processes reads."""
+SHARED_FROM, SHARED_TO = 512, 128 << 20  # bytes of a file that one of several processes reads
 
 
 class Task(Record):

@@ -19,8 +19,7 @@ except ImportError:  # it has no wheel for this machine
 MANY = 64 << 10
 """Bytes, of all files so far, from which on looking for all words at once is worth its start."""
 
-PIECE = 1 << 20
-"""Bytes of a file that are looked at together."""
+PIECE = 1 << 20  # bytes of a file that are looked at together
 
 
 class Marks:

@@ -20,9 +20,7 @@ from whyhang.analyzer.facts import Record
 from whyhang.collectors.files import naming, spool
 from whyhang.collectors.files.spool import MIB
 
-SMALL = MIB // 2
-"""Files of up to so many bytes are fetched together."""
-
+SMALL = MIB // 2  # files of up to so many bytes are fetched together
 TOGETHER = 64
 KEPT_BYTES = 256 * MIB
 """Small files are kept until they are more than this in all: each is opened two or three times."""

@@ -31,8 +31,7 @@ TAR_HEADER_BYTES = 1 << 20
 # An archive that tells a size beyond its end would be read on and on.
 MAX_READS_AT_END = 64
 
-LEAST_LETTERS = 32
-"""Letters by which a text in UTF-16 without a mark is known."""
+LEAST_LETTERS = 32  # letters by which a text in UTF-16 without a mark is known
 _TEXT = bytes([*b"\t\n\r\x1b", *range(0x20, 0x7F)])
 
 LINK = "it is a link, and links in archives are not followed"

@@ -16,12 +16,8 @@ from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 from typing import Any, TypeVar
 
-CHUNK = 32
-"""Files that are sent back together; what they share is sent once."""
-
-CHUNK_BYTES = 12 << 20
-"""Bytes of files from which on no more are put together."""
-
+CHUNK = 32  # files that are sent back together; what they share is sent once
+CHUNK_BYTES = 12 << 20  # bytes of files from which on no more are put together
 MOST = 8
 _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of prctl(2)
 T = TypeVar("T")

@@ -19,12 +19,8 @@ from whyhang.collectors.flight_recorder.pickles import BadPickleError, UnsafePic
 WINDOWS = (16, 64, 256)
 """How many of the last entries are built; the next where those do not account for all work."""
 
-MAX_SCATTERED = 256
-"""How many entries before the window are built one by one; with more, all are."""
-
-MAX_ENTRIES = 1 << 18
-"""No recorder is made as large."""
-
+MAX_SCATTERED = 256  # how many entries before the window are built one by one; with more, all are
+MAX_ENTRIES = 1 << 18  # no recorder is made as large
 _BATCH_END = re.compile(rb":[A-Za-z_]*coalesced(?=[qr])")
 
 

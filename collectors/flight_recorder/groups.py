@@ -11,9 +11,7 @@ from collections.abc import Mapping, Sequence
 from whyhang.analyzer.facts import Group, Record
 from whyhang.collectors.flight_recorder.entries import Row, number, text
 
-MAX_RANK = 1 << 20
-"""No job has as many ranks."""
-
+MAX_RANK = 1 << 20  # no job has as many ranks
 MAX_GROUPS = 4096
 MAX_MEMBERS = 1 << 22
 """How many ranks all groups of a dump may have together; those of further ones are not read."""

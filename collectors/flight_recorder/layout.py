@@ -24,9 +24,7 @@ from whyhang.collectors.flight_recorder.pickles import (
     put,
 )
 
-MAX_LOOKALIKES = 16
-"""How many places that look as if a number was given there are tried."""
-
+MAX_LOOKALIKES = 16  # how many places that look as if a number was given there are tried
 NEAR = 16_384
 """Bytes behind the first entry, about a hundred others, that are quicker built than chosen from."""
 

@@ -169,8 +169,7 @@ def _others(same: Sequence[Gap]) -> str:
     return ", ".join(names)
 
 
-MOST = 64
-"""GPUs of one row that are named one by one."""
+MOST = 64  # GPUs of one row that are named one by one
 
 
 def gpu_rows(case: Case, chosen: Iterable[int]) -> tuple[GpuRow, ...]:

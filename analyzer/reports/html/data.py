@@ -18,9 +18,7 @@ from whyhang.analyzer.reports.finding import cut
 from whyhang.analyzer.reports.page import activity_of
 from whyhang.analyzer.stacks.usercode import Origin, origin_of_file
 
-MAX_QUOTES = 2000
-"""Pieces of evidence that can be reached from the cell of a rank."""
-
+MAX_QUOTES = 2000  # pieces of evidence that can be reached from the cell of a rank
 MAX_STACKS = 64
 MAX_CELLS = 20_000
 

@@ -25,9 +25,7 @@ from whyhang.analyzer.reports.finding import is_command
 from whyhang.analyzer.reports.html.data import drawn
 from whyhang.analyzer.reports.page import job_line, page
 
-MAX_QUOTES = 40
-"""Quotes of one finding; the others are in the JSON report."""
-
+MAX_QUOTES = 40  # quotes of one finding; the others are in the JSON report
 SCRIPTS = (
     "dagre.min.js",
     "common.js",
@@ -38,9 +36,7 @@ SCRIPTS = (
     "whole_page.js",
 )
 
-MAX_ROWS = 12
-"""Rows of a table that are shown at once."""
-
+MAX_ROWS = 12  # rows of a table that are shown at once
 HERE = resources.files(__package__ or "")
 
 

@@ -88,6 +88,8 @@ def diagnose(case: Case, signatures: Iterable[Signature]) -> Report:
     events, start = story(case, findings)
     rows = rank_rows(case)
     culprits = findings[0].culprit_ranks or () if findings else ()
+    said = [f.explanation for f in findings]  # which notes need not say again
+    said += [piece.quote for f in findings for piece in f.evidence]
     return Report(
         verdict=verdict,
         headline=headline_of(case, findings, verdict),
@@ -104,7 +106,7 @@ def diagnose(case: Case, signatures: Iterable[Signature]) -> Report:
             *clocks(case),
             *open_question(case, findings),
             *pauses(case),
-            *fingerprints.notes(case, _text_of(findings)),
+            *fingerprints.notes(case, "\n".join(said)),
         ),
         timeline=timeline(case, rows, events, start, culprits),
         waits=waits(case, rows, culprits),
@@ -126,12 +128,6 @@ def _unless_refuted(case: Case, candidate: Candidate, notes: list[str]) -> Candi
             candidate, hit=replace(candidate.hit, strength=candidate.hit.strength * CONTRADICTED)
         )
     return candidate
-
-
-def _text_of(findings: Iterable[Finding]) -> str:
-    """Join what the findings say, so that notes need not say it again."""
-    quotes = (piece.quote for finding in findings for piece in finding.evidence)
-    return "\n".join((*(finding.explanation for finding in findings), *quotes))
 
 
 def _findings(case: Case, candidates: list[Candidate]) -> tuple[Finding, ...]:

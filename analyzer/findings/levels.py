@@ -96,9 +96,10 @@ def overcome(case: Case, candidate: Candidate) -> bool:
     no machine is broken. What a log tells of trouble to start is over, too, where all ranks of a
     living job are seen past the start.
     """
-    pieces = candidate.hit.evidence
+    pieces, places = candidate.hit.evidence, candidate.hit.places
     if candidate.signature.category.startswith("init-"):
-        if _is_past_start(case) and _rests_on_lines(case, candidate):
+        read_in_logs = bool(places) and places.issubset(line.source for line in case.job.lines)
+        if read_in_logs and _is_past_start(case):
             return True
         alive = {sign.source.file: sign.source.line or 0 for sign in case.job.of(SignOfLife)}
     elif candidate.signature.category in KINDS["passes"] and have_ended(case.job):
@@ -127,11 +128,6 @@ def _is_past_start(case: Case) -> bool:
         for state in case.states
     )
     return inside and not (case.job.missing or is_starting(case)) and all_seen(case)
-
-
-def _rests_on_lines(case: Case, candidate: Candidate) -> bool:
-    places = candidate.hit.places
-    return bool(places) and places.issubset(line.source for line in case.job.lines)
 
 
 def without_fallbacks(candidates: list[Candidate]) -> list[Candidate]:
@@ -184,7 +180,7 @@ def explains(cause: Candidate, effect: Candidate, restarts: list[Line]) -> bool:
     if not connected(cause.hit, effect.hit) or cause.depth > effect.depth:
         return False
     if cause.depth < effect.depth:
-        return not _guesses(cause, effect)
+        return cause.confidence >= POSSIBLE or effect.confidence < LIKELY
     if cause.signature.level == "fallback":
         return False
     return order(cause) < order(effect) if same_ranks else _happened_before(cause, effect)
@@ -241,10 +237,6 @@ def _of_one_end(candidate: Candidate, other: Candidate) -> bool:
         return False
     says_how = candidate if theirs.affected else other
     return (says_how is other) is (says_how.confidence >= ENOUGH)
-
-
-def _guesses(cause: Candidate, effect: Candidate) -> bool:
-    return cause.confidence < POSSIBLE and effect.confidence >= LIKELY
 
 
 def _starts_anew(candidate: Candidate, restarts: list[Line]) -> bool:

@@ -71,11 +71,8 @@ def _public_tail(text: str) -> str:
         module = first.removesuffix(".py")
         known = first.endswith(".py") and module in STDLIB_MODULES and "/lib/python" in text
         alone = tail == text and first.endswith(".py") and module in STDLIB_MODULES
-        return tail if known or alone or first in SINGLE_MODULES or _script(text) else ""
+        script = text.rpartition("/")[2] in SCRIPTS and "/bin/" in text
+        return tail if known or alone or script or first in SINGLE_MODULES else ""
     in_package = "-packages/" in text or not text.startswith("/") or "/lib/python" in text
     whole = text.endswith(tail) and (in_package or tail.startswith("torch/"))
     return tail if whole and first.removesuffix(".py") in PACKAGES else ""
-
-
-def _script(text: str) -> bool:
-    return text.rpartition("/")[2] in SCRIPTS and "/bin/" in text

@@ -157,10 +157,9 @@ class Pseudonyms:
 
     def _named_part(self, match: re.Match[str]) -> str:
         made = self._name(match[0])
-        return made if made is not None else _SMALL.sub(self._named_bit, match[0])
-
-    def _named_bit(self, match: re.Match[str]) -> str:
-        return self._name(match[0]) or match[0]
+        if made is not None:
+            return made
+        return _SMALL.sub(lambda bit: self._name(bit[0]) or bit[0], match[0])
 
     def _name(self, word: str) -> str | None:
         lower = word.lower()

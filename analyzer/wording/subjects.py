@@ -5,10 +5,9 @@ import shlex
 from collections.abc import Iterable
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import GpuAddress, ThreadState, ranks_in_words
+from whyhang.analyzer.facts import GpuAddress, ranks_in_words
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.job.records import Member
-from whyhang.analyzer.rank_state.state import RankState
 
 MOST = 4  # members that are described one by one
 
@@ -96,19 +95,17 @@ def with_job(text: str, job: str | None) -> str:
 
 def file_of(case: Case, hit: Hit) -> str | None:
     """Return the one file that a finding is about: its ranks wait for it, or lines name it."""
-    files = {thread.file for state in case.states for thread in _threads_at(case, hit, state)}
+    files = {
+        thread.file
+        for number in hit.members
+        for process in case.member(number).processes[-1:]
+        for thread in process.threads
+        if (place := case.states[number].place) is not None and thread.tid == place.tid
+    }
     quotes = [piece.quote for piece in hit.evidence]
     files |= {match["path"] for quote in quotes for match in _FILE.finditer(quote)}
     known = {path for path in files if path}
     return known.pop() if len(known) == 1 else None
-
-
-def _threads_at(case: Case, hit: Hit, state: RankState) -> list[ThreadState]:
-    processes = case.member(state.member).processes[-1:]
-    if state.member not in hit.members or state.place is None:
-        return []
-    tid = state.place.tid
-    return [thread for process in processes for thread in process.threads if thread.tid == tid]
 
 
 def with_path(text: str, path: str | None) -> str:

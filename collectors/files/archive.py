@@ -83,7 +83,12 @@ class Store(AbstractContextManager["Store"]):
         """
         path = Path(named)
         if str(named) == STDIN:
-            yield from self._standard_input(shown or "stdin")
+            if sys.stdin is None:
+                yield gap(shown or "stdin", "standard input is closed")
+                return
+            self.meter.start("reading standard input")
+            yield from self._to_its_end(sys.stdin.buffer, shown or "stdin")
+            self.meter.stop()
             return
         if remote.is_remote(str(named)):
             yield from self._remote(str(named), shown)
@@ -123,15 +128,6 @@ class Store(AbstractContextManager["Store"]):
             who=naming.from_path(item.path) if who is None else who,
             local=item.extent.path,
         )
-
-    def _standard_input(self, shown: str) -> Iterator[Item | Gap]:
-        """Keep what comes in to its end, then look at it as at any file."""
-        if sys.stdin is None:
-            yield gap(shown, "standard input is closed")
-            return
-        self.meter.start("reading standard input")
-        yield from self._to_its_end(sys.stdin.buffer, shown)
-        self.meter.stop()
 
     def _to_its_end(self, stream: unpack.Stream, shown: str) -> Iterator[Item | Gap]:
         """Keep a stream of which nobody tells how long it is."""

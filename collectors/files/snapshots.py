@@ -62,19 +62,15 @@ def _hosts_by_folder(dumps: Iterable[StackDump]) -> dict[str, str]:
         if (
             pairs
             and all(map(naming.may_be_host, names.values()))
-            and not any(_has_same_threads(one, other) for one, other in pairs)
+            and all(_other_threads(one).isdisjoint(_other_threads(two)) for one, two in pairs)
         ):
             hosts.update(names)
     return hosts
 
 
-def _has_same_threads(one: StackDump, other: StackDump) -> bool:
-    """Return whether a thread beside the main one is the same, as on two hosts it seldom is."""
-    own, its = (
-        {thread.tid for thread in dump.threads if thread.tid not in {None, dump.who.pid}}
-        for dump in (one, other)
-    )
-    return bool(own & its)
+def _other_threads(dump: StackDump) -> set[int | None]:
+    """Return the threads beside the main one, which on two hosts are seldom the same."""
+    return {thread.tid for thread in dump.threads} - {None, dump.who.pid}
 
 
 def _on_hosts(dumps: Sequence[StackDump]) -> Iterator[StackDump]:
@@ -106,6 +102,5 @@ def _on_hosts(dumps: Sequence[StackDump]) -> Iterator[StackDump]:
 def _is_same_process(one: StackDump, other: StackDump) -> bool:
     if one.command is not None and other.command is not None and one.command != other.command:
         return False
-    own = {thread.tid for thread in one.threads if thread.tid != one.who.pid}
-    its = {thread.tid for thread in other.threads if thread.tid != other.who.pid}
+    own, its = _other_threads(one), _other_threads(other)
     return not own or not its or 2 * len(own & its) >= min(len(own), len(its))

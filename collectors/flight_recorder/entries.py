@@ -222,13 +222,9 @@ def text(value: object) -> str:
     """Return text that can be printed; whatever else there is counts as none."""
     if not isinstance(value, str):
         return ""
-    return value if len(value) <= MAX_TEXT and value.isascii() else _printable(value)
-
-
-@functools.lru_cache(maxsize=16)
-def _printable(value: str) -> str:
-    """Return what stands for long texts, and for those that may have a lone surrogate."""
-    return value[:MAX_TEXT].encode("utf-8", "replace").decode("utf-8")
+    if len(value) <= MAX_TEXT and value.isascii():
+        return value
+    return value[:MAX_TEXT].encode("utf-8", "replace").decode("utf-8")  # no lone surrogate
 
 
 def number(value: object) -> int | None:

@@ -128,7 +128,8 @@ def checked(data: bytes) -> bytes:
         elif data[start] in _TUPLES:
             parts.append(part + _TO_LIST)
         elif data[start] in _TEXTS and not part.isascii():
-            parts.append(_decodable(part))
+            text = str(part[1 + _COUNTED[part[0]] :], "utf-8", "replace").encode()
+            parts.append(b"X" + len(text).to_bytes(4, "little") + text)
         elif data[start] != _FRAME:
             parts.append(part)
     return b"".join(parts)
@@ -168,13 +169,6 @@ def _end_of_operation(data: bytes, at: int) -> int:
         name = next(one.name for one in pickletools.opcodes if one.code == chr(code))
         raise UnsafePickleError(f"the operation {name}")
     raise UnsafePickleError(b".".join(names.groups()).decode("ascii", "replace"))
-
-
-def _decodable(text: bytes) -> bytes:
-    """Return the operation for a text, with what is no UTF-8 replaced."""
-    start = 1 + _COUNTED[text[0]]
-    encoded = str(text[start:], "utf-8", "replace").encode()
-    return b"X" + len(encoded).to_bytes(4, "little") + encoded
 
 
 def load(data: bytes) -> object:

@@ -159,7 +159,10 @@ class _Drawing:
                 key = (name, targets[edge.on])
                 if key not in calls:
                     calls[key] = len(nodes)
-                    says = name if edge.on else f"{name}: {self._nobody_missing(edge)}"
+                    inside = sum(any(e.call == edge.call for e in own) for own in self.of.values())
+                    everyone = inside == len(self.rows)
+                    nobody = "all are in it" if everyone else "nobody is known to be missing"
+                    says = name if edge.on else f"{name}: {nobody}"
                     nodes.append(WaitNode(kind="call", says=says))
                 joined[index, calls[key]] = True
                 for target in key[1]:
@@ -167,12 +170,6 @@ class _Drawing:
                     joined[pair] = edge.certain or joined.get(pair, False)
         edges = (WaitEdge(source=a, target=b, certain=sure) for (a, b), sure in joined.items())
         return Waits(nodes=tuple(nodes), edges=tuple(edges))
-
-    def _nobody_missing(self, edge: Wait) -> str:
-        """Say that a call awaits nobody that is known, or that all ranks of the job are in it."""
-        inside = sum(any(e.call == edge.call for e in own) for own in self.of.values())
-        everyone = inside == len(self.rows)
-        return "all are in it" if everyone else "nobody is known to be missing"
 
     def _node(self, members: Sequence[int]) -> WaitNode:
         rows = [self.rows[one] for one in members]

@@ -113,12 +113,9 @@ def _stacks(report: Report) -> dict[str, Any]:
         }
         for group in report.stack_groups[:MAX_STACKS]
     ]
-    return {"groups": groups, "frames": list(frames.numbers), "user": _of_user(frames.numbers)}
-
-
-def _of_user(frames: dict[str, int]) -> list[int]:
-    files = {number: shown_frame(frame).file for frame, number in frames.items()}
-    return [n for n, file in files.items() if file and origin_of_file(file) is Origin.USER]
+    files = {number: shown_frame(frame).file for frame, number in frames.numbers.items()}
+    user = [n for n, file in files.items() if file and origin_of_file(file) is Origin.USER]
+    return {"groups": groups, "frames": list(frames.numbers), "user": user}
 
 
 def _evidence(report: Report) -> dict[int, list[list[str]]]:

@@ -114,8 +114,9 @@ def watch(
 
 def _split(targets: Target | Iterable[Target]) -> tuple[list[int], list[str]]:
     """Split targets by their type: a number is a process, also where a file has its name."""
-    is_one = isinstance(targets, int | str | os.PathLike) or not isinstance(targets, Iterable)
-    listed: list[Any] = [targets] if is_one else list(targets)
+    given: Any = targets
+    one = isinstance(given, int | str | os.PathLike) or not isinstance(given, Iterable)
+    listed = [given] if one else list(given)
     for each in listed:
         if isinstance(each, bool) or not isinstance(each, int | str | os.PathLike):
             raise TypeError(f"a target is a PID or a path, not {each!r}")

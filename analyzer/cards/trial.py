@@ -183,7 +183,10 @@ def _wrong_pattern(pattern: str, path: Path) -> Problem | None:
     except regex.error as error:
         at: int | None = getattr(error, "pos", None)
         why = getattr(error, "msg", str(error))
-        place = "" if at is None else f" at position {at + 1}: {_marked(pattern, at)}"
+        place = ""
+        if at is not None:
+            marked = f"{pattern[max(0, at - 30) : at]} >>> {pattern[at : at + 20]}"
+            place = f" at position {at + 1}: {marked}"
         return Problem(path=path, text=f"not a regular expression: {why}{place}")
     except (RecursionError, OverflowError, MemoryError):
         return Problem(path=path, text="not a regular expression: it is too large")
@@ -213,11 +216,6 @@ def _too_wide(path: Path, pattern: regex.Pattern[str]) -> Iterator[Problem]:
             text=f"this pattern matches {len(matching)} of {len(lines)} ordinary lines, such as "
             f"{_cut(matching[0])}",
         )
-
-
-def _marked(pattern: str, at: int) -> str:
-    """Show where in a pattern something is wrong."""
-    return f"{pattern[max(0, at - 30) : at]} >>> {pattern[at : at + 20]}"
 
 
 def _cut(line: str, length: int = 60) -> str:

@@ -4,24 +4,10 @@ A module is imported when its command is called: what reads evidence and knows h
 several times as long to import as ``whyhang --help`` takes.
 """
 
-import argparse
 import importlib
-from typing import Protocol, cast
+from types import ModuleType
 
 from whyhang.analyzer import interrupts
-
-
-class Command(Protocol):
-    """What the command line asks of a command's module."""
-
-    __doc__: str | None
-
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare the options."""
-
-    def run(self, options: argparse.Namespace) -> int:
-        """Do it and return the exit code."""
-
 
 COMMANDS = {
     "diagnose": "Say why a job hangs: from its processes, or from what it left behind.",
@@ -41,7 +27,7 @@ COMMANDS = {
 """The commands by name, each with the first line of its help."""
 
 
-def load(name: str) -> Command:
-    """Import the module of a command."""
+def load(name: str) -> ModuleType:
+    """Import the module of a command: ``add_arguments`` declares its options, ``run`` does it."""
     with interrupts.while_importing():
-        return cast("Command", importlib.import_module(f"{__name__}.{name}"))
+        return importlib.import_module(f"{__name__}.{name}")

@@ -149,31 +149,24 @@ def _slices(calls: Sequence[LaneCall], end: float) -> Iterable[_Slice]:
 
 def _slice(each: _Slice, track: TraceTrack, where: Json) -> Json:
     call = each.call
-    arguments = {"state": call.state, "group": call.group, "seq": call.seq, "op": call.op}
+    arguments: Json = {"state": call.state, "group": call.group, "seq": call.seq, "op": call.op}
     if call.latest is not None and call.start is not None and track.lane.count > 1:
         arguments["last rank entered"] = f"{call.latest - call.start:.6f} s after the first"
-    return {
-        "name": call.name,
-        "cat": "pending" if call.state == "pending" else "collective",
-        "ph": "X",
-        "ts": _micro(each.start),
-        "dur": _micro(each.end) - _micro(each.start),
-        "args": arguments | {"ranks": track.lane.ranks},
-        **where,
-    }
+    kind = "pending" if call.state == "pending" else "collective"
+    arguments["ranks"] = track.lane.ranks
+    return {**_bar(call.name, kind, each.start, each.end), "args": arguments, **where}
 
 
 def _standing(track: TraceTrack, end: float, where: Json) -> Json:
     """Draw where a rank stands over all the time, if none of its calls has a time."""
-    return {
-        "name": track.lane.activity or track.lane.state,
-        "cat": track.lane.state,
-        "ph": "X",
-        "ts": 0,
-        "dur": _micro(end),
-        "args": {"state": track.lane.state, "time": "not known; it stands there now"},
-        **where,
-    }
+    lane = track.lane
+    arguments = {"state": lane.state, "time": "not known; it stands there now"}
+    return {**_bar(lane.activity or lane.state, lane.state, 0, end), "args": arguments, **where}
+
+
+def _bar(name: str, kind: str, start: float, end: float) -> Json:
+    at = _micro(start)
+    return {"name": name, "cat": kind, "ph": "X", "ts": at, "dur": _micro(end) - at}
 
 
 def _instants(events: Iterable[Event], where: Json) -> Iterator[Json]:

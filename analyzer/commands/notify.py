@@ -24,7 +24,6 @@ from whyhang.analyzer.report import Report
 from whyhang.analyzer.reports.outgoing import plain
 
 DEADLINE = 15.0  # seconds that one receiver has, name look-up and all
-
 TOKEN = "WHYHANG_NOTIFY_TOKEN"  # noqa: S105 - the name of a variable
 _TOKENS = {"github": "GITHUB_TOKEN", "gitlab": "GITLAB_TOKEN"}
 _VARIABLE = re.compile(r"\$\{?(\w+)\}?")

@@ -7,7 +7,6 @@ from whyhang.analyzer.facts import Capacity, OpenPort, same_host
 from whyhang.analyzer.findings.levels import Candidate
 
 ENOUGH_FREE = 0.5  # share of /dev/shm that is free where nothing can have failed for want of it
-
 ROOMY = 1 << 30  # bytes below which a segment may not fit though much is free
 ANY = {"0.0.0.0", "*", "::"}  # noqa: S104 - what ss prints for all addresses
 NOT_FULL = {"shm-too-small"}

@@ -17,7 +17,7 @@ from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.facts import counted
 from whyhang.analyzer.report import SCHEMA_VERSION, Report
 
-MAX_BYTES = 1 << 30  # A report of 100,000 ranks has some tens of megabytes
+MAX_BYTES = 1 << 30  # a report of 100,000 ranks has some tens of megabytes
 _MARK = re.compile(r"[ \t\r\n]*[,:]?[ \t\r\n]*")
 _ONCE_MORE = "Copy it again, or diagnose the evidence that it was made from once more."
 MAX_QUOTE = 300  # characters of a damaged report that are quoted

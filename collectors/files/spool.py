@@ -97,7 +97,7 @@ class UnpackBudget:
             raise SpentError(0, f"archives hold more than {self.limits.members:,} files")
 
 
-SPOOLED_BYTES = MIB  # A member from this size on has a file of its own, which can be mapped
+SPOOLED_BYTES = MIB  # a member from this size on has a file of its own, which can be mapped
 
 
 class Extent(Record):

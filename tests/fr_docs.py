@@ -144,8 +144,8 @@ def listed(value: object) -> object:
     return {k: listed(v) for k, v in value.items()} if isinstance(value, dict) else value
 
 
-LAYOUTS = ("torch", 2, 3)
-"""Who has written a pickle in the usual layout: torch, or Python after reading torch's."""
+LAYOUTS = ("torch", 2, 3, 4, 5)
+"""Who has written a pickle: torch, or Python in one of its protocols after reading torch's."""
 
 
 def written_by(layout: object, data: bytes) -> bytes:

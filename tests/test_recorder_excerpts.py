@@ -165,7 +165,7 @@ def test_a_text_larger_than_a_frame_of_a_pickle_is_read() -> None:
     top = header(("0", "default_pg", range(20_000)), pg_status={"0": status(LONG + 1, LONG)})
     data = written_by(4, pickled(top, ring(LONG, open_entry(LONG))))
 
-    assert same(data).whole
+    assert len(same(data).entries) < 50
     (track,) = tracks(data)
     assert track.group.ranks == tuple(range(20_000))
 

@@ -32,7 +32,8 @@ again; without that it keeps ``KEPT_AT_MOST``."""
 
 KEPT_AT_MOST = 64
 
-KEPT_UNFINISHED = 64  # unfinished calls that a track keeps, the oldest and the newest
+KEPT_UNFINISHED = 64
+"""Unfinished calls that a track keeps, the oldest and the newest."""
 
 
 def calls(rows: Sequence[Row], ranks: tuple[int, ...] | None) -> list[Call]:

@@ -12,7 +12,7 @@ of one job hold the same shapes and the same stacks.
 import functools
 import re
 from collections.abc import Callable, Iterable
-from typing import TypeAlias, TypeVar, cast
+from typing import TypeAlias, TypeVar
 
 from whyhang.analyzer.facts import CallState, Frame, Record, replace
 from whyhang.collectors.ops import P2P, op_of
@@ -149,6 +149,7 @@ _stacks: dict[tuple[int, ...], tuple[Frame, ...]] = {}
 
 
 def _once(read: dict[int, T], value: object, reader: Callable[[list[object]], T]) -> T | None:
+    """Read a list unless that has been done."""
     if not isinstance(value, list):
         return None
     if id(value) not in read:
@@ -157,26 +158,27 @@ def _once(read: dict[int, T], value: object, reader: Callable[[list[object]], T]
 
 
 def _shapes(shapes: list[object]) -> Shapes:
-    read: Shapes = tuple(
-        tuple([n for n in shape[:MAX_DIMENSIONS] if type(n) is int and n.bit_length() <= 64])
-        for shape in shapes
-        if isinstance(shape, list)
+    return _shared_shapes(
+        tuple(
+            tuple([n for n in shape[:MAX_DIMENSIONS] if type(n) is int and n.bit_length() <= 64])
+            for shape in shapes
+            if isinstance(shape, list)
+        )
     )
-    return _shared(read)
 
 
 def _texts(texts: list[object]) -> tuple[str, ...]:
-    return _shared(tuple(text(item) for item in texts))
+    return _shared_texts(tuple(text(item) for item in texts))
 
 
-@functools.lru_cache(maxsize=1 << 17)
-def _kept(value: object) -> object:
-    return value
+@functools.lru_cache(maxsize=65536)
+def _shared_shapes(shapes: Shapes) -> Shapes:
+    return shapes
 
 
-def _shared(value: T) -> T:
-    """Return the value that was read first of those that equal this one."""
-    return cast("T", _kept(value))
+@functools.lru_cache(maxsize=65536)
+def _shared_texts(texts: tuple[str, ...]) -> tuple[str, ...]:
+    return texts
 
 
 @functools.lru_cache(maxsize=65536)
@@ -211,6 +213,7 @@ def group_of(entry: dict[object, object]) -> tuple[str, str]:
 
 
 def _created_at(entry: dict[object, object]) -> float | None:
+    """Return when an entry was made, in seconds since the epoch."""
     nanoseconds = number(entry.get("time_created_ns"))
     if nanoseconds is not None:
         return nanoseconds / 1e9
@@ -222,9 +225,13 @@ def text(value: object) -> str:
     """Return text that can be printed; whatever else there is counts as none."""
     if not isinstance(value, str):
         return ""
-    if len(value) <= MAX_TEXT and value.isascii():
-        return value
-    return value[:MAX_TEXT].encode("utf-8", "replace").decode("utf-8")  # no lone surrogate
+    return value if len(value) <= MAX_TEXT and value.isascii() else _printable(value)
+
+
+@functools.lru_cache(maxsize=16)
+def _printable(value: str) -> str:
+    """Return what stands for long texts, and for those that may have a lone surrogate."""
+    return value[:MAX_TEXT].encode("utf-8", "replace").decode("utf-8")
 
 
 def number(value: object) -> int | None:

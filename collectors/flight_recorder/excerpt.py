@@ -14,14 +14,24 @@ from whyhang.analyzer.facts import Record
 from whyhang.collectors.flight_recorder.entries import GLOO, number
 from whyhang.collectors.flight_recorder.groups import status_by_id
 from whyhang.collectors.flight_recorder.layout import Layout, UnusualError
-from whyhang.collectors.flight_recorder.pickles import BadPickleError, UnsafePickleError, load
+from whyhang.collectors.flight_recorder.pickles import (
+    BadPickleError,
+    UnsafePickleError,
+    get,
+    load,
+    unframed,
+)
 
 WINDOWS = (16, 64, 256)
 """How many of the last entries are built; the next where those do not account for all work."""
 
-MAX_SCATTERED = 256  # how many entries before the window are built one by one; with more, all are
-MAX_ENTRIES = 1 << 18  # no recorder is made as large
-_BATCH_END = re.compile(rb":[A-Za-z_]*coalesced(?=[qr])")
+MAX_SCATTERED = 256
+"""How many entries before the window are built one by one; with more, all are."""
+
+MAX_ENTRIES = 1 << 18
+"""No recorder is made as large."""
+
+_BATCH_END = re.compile(rb":[A-Za-z_]*coalesced(?=[qr\x94])")
 
 
 class DumpExcerpt(Record):
@@ -45,7 +55,7 @@ def read(data: bytes, *, everything: bool = False) -> DumpExcerpt:
     All of them cost about 4 µs an entry and 2 kB of memory. Raises ``UnsafePickleError`` or
     ``BadPickleError``.
     """
-    cut = False
+    data, cut = unframed(data), False
     try:
         layout = Layout(data)
         data, cut = layout.data, layout.cut
@@ -132,11 +142,19 @@ def _unfinished(layout: Layout, window: int) -> Iterator[int]:
     if _over_gloo(layout.first_entry):
         yield from layout.places(_pattern(layout, "retired") + rb"\x89", window)
         return
-    if _BATCH_END.search(layout.data):
-        raise UnusualError  # members of batches, which only their ends tell of
-    unfinished = _pattern(layout, "state") + b"(?!" + _pattern(layout, "completed") + b")"
-    is_p2p = b".{0,64}?" + _pattern(layout, "is_p2p") + rb"[\x88\x89]u"
-    yield from layout.places(unfinished + is_p2p, window)
+    state, p2p = _pattern(layout, "state"), b".{0,64}?" + _pattern(layout, "is_p2p")
+    unfinished = state + b"(?!" + _pattern(layout, "completed") + b")"
+    yield from layout.places(unfinished + p2p + rb"\x89u", window)
+    ends = {layout.number_at(end.end()) for end in _BATCH_END.finditer(layout.data)}
+    if len(ends) >= MAX_SCATTERED:
+        raise UnusualError
+    if not ends:
+        yield from layout.places(unfinished + p2p + rb"\x88u", window)
+        return
+    names = b"|".join(re.escape(get(end)) for end in ends)
+    batch = _pattern(layout, "profiling_name") + b"(?:" + names + b")(?:(?!" + state + b").){0,160}"
+    if any(layout.places(batch + unfinished, window)):
+        raise UnusualError  # a batch far back is unfinished; its members are needed as well
 
 
 def _last_of_groups(layout: Layout, window: int) -> Iterator[int]:

@@ -11,7 +11,9 @@ from collections.abc import Mapping, Sequence
 from whyhang.analyzer.facts import Group, Record
 from whyhang.collectors.flight_recorder.entries import Row, number, text
 
-MAX_RANK = 1 << 20  # no job has as many ranks
+MAX_RANK = 1 << 20
+"""No job has as many ranks."""
+
 MAX_GROUPS = 4096
 MAX_MEMBERS = 1 << 22
 """How many ranks all groups of a dump may have together; those of further ones are not read."""
@@ -61,12 +63,14 @@ def default_group_size(top: Mapping[object, object]) -> int | None:
 
 
 def _dicts(value: object) -> dict[object, dict[object, object]]:
+    """Return those items of a dict that are dicts."""
     items = value.items() if isinstance(value, dict) else ()
     return {key: item for key, item in items if isinstance(item, dict)}
 
 
 @functools.lru_cache(maxsize=65536)
 def _group(name: str, description: str, ranks: tuple[int, ...] | None) -> Group:
+    """Make a group, once for all dumps that name it."""
     given = description if description not in {"", "undefined"} else None
     return Group(name=name, ranks=ranks, description=given)
 

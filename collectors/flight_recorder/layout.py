@@ -7,14 +7,18 @@ theirs. Entries are built by themselves, with those in which something that they
 memoised.
 
 torch and Python's protocols 2 and 3 write the numbers of the memo. In protocols 4 and 5 they are
-counted, so dumps that Python has pickled again in these are built as a whole.
+counted, which takes looking at every operation up to the number that is asked for.
 """
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from whyhang.collectors.flight_recorder.pickles import (
+    MAX_MEMO,
     MEMO,
+    MEMOIZE,
     STOP,
     BadPickleError,
     Builder,
@@ -24,16 +28,20 @@ from whyhang.collectors.flight_recorder.pickles import (
     put,
 )
 
-MAX_LOOKALIKES = 16  # how many places that look as if a number was given there are tried
+MAX_LOOKALIKES = 16
+"""How many places that look as if a number was given there are tried."""
+
 NEAR = 16_384
 """Bytes behind the first entry, about a hundred others, that are quicker built than chosen from."""
 
 _DICT = re.compile(rb"\}%b\(" % MEMO, re.DOTALL)
+_LIST = re.compile(rb"\]%b\(" % MEMO, re.DOTALL)
 _ENTRIES = re.compile(rb"(?:X\x07\x00\x00\x00|\x8c\x07)entries%b\]%b\(" % (MEMO, MEMO), re.DOTALL)
 _FIRST_KEY = re.compile(rb"\}%b\((?:X(.)\x00\x00\x00|\x8c(.))" % MEMO, re.DOTALL)
 _OPENING = re.compile(rb"\}%b\Z" % MEMO, re.DOTALL)
 # The last entry, the list of entries, the whole.
 _CLOSING = re.compile(rb"u(e%b(?:u%b)?\.)\Z" % (MEMO, MEMO), re.DOTALL)
+_MEMOIZED = re.compile(MEMOIZE)
 _REFERENCES = re.compile(rb"(?:h|j..[\x00-\x0f]).", re.DOTALL)
 
 
@@ -51,17 +59,16 @@ class Layout:
 
     def __init__(self, data: bytes) -> None:
         self.data = data
-        self.by_torch = data.startswith(b"\x80\x02}(")
+        self.by_torch = data.startswith((b"\x80\x02}(", b"\x80\x02]("))
         self.top: dict[object, object] = {}
-        if data[1] >= 4:
-            raise UnusualError
+        self._memo = _Memo(data)
         self._builder = Builder()
         self.first = self._header()
         key = _FIRST_KEY.match(data, self.first)
         if key is None:
             raise UnusualError
-        # How entries go on behind the operation for a dict.
-        self._marker = b"(" + get(self.number_at(key.end() + (key[1] or key[2])[0]))
+        number = self._memo.number_at(key.end() + (key[1] or key[2])[0])
+        self._marker = b"(" + get(number)  # how entries go on behind the operation for a dict
         closing = _CLOSING.search(data, max(0, len(data) - 16))
         self.cut = closing is None
         self.end = closing.start(1) if closing is not None else self._cut_off()
@@ -74,6 +81,9 @@ class Layout:
 
     def _header(self) -> int:
         """Build what stands before the entries; return the place of the first entry."""
+        bare = _LIST.match(self.data, 2)  # torch 2.2
+        if bare is not None:
+            return bare.end()
         entries = _ENTRIES.search(self.data)
         if _DICT.match(self.data, 2) is None or entries is None:
             raise UnusualError
@@ -92,7 +102,7 @@ class Layout:
             complete = False
         if complete or last <= self.first:
             raise UnusualError  # not as the usual picklers end it, or there is no whole entry
-        self.data = self.data[:last] + b"eu."
+        self.data = self.data[:last] + (b"eu." if self.top else b"e.")
         return last
 
     def start_of(self, place: int) -> int:
@@ -117,7 +127,7 @@ class Layout:
         if text not in self._numbers:
             encoded = text.encode("utf-8", "replace")
             size = re.escape(bytes((min(len(encoded), 255),)))
-            written = rb"(?:X%b\0\0\0|\x8c%b)%b(?=[qr])" % (size, size, re.escape(encoded))
+            written = rb"(?:X%b\0\0\0|\x8c%b)%b(?=[qr\x94])" % (size, size, re.escape(encoded))
             place = re.search(written, self.data)
             if place is None:
                 raise UnusualError
@@ -126,12 +136,7 @@ class Layout:
 
     def number_at(self, place: int) -> int:
         """Return the number under which an object is memoised that ends at a place."""
-        code = self.data[place]
-        if code not in b"qr":
-            raise UnusualError
-        return int.from_bytes(
-            self.data[place + 1 : place + (2 if code == ord("q") else 5)], "little"
-        )
+        return self._memo.number_at(place)
 
     def places(self, pattern: bytes, end: int) -> Iterator[int]:
         """Yield where operations before ``end`` match a pattern."""
@@ -190,17 +195,21 @@ class Layout:
 
     def _place_of(self, number: int) -> int:
         """Return where a number is given behind the first entry; -1 if it is hard to find."""
-        place = self.data.find(put(number), self._second)
+        place = self._memo.place_of(number, self._second)
         for _ in range(MAX_LOOKALIKES):
             # Short ones often look so behind an operation whose operand is their own code.
             lookalike = number < 256 and self.data[place - 1] in b"hqK"
             if place < 0 or not lookalike or self._is_operation(place):
                 return place
-            place = self.data.find(put(number), place + 1)
+            place = self._memo.place_of(number, place + 1)
         return -1
 
     def _built(self, spans: Iterable[tuple[int, int]]) -> list[list[object]]:
-        lists = [b"](" + checked(self.data[start:end]) + b"e" for start, end in spans]
+        """Build the entries of each span, all with one memo."""
+        lists = [
+            b"](" + checked(self.data[start:end], self._memo.count(start)) + b"e"
+            for start, end in spans
+        ]
         built = self._builder.build(b"](" + b"".join(lists) + b"e.")
         parts = (
             [part for part in built if isinstance(part, list)] if isinstance(built, list) else []
@@ -208,3 +217,52 @@ class Layout:
         if len(parts) != len(lists):
             raise UnusualError
         return parts
+
+
+class _Memo:
+    """Which numbers a pickle has memoised its objects under, and where."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.counted = data[1] >= 4
+        # Where objects were memoised in the operations that were looked at, and the end of these.
+        self.places: list[int] = []
+        self.end = 2
+        self.operations = operations(data, 2)
+
+    def number_at(self, place: int) -> int:
+        """Return the number that is given at a place."""
+        code = self.data[place]
+        if code == ord("q"):
+            return self.data[place + 1]
+        if code == ord("r"):
+            return int.from_bytes(self.data[place + 1 : place + 5], "little")
+        while self.end <= place and self._count_on():
+            pass
+        count = self.count(place)
+        if count is None or code != MEMOIZE[0]:
+            raise UnusualError
+        return count
+
+    def place_of(self, number: int, after: int) -> int:
+        """Return where a number is given, -1 if nowhere; written ones ``after`` a place."""
+        if not self.counted:
+            return self.data.find(put(number), after)
+        while len(self.places) <= number:
+            if not self._count_on():
+                return -1
+        return self.places[number]
+
+    def count(self, place: int) -> int | None:
+        """Return how many objects were memoised before a place; None if not counted so far."""
+        return bisect_left(self.places, place) if place <= self.end else None
+
+    def _count_on(self) -> bool:
+        try:
+            start, self.end, ordinary = next(self.operations)
+        except (StopIteration, BadPickleError):
+            return False
+        if ordinary:
+            memoised = _MEMOIZED.finditer(self.data, start, self.end)
+            self.places += (at.start() for at in islice(memoised, MAX_MEMO))
+        return len(self.places) < MAX_MEMO

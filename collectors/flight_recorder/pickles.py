@@ -10,9 +10,11 @@ CPython's own unpickler does the work, on a stream in which every operation has 
   built once; nothing here or in this package walks through it as a tree.
 * The size of the pickle, the number of containers and the numbers of the memo are bounded, and
   no operand reaches beyond the pickle.
+* MEMOIZE, which counts by itself, becomes a numbered one, so that a piece from the middle of a
+  pickle keeps its numbers.
 
 Nearly all operations are looked at in runs of hundreds by one regular expression. It leaves out
-those with 0x86 in an operand, so that in a run this byte is TUPLE2.
+those with 0x86 or 0x94 in an operand, so that in a run these bytes are TUPLE2 and MEMOIZE.
 """
 
 import contextlib
@@ -27,7 +29,8 @@ MAX_BYTES = 64 * 1024 * 1024
 MAX_CONTAINERS = 8_000_000
 MAX_MEMO = 1 << 22
 
-MEMO = rb"(?:q.|r.{4})?"
+MEMOIZE = b"\x94"
+MEMO = rb"(?:\x94|q.|r.{4})?"
 """The pattern of what may memoise an object behind the operation that builds it."""
 
 STOP = ord(".")
@@ -44,7 +47,7 @@ _SHORT_TEXTS = b"|".join(
 )
 _ORDINARY = re.compile(
     rb"(?:h#|[\]}\(aeusN\x88\x89\x86\x94]+|K#|j##[\x00-\x0f]\x00|q#|M##|J####|\x8a\x08########"
-    rb"|r##[\x00-\x0f]\x00|G########|%b){1,1000}".replace(b"#", rb"[^\x86]")
+    rb"|r##[\x00-\x0f]\x00|G########|%b){1,1000}".replace(b"#", rb"[^\x86\x94]")
     % _SHORT_TEXTS,
     re.DOTALL,
 )
@@ -52,7 +55,7 @@ _ORDINARY = re.compile(
 _FIXED = {
     **dict.fromkeys(b"N\x88\x89]}()aeust\x85\x86\x87\x94.", 0),
     **dict.fromkeys(b"hqK", 1), **dict.fromkeys(b"M", 2), **dict.fromkeys(b"jrJ", 4),
-    **dict.fromkeys(b"G\x95", 8),
+    **dict.fromkeys(b"G", 8),
 }  # fmt: skip
 _COUNTED = {
     **dict.fromkeys(b"\x8cC\x8a", 1), **dict.fromkeys(b"XB", 4), **dict.fromkeys(b"\x8d\x8e", 8),
@@ -61,7 +64,7 @@ _TUPLES = b")t\x85\x86\x87"
 _TEXTS = b"\x8cX\x8d"
 _CODE = b"ciobRPQ\x81\x82\x83\x84\x92\x93"  # what looks up or calls something
 _TWO_TEXTS = re.compile(
-    rb"([\w.]{1,99})(?:\x94|%b)(?:X.{4}|\x8c.)([\w.]{1,99})(?:\x94|%b)\Z" % (MEMO, MEMO), re.DOTALL
+    rb"([\w.]{1,99})" + MEMO + rb"(?:X.{4}|\x8c.)([\w.]{1,99})" + MEMO + rb"\Z", re.DOTALL
 )
 _TWO_LINES = re.compile(rb"[ci]([\w.]{1,99})\n([\w.]{1,99})\n")
 # What the documentation of pickle says may be raised, and what was seen on damaged dumps.
@@ -81,9 +84,11 @@ class BadPickleError(Exception):
 
 class _PlainUnpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str, /) -> NoReturn:
+        """Refuse to look anything up; no operation that asks for it gets here."""
         raise pickle.UnpicklingError(f"{module}.{name}")
 
     def persistent_load(self, pid: tuple[object, ...], /) -> list[object]:
+        """Return the list for a tuple."""
         return list(pid)
 
 
@@ -114,23 +119,29 @@ class Builder:
         return self._machine.memo.copy() if self._machine is not None else {}
 
 
-def checked(data: bytes) -> bytes:
+def checked(data: bytes, number: int | None = 0) -> bytes:
     """Return operations as they may be given to ``Builder``, up to STOP or the end of the data.
 
-    Without the frames of protocols 4 and 5, which only tell how much to read.
+    ``number`` is that of the first MEMOIZE; None: nothing refers to what is memoised here.
     Raises ``UnsafePickleError`` or ``BadPickleError``.
     """
     parts = []
     for start, end, ordinary in operations(data):
         part = data[start:end]
         if ordinary:
-            parts.append(part.replace(_TUPLE2, _TUPLE2 + _TO_LIST))
+            part = part.replace(_TUPLE2, _TUPLE2 + _TO_LIST)
+            first, *others = part.split(MEMOIZE)
+            parts.append(first)
+            for other in others:
+                if number is not None:
+                    parts.append(put(number))
+                    number += 1
+                parts.append(other)
         elif data[start] in _TUPLES:
             parts.append(part + _TO_LIST)
         elif data[start] in _TEXTS and not part.isascii():
-            text = str(part[1 + _COUNTED[part[0]] :], "utf-8", "replace").encode()
-            parts.append(b"X" + len(text).to_bytes(4, "little") + text)
-        elif data[start] != _FRAME:
+            parts.append(_decodable(part))
+        else:
             parts.append(part)
     return b"".join(parts)
 
@@ -171,6 +182,31 @@ def _end_of_operation(data: bytes, at: int) -> int:
     raise UnsafePickleError(b".".join(names.groups()).decode("ascii", "replace"))
 
 
+def _decodable(text: bytes) -> bytes:
+    """Return the operation for a text, with what is no UTF-8 replaced."""
+    start = 1 + _COUNTED[text[0]]
+    encoded = str(text[start:], "utf-8", "replace").encode()
+    return b"X" + len(encoded).to_bytes(4, "little") + encoded
+
+
+def unframed(data: bytes) -> bytes:
+    """Return a pickle of protocol 4 or 5 without its frames, which only tell how much to read."""
+    if data[1] < 4:
+        return data
+    at, parts = 2, [data[:2]]
+    while at < len(data):
+        code = data[at]
+        if code == _FRAME:
+            start = at + 9
+            at = start + int.from_bytes(data[at + 1 : start], "little")
+        elif code in _COUNTED:  # a large text or bytes stand between two frames
+            start, at = at, _end_of_operation(data, at)
+        else:  # the last few operations may have none
+            start, at = at, len(data)
+        parts.append(data[start:at])
+    return b"".join(parts)
+
+
 def load(data: bytes) -> object:
     """Build the plain data that a pickle describes.
 
@@ -181,7 +217,7 @@ def load(data: bytes) -> object:
         raise BadPickleError(f"it is larger than {MAX_BYTES >> 20} MiB")
     if sum(data.count(opening) for opening in (b"]", b"}", b")", b"t", _TUPLE2)) > MAX_CONTAINERS:
         raise BadPickleError(f"it holds more than {MAX_CONTAINERS:,} lists and dicts")
-    return Builder().build(checked(data[2:]))
+    return Builder().build(checked(unframed(data)[2:]))
 
 
 def refuse_old(data: bytes) -> NoReturn:

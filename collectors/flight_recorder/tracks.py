@@ -201,8 +201,12 @@ def _settings(contents: Contents, file: DumpFile) -> Iterator[Setting]:
         yield Setting(name="backend", value=backend, who=file.who, source=file.source)
 
 
-RECENT = 64  # calls over which pauses are looked at
-FEWEST = 8  # with fewer calls than these nothing is known of a rank's pace
+RECENT = 64
+"""Calls over which pauses are looked at."""
+
+FEWEST = 8
+"""With fewer calls than these nothing is known of a rank's pace."""
+
 LONGER = 2
 """How many times its usual pause a rank may be silent, as no two steps take the same time."""
 
@@ -213,7 +217,9 @@ AT_ONCE = 0.5
 """Seconds within which nobody asks for a dump because of a hang, nor a watchdog writes one."""
 
 DEFAULT_LIMIT = 600.0
-NEARLY = 0.9  # the part of its time limit, in seconds, that no call of a moving job has waited for
+NEARLY = 0.9
+"""The part of its time limit, in seconds, that no call of a moving job has waited for."""
+
 BLURRED = 0.02
 """Seconds of calls that are too few to be those of a job: the times are made up or coarse."""
 

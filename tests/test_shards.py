@@ -24,7 +24,7 @@ from whyhang.collectors.files import spool
 from whyhang.collectors.files.archive import Store
 from whyhang.collectors.files.folder import read
 from whyhang.collectors.files.meter import Meter
-from whyhang.collectors.shards import channel, wire, worker
+from whyhang.collectors.shards import channel, worker
 from whyhang.collectors.shards.channel import Channel, ChannelError
 from whyhang.collectors.shards.team import WorkerTeam
 
@@ -61,7 +61,7 @@ class InProcess(Channel):
     def __init__(self, number: int, knowledge: KnownSignatures, answers: int = 1 << 30) -> None:
         super().__init__("n1")
         self.number, self.answers, self.asked = number, 1, 0
-        self.session = worker.Session()
+        self.session = worker.Worker()
         search = search_of(knowledge)
         assert self.ask("begin", number, search.patterns, search.owners) == __version__
         self.answers, self.asked = answers, 0
@@ -175,7 +175,7 @@ class Evil:
 def test_members_of_enumerations_are_facts() -> None:
     """Python 3.11.0 to 3.11.3 pickle one by its name."""
     for sent in (Trust.FILE_NAME, Evil(getattr, Trust, "FILE_NAME")):
-        assert wire.facts_in(pickle.dumps(sent)) is Trust.FILE_NAME
+        assert channel.facts_in(pickle.dumps(sent)) is Trust.FILE_NAME
 
 
 @pytest.mark.parametrize(
@@ -192,8 +192,8 @@ def test_members_of_enumerations_are_facts() -> None:
 )
 def test_an_answer_calls_nothing(sent: Evil) -> None:
     """What comes from a node makes records and plain data, or is refused."""
-    with pytest.raises(wire.AnswerError, match=r"is no fact"):
-        wire.facts_in(pickle.dumps((True, sent)))
+    with pytest.raises(ChannelError, match=r"is no fact"):
+        channel.facts_in(pickle.dumps((True, sent)))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 
 from whyhang.analyzer.errors import TargetError
 from whyhang.collectors.shards.channel import Channel, ChannelError, environ, on_each
-from whyhang.collectors.shards.worker import Session
+from whyhang.collectors.shards.worker import Worker
 
 
 class ActorChannel(Channel):
@@ -43,7 +43,7 @@ def workers(address: str) -> list[Channel]:
     ray = _connected(address)
     pinned = importlib.import_module("ray.util.scheduling_strategies")
     nodes = [node for node in ray.nodes() if node["Alive"]]
-    remote = ray.remote(Session)
+    remote = ray.remote(Worker)
     channels: list[Channel] = []
     for node in [node for node in nodes for _ in range(on_each(len(nodes)))]:
         on_node = pinned.NodeAffinitySchedulingStrategy(node_id=node["NodeID"], soft=False)

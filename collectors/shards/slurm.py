@@ -12,6 +12,7 @@ from multiprocessing import Pipe
 
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.job.slurm_hosts import expand, hosts_in
+from whyhang.collectors.live.programs import run
 from whyhang.collectors.shards.channel import Channel, ChannelError, environ, on_each
 
 _JOB = re.compile(r"\d+(?:_\d+)?")
@@ -99,22 +100,15 @@ def _allocation(job: str) -> tuple[str, list[str]]:
         return job, list(nodes)
     if not _JOB.fullmatch(job):
         raise TargetError(f"--on slurm:{job}: a job is a number", "squeue --me lists yours.")
-    try:
-        asked = subprocess.run(
-            ["squeue", "-h", "-t", "R", "-j", job, "-o", "%N"],
-            capture_output=True,
-            text=True,
-            timeout=30,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
+    asked = run("squeue", "-h", "-t", "R", "-j", job, "-o", "%N", limit=30)
+    if asked.code is None:
         raise TargetError(
-            f"--on slurm:{job}: squeue cannot be asked ({error})",
+            f"--on slurm:{job}: squeue cannot be asked ({asked.errors.strip() or 'no answer'})",
             "Run whyhang where Slurm's commands are installed.",
-        ) from error
-    nodes = expand(asked.stdout.strip())
+        )
+    nodes = expand(asked.output.decode(errors="replace").strip())
     if not nodes:
-        why = asked.stderr.strip().splitlines()[-1:] or ["it does not run"]
+        why = asked.errors.strip().splitlines()[-1:] or ["it does not run"]
         raise TargetError(
             f"--on slurm:{job}: the job has no nodes: {why[0]}", "squeue --me lists yours."
         )

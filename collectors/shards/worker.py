@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 from whyhang import __version__
 from whyhang.analyzer.facts import Fact, Gap, replace
+from whyhang.analyzer.reading import Reader
 from whyhang.collectors import READERS
 from whyhang.collectors.files import spool
 from whyhang.collectors.files.archive import Store
@@ -27,15 +28,31 @@ Opened: TypeAlias = "bytes | list[Item | Gap] | None"
 
 
 class Worker:
-    """Answers one question after the other. ``number`` tells it from the other workers."""
+    """Answers one question after the other: takes pickles, and returns them."""
 
-    def __init__(self, number: int, patterns: Iterable[str], owners: Mapping[str, str]) -> None:
-        spool.here = number
-        self._number = number
+    def __init__(self) -> None:
         self._store = Store()
+        self._number = -1
+        self._readers: tuple[Reader, ...] = ()
+
+    def answer(self, question: bytes) -> bytes:
+        """Return whether a question could be answered, and the answer or why not.
+
+        It names a method, and what that is given.
+        """
+        operation, arguments = pickle.loads(question)  # noqa: S301 - from who started this
+        try:
+            return pickle.dumps((True, getattr(self, operation)(*arguments)), 5)
+        except Exception as error:  # noqa: BLE001 - the other side reads those files itself
+            return pickle.dumps((False, f"{type(error).__name__}: {error}"[:300]), 5)
+
+    def begin(self, number: int, patterns: Iterable[str], owners: Mapping[str, str]) -> str:
+        """Get ready; return the version of whyhang. ``number`` tells it from other workers."""
+        spool.here = self._number = number
         logs = LogReader(patterns, owners=owners)
         logs.ready()  # not in the time that the first file may take
         self._readers = (*READERS, logs)
+        return __version__
 
     def close(self) -> None:
         """Remove what was unpacked."""
@@ -55,10 +72,12 @@ class Worker:
         match inside:
             case [Item() as only] if only.extent is file.item.extent:
                 return only.start
-        return [self._held(item) if isinstance(item, Item) else item for item in inside]
-
-    def _held(self, item: Item) -> Item:
-        return replace(item, extent=replace(item.extent, holder=self._number))
+        return [
+            replace(item, extent=replace(item.extent, holder=self._number))
+            if isinstance(item, Item)
+            else item
+            for item in inside
+        ]
 
     def read(self, tasks: Sequence[Task]) -> list[tuple[list[Fact], list[Gap]]]:
         """Read files: the facts in each, and the troubles."""
@@ -71,32 +90,6 @@ class Worker:
             return stream.read(size)
 
 
-class Session:
-    """What is asked of a worker, and what it answers: pickles both."""
-
-    def __init__(self) -> None:
-        self._worker: Worker | None = None
-
-    def answer(self, question: bytes) -> bytes:
-        """Return whether a question could be answered, and the answer or why not.
-
-        The first one is "begin"; its answer is the version of whyhang.
-        """
-        operation, arguments = pickle.loads(question)  # noqa: S301 - from who started this
-        try:
-            if operation == "begin":
-                self._worker = Worker(*arguments)
-                return pickle.dumps((True, __version__), 5)
-            return pickle.dumps((True, getattr(self._worker, operation)(*arguments)), 5)
-        except Exception as error:  # noqa: BLE001 - the other side reads those files itself
-            return pickle.dumps((False, f"{type(error).__name__}: {error}"[:300]), 5)
-
-    def close(self) -> None:
-        """Remove what was unpacked."""
-        if self._worker is not None:
-            self._worker.close()
-
-
 def main() -> None:
     """Answer questions on standard input until it ends."""
     questions = Connection(os.dup(0), writable=False)
@@ -104,14 +97,14 @@ def main() -> None:
     os.dup2(2, 1)  # what a library prints is no answer
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the key is for the program that started this
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    session = Session()
+    worker = Worker()
     try:
         while True:
-            answers.send_bytes(session.answer(questions.recv_bytes()))
+            answers.send_bytes(worker.answer(questions.recv_bytes()))
     except (EOFError, OSError):
         pass
     finally:
-        session.close()
+        worker.close()
 
 
 if __name__ == "__main__":

@@ -16,8 +16,7 @@ from whyhang.collectors.hosts import payload
 from whyhang.collectors.hosts.connections import Connections
 from whyhang.collectors.hosts.conversation import Conversation
 from whyhang.collectors.hosts.planners import kubernetes, local, ray, slurm, ssh
-from whyhang.collectors.hosts.reach import Reach, Selector
-from whyhang.collectors.hosts.select import selector_of
+from whyhang.collectors.hosts.reach import Reach, Selector, selector_of
 from whyhang.collectors.live.job.find import find_job
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.probes.probe import Options

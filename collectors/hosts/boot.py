@@ -106,12 +106,6 @@ def unpack(data: bytes, into: str) -> None:
                 os.chmod(path, 0o700)  # noqa: PTH101
 
 
-def receive(order: dict[str, object]) -> bytes:
-    """Read the self-contained file from standard input; "" where it is not what was sent."""
-    data = sys.stdin.buffer.read(int(str(order["size"])))
-    return data if hashlib.sha256(data).hexdigest() == order["sha256"] else b""
-
-
 def main() -> None:
     """Say hello, and become the far side of whyhang."""
     has = installed()
@@ -134,10 +128,10 @@ def main() -> None:
         return
     while line := sys.stdin.buffer.readline():
         order = json.loads(line)
+        data = sys.stdin.buffer.read(int(str(order["size"])))
         if order["do"] != "payload" or CONFIG["name"] not in (order["to"] or [CONFIG["name"]]):
-            sys.stdin.buffer.read(int(str(order["size"])))
             continue
-        if data := receive(order):
+        if hashlib.sha256(data).hexdigest() == order["sha256"]:
             run(data, str(order.get("python") or ""))
         else:
             say("trouble", why="the program that was sent came damaged", remedy="Try again")
@@ -168,7 +162,8 @@ def run(data: bytes, python: str) -> None:
         if child:
             os.close(0)
             os.close(1)
-            wait(child)
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(child, 0)  # through signals
             return
         ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG: not outlive the parent
         if os.getppid() == parent:
@@ -177,12 +172,6 @@ def run(data: bytes, python: str) -> None:
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGALRM):
             signal.signal(number, signal.SIG_IGN)  # nothing keeps this from being done
         shutil.rmtree(place, ignore_errors=True)
-
-
-def wait(child: int) -> None:
-    """Wait for the child, through signals."""
-    with contextlib.suppress(ChildProcessError):
-        os.waitpid(child, 0)
 
 
 def start(place: str, python: str) -> None:

@@ -43,7 +43,10 @@ class Channels:
     """Channels by name. ``events`` gives what came of them, in order."""
 
     def __init__(self) -> None:
-        _allow_many_files()
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if soft != hard:  # a channel needs three open files
+            with contextlib.suppress(ValueError, OSError):
+                resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         logging.getLogger("ClusterShell").setLevel(logging.CRITICAL)  # a host that ends is a gap
         self.events: queue.SimpleQueue[Came | Closed] = queue.SimpleQueue()
         self._task = Task()
@@ -56,27 +59,27 @@ class Channels:
 
     def start(self, commands: Mapping[str, Sequence[str]]) -> None:
         """Start a command for each new channel."""
-        self._port_send(("start", {name: shlex.join(words) for name, words in commands.items()}))
+        self._post("start", {name: shlex.join(words) for name, words in commands.items()})
 
     def send(self, names: Sequence[str], data: bytes) -> None:
         """Write to the standard input of the commands, if they still run."""
-        self._port_send(("send", (tuple(names), data)))
+        self._post("send", tuple(names), data)
 
     def close(self, names: Sequence[str]) -> None:
         """End the standard input of the commands: a far side then clears up and goes."""
-        self._port_send(("close", tuple(names)))
+        self._post("close", tuple(names))
 
     def kill(self, names: Sequence[str]) -> None:
         """End the commands at once."""
-        self._port_send(("kill", tuple(names)))
+        self._post("kill", tuple(names))
 
     def stop(self) -> None:
         """End all that still runs, and the event loop."""
         with contextlib.suppress(Exception):
             self._task.abort(kill=True)
 
-    def _port_send(self, message: object) -> None:
-        self._port.msg_send(message)
+    def _post(self, do: str, *what: object) -> None:
+        self._port.msg_send((do, what))
 
 
 class _Loop(EventHandler):  # type: ignore[misc]
@@ -95,27 +98,21 @@ class _Loop(EventHandler):  # type: ignore[misc]
     def ev_msg(self, port: object, message: Any) -> None:
         del port
         do, what = message
-        if do == "start":
-            for name, command in what.items():
-                self._start(name, command)
-        elif do == "send":
-            for name in what[0]:
+        for name in what[0]:
+            if do == "start":
+                self._assemblers[name] = Assembler()
+                command = f"exec {what[0][name]}"
+                worker = WorkerPopen(command, key=name, handler=self, stderr=True)
+                self._workers[name] = worker
+                self._task.schedule(worker)
+            elif do == "send":
                 self._unsent.setdefault(name, []).append(memoryview(what[1]))
                 self._push(name)
-        elif do == "close":
-            for name in what:
+            elif do == "close":
                 self._ending.add(name)
                 self._push(name)
-        else:
-            for name in what:
-                if name in self._workers:
-                    self._workers[name].abort()
-
-    def _start(self, name: str, command: str) -> None:
-        worker = WorkerPopen(f"exec {command}", key=name, handler=self, stderr=True)
-        self._workers[name] = worker
-        self._assemblers[name] = Assembler()
-        self._task.schedule(worker)
+            elif name in self._workers:
+                self._workers[name].abort()
 
     def _push(self, name: str) -> None:
         """Hand over a next piece once the one before has been written."""
@@ -160,11 +157,3 @@ class _Loop(EventHandler):  # type: ignore[misc]
     def _gone(self, name: str, code: int | None) -> None:
         if self._workers.pop(name, None) is not None:
             self._events.put(Closed(channel=name, code=code, errors=self._errors.pop(name, "")))
-
-
-def _allow_many_files() -> None:
-    """Raise the limit of open files as far as this user may: a channel needs three."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        with contextlib.suppress(ValueError, OSError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

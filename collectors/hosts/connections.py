@@ -6,6 +6,7 @@ with its reason and remedy. No more than ``FAN_OUT`` hosts are being connected t
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -14,7 +15,7 @@ from contextlib import AbstractContextManager
 from whyhang.analyzer.facts import Gap
 from whyhang.collectors.hosts import host_gaps, payload, wire
 from whyhang.collectors.hosts.channel import Channels, Closed
-from whyhang.collectors.hosts.delivery import Delivery
+from whyhang.collectors.hosts.host_gaps import host_gap, plain
 from whyhang.collectors.hosts.reach import Reach, ReachedHost
 from whyhang.collectors.hosts.remote_host import RemoteHost, how_far
 from whyhang.collectors.hosts.wire import Answer
@@ -49,11 +50,19 @@ class Connections(AbstractContextManager["Connections"]):
         self._by_channel: dict[str, list[RemoteHost]] = {}
         self._waiting: list[RemoteHost] = []
         self._started: dict[str, float] = {}
-        self._delivery = Delivery(tell)
+        self._delivery = payload.Delivery(tell)
 
     def __exit__(self, *_: object) -> None:
+        """Let the far sides clear up and go; cut off those that do not."""
         try:
-            self._end()
+            self._channels.close(list(self._started))
+            until = time.monotonic() + GOODBYE
+            open_ = {host.channel for host in self.hosts if host.gap is None and host.alive}
+            while open_ and time.monotonic() < until:
+                with contextlib.suppress(queue.Empty):
+                    event = self._channels.events.get(timeout=0.1)
+                    if isinstance(event, Closed):
+                        open_.discard(event.channel)
         finally:
             self._channels.stop()
 
@@ -79,17 +88,16 @@ class Connections(AbstractContextManager["Connections"]):
         while late := self._connecting():
             self._tell(how_far("reaching", late, self.hosts))
             self._start_more()
-            self._feed()
+            for host, order, python in self._delivery.send():
+                if order is None:
+                    self.give_up(host, host_gaps.no_whyhang(host.name, python))
+                else:
+                    self._channels.send([host.channel], order)
             self._listen_for(BEAT)
-            now = time.monotonic()
-            for host in self._silent(now):
-                gap = host_gaps.silent(host.name, self.reach.kind, self.reach.patience)
-                self.give_up(host, gap)
-            if now > half:
-                for host in self._connecting():
-                    why = "it was not ready" if host.alive else "it did not answer"
-                    self.give_up(host, host_gaps.late(host.name, why, self._limit / 2))
-        self._measure_clocks([host for host in new if host.ready])
+            self._give_up_late(time.monotonic(), half)
+        ready = [host for host in new if host.ready]
+        self.order(ready, "clock", sent=time.time())
+        self.wait("comparing clocks")
 
     def order(self, hosts: Sequence[RemoteHost], do: str, **fields: object) -> None:
         """Send one order: to each channel once, for the hosts that are meant."""
@@ -110,7 +118,14 @@ class Connections(AbstractContextManager["Connections"]):
                 for host in busy:
                     host.busy = False
                     if host.sent:
-                        self.gaps.append(host_gaps.unfinished(host.name, self._limit))
+                        gap = host_gap(
+                            host.name,
+                            f"it was not done within the {self._limit:g} s for all hosts",
+                            "Give it more with --timeout",
+                            what="a further look at host",
+                            cost="what its ranks do is known from what it sent before",
+                        )
+                        self.gaps.append(gap)
                     else:
                         late = host_gaps.late(host.name, "it did not answer", self._limit)
                         self.give_up(host, late)
@@ -126,13 +141,18 @@ class Connections(AbstractContextManager["Connections"]):
     def _connecting(self) -> list[RemoteHost]:
         return [host for host in self.hosts if host.gap is None and not host.ready]
 
-    def _silent(self, now: float) -> list[RemoteHost]:
-        """List the hosts that gave no sign of life for too long."""
-        return [
-            host
-            for host in self._connecting()
-            if not host.alive and now - self._started.get(host.channel, now) > self.reach.patience
-        ]
+    def _give_up_late(self, now: float, half: float) -> None:
+        """Give up hosts without a sign of life for too long; after ``half``, all not ready."""
+        patience, kind = self.reach.patience, self.reach.kind
+        for host in self._connecting():
+            started = self._started.get(host.channel, now)
+            if not host.alive and now - started > patience:
+                why = f"it gave no sign of life within {patience:g} s ({kind})"
+                remedy = "Look whether it is up (ping, the scheduler's node state, its console)"
+                self.give_up(host, host_gap(host.name, why, remedy))
+            elif now > half:
+                why = "it was not ready" if host.alive else "it did not answer"
+                self.give_up(host, host_gaps.late(host.name, why, self._limit / 2))
 
     def _start_more(self) -> None:
         now = time.monotonic()
@@ -156,18 +176,6 @@ class Connections(AbstractContextManager["Connections"]):
         self._channels.send(list(commands), payload.first_words())
         self._started |= dict.fromkeys(commands, now)
 
-    def _feed(self) -> None:
-        """Send whyhang to some of those that have none."""
-        for host, order, python in self._delivery.send():
-            if order is None:
-                self.give_up(host, host_gaps.no_whyhang(host.name, python))
-            else:
-                self._channels.send([host.channel], order)
-
-    def _measure_clocks(self, hosts: Sequence[RemoteHost]) -> None:
-        self.order(hosts, "clock", sent=time.time())
-        self.wait("comparing clocks")
-
     def _listen_for(self, seconds: float) -> None:
         """Take what comes within that time, however much it is."""
         until = time.monotonic() + seconds
@@ -177,13 +185,16 @@ class Connections(AbstractContextManager["Connections"]):
             except queue.Empty:
                 return
             if isinstance(event, Closed):
-                self._closed(event)
-            else:
-                self._came(event.channel, event.answer)
+                for host in self._by_channel.get(event.channel, []):
+                    host.busy = False
+                    host.gap = host.gap or host_gaps.ended(
+                        host.name, self.reach.kind, event.code, event.errors, alive=host.alive
+                    )
+            elif (speaker := self._speaker(event.channel, event.answer.name)) is not None:
+                self._came(speaker, event.answer)
 
-    def _came(self, channel: str, answer: Answer) -> None:
-        host = self._speaker(channel, answer.name)
-        if host is None or host.gap is not None:
+    def _came(self, host: RemoteHost, answer: Answer) -> None:
+        if host.gap is not None:
             return
         match answer.say:
             case "alive":
@@ -191,17 +202,32 @@ class Connections(AbstractContextManager["Connections"]):
             case "no-python":
                 self.give_up(host, host_gaps.no_python(host.name, self.reach.kind))
             case "hello":
-                self._hello(host, answer)
+                host.node = answer.text("node")[:255]
+                host.alive = True
+                self._delivery.add(host, answer)
             case "ready":
                 host.ready = True
             case "clock":
-                self._clock(host, answer)
+                now, sent = time.time(), answer.number("sent")
+                host.round_trip = now - sent
+                host.offset = answer.number("now") - (now + sent) / 2
+                host.busy = False
             case "done":
                 host.busy = False
             case "trouble":
                 self._trouble(host, answer)
             case other if other in self.handlers:
                 self.handlers[other](host, answer)
+
+    def _trouble(self, host: RemoteHost, answer: Answer) -> None:
+        """Note what went wrong there; what the host sent before counts."""
+        remedy = plain(answer.text("remedy")).rstrip(".")
+        gap = host_gap(host.name, plain(answer.text("why")), remedy)
+        if host.sent:
+            host.busy = False
+            self.gaps.append(gap)
+        else:
+            self.give_up(host, gap)
 
     def _speaker(self, channel: str, own_name: str) -> RemoteHost | None:
         """Find who speaks: alone on its channel, or by the name that it gives itself."""
@@ -216,45 +242,3 @@ class Connections(AbstractContextManager["Connections"]):
                 host.own_name = own_name
                 return host
         return None
-
-    def _hello(self, host: RemoteHost, answer: Answer) -> None:
-        host.node = answer.text("node")[:255]
-        host.alive = True
-        if not answer.fields.get("has"):
-            self._delivery.add(host, answer)
-
-    def _clock(self, host: RemoteHost, answer: Answer) -> None:
-        now, sent = time.time(), answer.number("sent")
-        host.round_trip = now - sent
-        host.offset = answer.number("now") - (now + sent) / 2
-        host.busy = False
-
-    def _trouble(self, host: RemoteHost, answer: Answer) -> None:
-        """Note what went wrong there; what the host sent before counts."""
-        gap = host_gaps.reported(host.name, answer.text("why"), answer.text("remedy"))
-        if host.sent:
-            host.busy = False
-            self.gaps.append(gap)
-        else:
-            self.give_up(host, gap)
-
-    def _closed(self, event: Closed) -> None:
-        for host in self._by_channel.get(event.channel, []):
-            host.busy = False
-            if host.gap is None:
-                host.gap = host_gaps.ended(
-                    host.name, self.reach.kind, event.code, event.errors, alive=host.alive
-                )
-
-    def _end(self) -> None:
-        """Let the far sides clear up and go; cut off those that do not."""
-        self._channels.close(list(self._started))
-        until = time.monotonic() + GOODBYE
-        open_ = {host.channel for host in self.hosts if host.gap is None and host.alive}
-        while open_ and time.monotonic() < until:
-            try:
-                event = self._channels.events.get(timeout=0.1)
-            except queue.Empty:
-                continue
-            if isinstance(event, Closed):
-                open_.discard(event.channel)

@@ -3,15 +3,16 @@
 What did answer counts; hosts without a process of the job become gaps.
 """
 
-import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
+from whyhang.analyzer.facts import Gap
 from whyhang.collectors.files.bundle import Bundle, Clock
 from whyhang.collectors.hosts import host_gaps
 from whyhang.collectors.hosts.connections import Connections
+from whyhang.collectors.hosts.host_gaps import host_gap, plain
 from whyhang.collectors.hosts.merge import HostJobNumber, Parts
 from whyhang.collectors.hosts.planners import ssh
 from whyhang.collectors.hosts.remote_host import RemoteHost, left_to_others
@@ -84,16 +85,16 @@ class Conversation:
 
     def bundle(self) -> Bundle:
         """Return what has come of all hosts, and what is missing, as one bundle."""
-        hosts, clocks = self.connections.hosts, self._clocks()
-        gaps = [
-            *self.gaps,
-            *(host.gap for host in hosts if host.gap is not None),
-            *(
-                host_gaps.clock_differs(clock.host, clock.ahead)
-                for clock in clocks
-                if abs(clock.ahead) > max(WRONG_CLOCK, clock.within)
-            ),
-        ]
+        hosts = self.connections.hosts
+        gaps = [*self.gaps, *(host.gap for host in hosts if host.gap is not None)]
+        clocks: list[Clock] = []
+        for host in hosts:
+            if host.offset is None or host.round_trip is None:
+                continue
+            ahead, within = round(host.offset, 3), round(host.round_trip / 2, 3)
+            clocks.append(Clock(host=host.name, ahead=ahead, within=within))
+            if abs(ahead) > max(WRONG_CLOCK, within):
+                gaps.append(_clock_differs(host.name, ahead))
         return self.parts.bundle(gaps, [host.name for host in hosts], self.reach.printed, clocks)
 
     def _ask(self, what: str, processes: Iterable[Named] = (), **how: float) -> None:
@@ -113,14 +114,6 @@ class Conversation:
             self.connections.wait(f"asking for {what.replace('_', ' ')}")
         except KeyboardInterrupt:
             self._interrupted = True
-
-    def _clocks(self) -> list[Clock]:
-        """Return how far ahead the clock of each host is."""
-        return [
-            Clock(host=host.name, ahead=round(host.offset, 3), within=round(host.round_trip / 2, 3))
-            for host in self.connections.hosts
-            if host.offset is not None and host.round_trip is not None
-        ]
 
     def _find(self) -> None:
         ready = self.connections.ready
@@ -143,7 +136,11 @@ class Conversation:
         for host in new:
             host.asked = True
             if host.gap is None and not host.jobs:
-                host.gap = host_gaps.no_process(host.name)
+                host.gap = host_gap(
+                    host.name,
+                    "no process of the job was found there",
+                    "Its ranks may have ended or never begun: look at their logs there",
+                )
 
     def _one_job(self, hosts: Iterable[RemoteHost]) -> str | None:
         """Return the job to look at, where hosts have several: the one with the most processes."""
@@ -153,8 +150,16 @@ class Conversation:
         if len(ranks) < 2:
             return None
         chosen = max(ranks, key=lambda name: ranks[name])
-        others = (name for name in ranks if name != chosen)
-        self.gaps += (host_gaps.other_job(name, ranks[name]) for name in others)
+        self.gaps += (
+            Gap(
+                what=f"looking at the job {plain(name)} ({ranks[name]} processes)",
+                why="another job has more processes on these hosts, and one is looked at a time",
+                cost="it was left out",
+                remedy="On one of its hosts: whyhang PID of one of its processes",
+            )
+            for name in ranks
+            if name != chosen
+        )
         return chosen
 
     def _new_names(self) -> list[str]:
@@ -179,9 +184,8 @@ class Conversation:
         listed = answer.fields.get("logs")
         if isinstance(listed, dict):
             host.logs = {str(log)[:500]: own is True for log, own in listed.items()}
-        for name in answer.items("others", MOST_NEW):
-            with contextlib.suppress(ValueError):
-                host.others.append(ssh.host(str(name)).name)
+        named = map(str, answer.items("others", MOST_NEW))
+        host.others += (name for name in named if ssh.is_name(name))
         for job in answer.items("jobs"):
             if isinstance(job, dict) and isinstance(job.get("ranks"), int):
                 host.jobs[str(job.get("name"))[:500]] = job["ranks"]
@@ -189,6 +193,17 @@ class Conversation:
     def _part(self, host: RemoteHost, answer: Answer) -> None:
         trouble = self.parts.add(HostJobNumber(host.name, answer.number("number")), answer.blob)
         if trouble:
-            self.connections.give_up(host, host_gaps.unreadable(host.name, trouble))
+            why = f"what it sent cannot be read: {trouble}"
+            self.connections.give_up(host, host_gap(host.name, why, "Collect there by hand"))
         else:
             host.sent = True
+
+
+def _clock_differs(name: str, ahead: float) -> Gap:
+    return host_gap(
+        name,
+        f"its clock is {abs(ahead):.1f} s {'ahead of' if ahead > 0 else 'behind'} this host's",
+        "Set the clocks (chronyc tracking there)",
+        what="comparing times of host",
+        cost="what its logs say happened before or after events on other hosts is off by as much",
+    )

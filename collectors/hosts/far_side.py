@@ -21,7 +21,7 @@ from whyhang.analyzer.errors import WhyhangError
 from whyhang.analyzer.facts import replace
 from whyhang.analyzer.reading import Reader
 from whyhang.collectors import READERS
-from whyhang.collectors.hosts import select, wire
+from whyhang.collectors.hosts import wire
 from whyhang.collectors.hosts.planners import local
 from whyhang.collectors.hosts.reach import Selector
 from whyhang.collectors.hosts.reduce import packed, reduced
@@ -37,20 +37,23 @@ PATIENCE = 120.0
 """Seconds without an order or work after which a far side ends, whatever the channel says."""
 
 
+class _Job:
+    """A job that is looked at here; ``sent`` is what the other side has of it, by path."""
+
+    def __init__(self, name: str, capture: Capture) -> None:
+        self.name = name
+        self.capture = capture
+        self.sent: dict[str, bytes] = {}
+
+
 class FarSide:
-    """The jobs that are looked at here, and what has been sent of them."""
+    """The jobs that are looked at here."""
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._captures: list[Capture] = []
-        self._jobs: list[str] = []
-        self._sent: list[dict[str, bytes]] = []
+        self._jobs: list[_Job] = []
         self._readers: Sequence[Reader] = ()
         self._whole = False
-
-    def ready(self) -> None:
-        """Say that orders are followed from now on."""
-        self._say("ready")
 
     def do(self, order: Mapping[str, Any]) -> None:
         """Follow one order. What goes wrong is an answer, too."""
@@ -63,11 +66,11 @@ class FarSide:
                 case "ask":
                     self._ask(order)
                 case "clock":
-                    self._say("clock", sent=order["sent"], now=time.time())
+                    self.say("clock", sent=order["sent"], now=time.time())
         except WhyhangError as error:
-            self._say("trouble", why=error.message, remedy=error.remedy)
+            self.say("trouble", why=error.message, remedy=error.remedy)
         except Exception as error:  # noqa: BLE001 - it is told where somebody reads it
-            self._say("trouble", why=f"{type(error).__name__}: {error}", remedy="")
+            self.say("trouble", why=f"{type(error).__name__}: {error}", remedy="")
 
     def _find(self, order: Mapping[str, Any]) -> None:
         selector = msgspec.convert(order["selector"], Selector)
@@ -79,7 +82,7 @@ class FarSide:
         host = Host(Proc())
         seen: set[int] = set()
         troubles: list[WhyhangError] = []
-        for pid in select.seeds(host, selector, pids):
+        for pid in selector.seeds(host, pids):
             if pid in seen:
                 continue
             try:
@@ -88,74 +91,63 @@ class FarSide:
                 troubles.append(error)
                 continue
             seen |= {pid, *(member.pid for member in taken.job.members)}
-            self._captures.append(taken)
-            self._jobs.append(select.job_name(host, (taken.job.ranks or taken.job.members)[0].pid))
-            self._sent.append({})
-        if not self._captures and troubles:
+            first = (taken.job.ranks or taken.job.members)[0].pid
+            key = host.key(first)  # of the ranks on other hosts, too
+            name = host.script(first) if key is None else " ".join(filter(None, key))
+            self._jobs.append(_Job(name, taken))
+        if not self._jobs and troubles:
             raise troubles[0]
-        there = [local.known(taken.host, taken.job) for taken in self._captures]
-        self._say(
-            "found",
-            others=[
-                name
-                for taken, each in zip(self._captures, there, strict=True)
-                if each is not None and order.get("grows")
-                for name in local.others_of(taken.host, each)
-            ],
-            logs=self._logs(),
-            own=sorted(own_addresses(host.proc, os.getpid())),
-            jobs=[
-                {"name": name, "ranks": len(taken.job.ranks), "size": taken.job.world_size}
-                for name, taken in zip(self._jobs, self._captures, strict=True)
-            ],
-        )
-
-    def _logs(self) -> dict[str, bool]:
-        listed: dict[str, bool] = {}
-        for taken in self._captures:
+        others: list[str] = []
+        written: dict[str, bool] = {}
+        for taken in (job.capture for job in self._jobs):
             site = Site(taken.host, taken.job, taken.hostname, taken.options, [])
-            listed |= logs.identities(site)
-        return listed
+            written |= logs.identities(site)
+            there = local.known(taken.host, taken.job)
+            if there is not None and order.get("grows"):
+                others += local.others_of(taken.host, there)
+        self.say(
+            "found",
+            others=others,
+            logs=written,
+            own=sorted(own_addresses(host.proc, os.getpid())),
+            jobs=[{"name": job.name, "ranks": len(job.capture.job.ranks)} for job in self._jobs],
+        )
 
     def _look(self, order: Mapping[str, Any]) -> None:
         chosen = order.get("job")
-        kept = [n for n, name in enumerate(self._jobs) if chosen is None or name == chosen]
-        self._captures = [self._captures[number] for number in kept]
-        self._sent = [{} for _ in kept]
+        self._jobs = [job for job in self._jobs if chosen is None or job.name == chosen]
         others = frozenset((order.get("others_logs") or {}).get(self.name) or ())
-        for taken in self._captures:
+        for taken in (job.capture for job in self._jobs):
             taken.options = replace(taken.options, others_logs=others)
             taken.take(self._send_parts)  # where the second look does not come, there is one
-        self._send()
+        self._send_parts()
+        self.say("done")
 
     def _ask(self, order: Mapping[str, Any]) -> None:
         pids = (order.get("pids") or {}).get(self.name) or []
-        for taken in self._captures:
+        for taken in (job.capture for job in self._jobs):
             members = {member.pid for member in taken.job.members}
             own = [Named(taken.hostname, pid) for pid in pids if pid in members]
             if order["what"] == "look_more":
                 taken.look_more(int(order["count"]), spacing=float(order["spacing"]))
             elif own:
                 taken.take_more(order["what"], own)
-        self._send()
-
-    def _send(self) -> None:
         self._send_parts()
-        self._say("done")
+        self.say("done")
 
     def _send_parts(self) -> None:
         """Send what is new of each job."""
-        for number, taken in enumerate(self._captures):
-            bundle = taken.bundle()
+        for number, job in enumerate(self._jobs):
+            bundle = job.capture.bundle()
             if not self._whole:
                 bundle = reduced(bundle, self._readers)
-            sent = self._sent[number]
-            new = {path: data for path, data in bundle.files.items() if sent.get(path) != data}
-            sent.update(new)
+            new = {path: data for path, data in bundle.files.items() if job.sent.get(path) != data}
+            job.sent.update(new)
             if new:
-                self._say("part", packed(bundle, new), number=number)
+                self.say("part", packed(bundle, new), number=number)
 
-    def _say(self, kind: str, blob: bytes = b"", **fields: object) -> None:
+    def say(self, kind: str, blob: bytes = b"", **fields: object) -> None:
+        """Send a message."""
         sys.stdout.writelines(wire.answer(self.name, kind, blob, **fields))
         sys.stdout.flush()
 
@@ -168,19 +160,16 @@ def main(name: str) -> None:
     threading.Thread(target=_read, args=(name, orders), daemon=True).start()
     far = FarSide(name)
     with contextlib.suppress(KeyboardInterrupt, BrokenPipeError, queue.Empty):
-        far.ready()
-        while (order := orders.get(timeout=PATIENCE)) is not None:
-            if order["do"] == "find":
-                signal.alarm(max(1, int(order.get("deadline") or PATIENCE)))
-            far.do(order)
-        _ignore_signals()
-    _ignore_signals()
-
-
-def _ignore_signals() -> None:
-    signal.alarm(0)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
+        try:
+            far.say("ready")
+            while (order := orders.get(timeout=PATIENCE)) is not None:
+                if order["do"] == "find":
+                    signal.alarm(max(1, int(order.get("deadline") or PATIENCE)))
+                far.do(order)
+        finally:
+            signal.alarm(0)
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                signal.signal(number, signal.SIG_IGN)
 
 
 def _interrupt(*_: object) -> None:

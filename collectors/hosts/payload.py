@@ -16,6 +16,7 @@ import platform
 import subprocess
 import sys
 import tempfile
+import time
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -24,7 +25,9 @@ import whyhang
 from whyhang import __version__
 from whyhang.analyzer.facts import Record
 from whyhang.collectors import cache
-from whyhang.collectors.hosts import boot
+from whyhang.collectors.hosts import boot, wire
+from whyhang.collectors.hosts.remote_host import RemoteHost
+from whyhang.collectors.hosts.wire import Answer
 from whyhang.collectors.stacks import pyspy
 
 PACKAGES = ("msgspec", "regex", "zstandard", "hyperscan", "pynvml")
@@ -35,6 +38,8 @@ ROOMS = ("analyzer", "collectors", "signatures")
 PIP_LIMIT = 20.0
 KIND = "hosts"
 KEEP = 4  # files; older ones are deleted
+AT_ONCE = 16
+"""Hosts that are sent the file at a time: it is megabytes."""
 
 _LEFT_OUT = ("/tests/", "/__pycache__/", "/_cffi.", "/backend_cffi", "/extension.c")
 _MOMENT = (2020, 1, 1, 0, 0, 0)  # so that equal content is an equal file
@@ -84,25 +89,24 @@ def here() -> Platform:
 
 
 def self_contained(wanted: Platform) -> bytes | None:
-    """Return the zip for hosts of this kind; None where it cannot be made."""
-    if wanted == here():
-        files = dict((*_own_files(), *_installed_files()))
-        return _kept(_name(wanted, _state(files.values())), lambda: _zipped(files))
+    """Return the zip for hosts of this kind, kept from before or new; None if it cannot be made."""
+    own, local = dict(_own_files()), wanted == here()
+    files = own | dict(_installed_files()) if local else own
+    name = f"far-{__version__}-{wanted.system}-{wanted.machine}-{wanted.python}"
+    name += f"-{_state(files.values())}.zip"
+    data = cache.kept(KIND, name)
+    if data is not None:
+        return data
     with tempfile.TemporaryDirectory(prefix="whyhang-") as folder:
-        own = dict(_own_files())
-
-        def fetched() -> bytes | None:
+        if not local:
             if not _fetch(wanted, folder):
                 return None
             root = Path(folder)
             paths = (path for path in root.rglob("*") if path.is_file())
-            return _zipped({**own, **{str(path.relative_to(root)): path for path in paths}})
-
-        return _kept(_name(wanted, _state(own.values())), fetched)
-
-
-def _name(wanted: Platform, state: str) -> str:
-    return f"far-{__version__}-{wanted.system}-{wanted.machine}-{wanted.python}-{state}.zip"
+            files |= {str(path.relative_to(root)): path for path in paths}
+        data = _zipped(files)
+    cache.keep(KIND, name, data, most=KEEP)
+    return data
 
 
 def _own_files() -> Iterator[tuple[str, Path]]:
@@ -148,14 +152,6 @@ def _state(paths: Iterable[Path]) -> str:
     return digest.hexdigest()[:16]
 
 
-def _kept(name: str, make: Callable[[], bytes | None]) -> bytes | None:
-    """Return a file of the cache, made where it is not there yet."""
-    data = cache.kept(KIND, name)
-    if data is None and (data := make()) is not None:
-        cache.keep(KIND, name, data, most=KEEP)
-    return data
-
-
 def _zipped(files: Mapping[str, Path]) -> bytes:
     target = io.BytesIO()
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
@@ -185,3 +181,54 @@ def _fetch(wanted: Platform, folder: str) -> bool:
     except (OSError, subprocess.TimeoutExpired):
         return False
     return done.returncode == 0
+
+
+class Delivery:
+    """Hosts that wait for whyhang; ``seconds`` is how long making it for them has taken."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self.seconds = 0.0
+        self._tell = tell
+        self._waiting: list[tuple[RemoteHost, Answer]] = []
+        self._sent: list[RemoteHost] = []
+        self._programs: dict[Platform, bytes | None] = {}
+
+    def add(self, host: RemoteHost, hello: Answer) -> None:
+        """Put a host into the line, with what it says of itself, unless it has whyhang."""
+        if not hello.fields.get("has"):
+            self._waiting.append((host, hello))
+
+    def send(self) -> Iterator[tuple[RemoteHost, bytes | None, str]]:
+        """Yield hosts whose turn it is: the order with the program; None where none runs there.
+
+        The last is the version of the Python on its PATH.
+        """
+        under_way = sum(not host.ready and host.gap is None for host in self._sent)
+        while self._waiting and under_way < AT_ONCE:
+            host, hello = self._waiting.pop(0)
+            order = None
+            if fitting := self._fitting(hello):
+                python, program = fitting
+                about = {"sha256": hashlib.sha256(program).hexdigest(), "python": python}
+                order = wire.question("payload", [host.own_name], program, **about)
+                self._sent.append(host)
+                under_way += 1
+            yield host, order, hello.text("python")
+
+    def _fitting(self, hello: Answer) -> tuple[str, bytes] | None:
+        """Choose a Python of a host and what to send for it: as here, else whatever pip can get."""
+        listed = hello.fields.get("pythons")
+        pythons = {str(k): str(v) for k, v in listed.items()} if isinstance(listed, dict) else {}
+        machine, system = hello.text("machine"), hello.text("system")
+        if hello.text("libc") != "glibc":
+            return None
+        for version in (here().python, hello.text("python")):
+            wanted = Platform(python=version, machine=machine, system=system)
+            if version in pythons and wanted not in self._programs:
+                began = time.monotonic()
+                self._tell(f"making what runs in Python {version}")
+                self._programs[wanted] = self_contained(wanted)
+                self.seconds += time.monotonic() - began
+            if version in pythons and (program := self._programs[wanted]) is not None:
+                return pythons[version], program
+        return None

@@ -4,9 +4,20 @@ A planner is one file of ``planners/`` for each way to reach hosts (``ssh.py``, 
 what was given, an option or a local process, that starts nothing on any of them.
 """
 
+import os
 import shlex
+from collections.abc import Iterable
 
 from whyhang.analyzer.facts import Gap, Record
+from whyhang.collectors.live.job.host import Host
+
+_NAMES = {
+    "rendezvous": ("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID"),
+    "pmix": ("PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"),
+    "pals": ("PALS_APID",),
+    "slurm": ("SLURM_JOB_ID", "SLURM_STEP_ID"),
+}
+"""By kind of job (see ``job_key``), the variables that all its processes share."""
 
 
 class Selector(Record):
@@ -21,6 +32,38 @@ class Selector(Record):
 
     environ: tuple[tuple[str, str], ...] = ()
     words: tuple[str, ...] = ()
+
+    def seeds(self, host: Host, pids: Iterable[int] = ()) -> list[int]:
+        """Return processes of the job here, ranks before agents; one may stand for many."""
+        if known := [pid for pid in pids if pid in host.stats]:
+            return known
+        own = {os.getpid(), *host.ancestors(os.getpid())}
+        candidates = [pid for pid, stat in host.stats.items() if not stat.kernel and pid not in own]
+        host.prefetch(candidates)
+        fitting = [pid for pid in candidates if self._fits(host, pid)]
+        ranks = [pid for pid in fitting if host.place(pid) is not None and host.is_python(pid)]
+        launchers = [pid for pid in fitting if host.launcher(pid) is not None]
+        if self.environ and not ranks and not launchers:
+            return [pid for pid in fitting if host.is_python(pid)]
+        return [*ranks, *launchers]
+
+    def _fits(self, host: Host, pid: int) -> bool:
+        if self.environ:
+            environ = host.environ(pid)
+            if all(environ.get(name) == value for name, value in self.environ):
+                return True
+        if not self.words:
+            return not self.environ
+        line = " ".join(host.arguments(pid))
+        return host.launcher(pid) is not None and all(word in line for word in self.words)
+
+
+def selector_of(host: Host, pid: int) -> Selector:
+    """Return what the processes of a rank's job have in common on every host."""
+    environ = host.environ(pid)
+    key = host.key(pid)
+    names = _NAMES.get(key[0], ()) if key is not None else ()
+    return Selector(environ=tuple((name, environ[name]) for name in names if environ.get(name)))
 
 
 class ReachedHost(Record):

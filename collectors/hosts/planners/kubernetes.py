@@ -76,15 +76,8 @@ def get_pods(asked: Pods) -> tuple[str, ...]:
                 f"Known are {', '.join(LABELS.short)}; else give a label selector: --k8s app=bert.",
             )
         selector = f"{LABELS.short[short['kind']]}={short['name']}"
-    return (
-        "kubectl",
-        "get",
-        "pods",
-        *_in(asked.namespace),
-        f"--selector={selector}",
-        "--output=json",
-        f"--request-timeout={LIMIT:g}s",
-    )
+    how = (f"--selector={selector}", "--output=json", f"--request-timeout={LIMIT:g}s")
+    return ("kubectl", "get", "pods", *_in(asked.namespace), *how)
 
 
 def plan(asked: Pods, pods: Sequence[Pod], listed: bytes = b"") -> Reach:
@@ -112,7 +105,17 @@ def plan(asked: Pods, pods: Sequence[Pod], listed: bytes = b"") -> Reach:
         kind="kubernetes",
         sentence=f"{count} of {_name_of(next(iter(jobs)), pods)} by {by}",
         hosts=hosts,
-        gaps=tuple(_away(pod) for pod in away if pod.state not in {"Completed", "Succeeded"}),
+        gaps=tuple(
+            Gap(
+                what=f"pod {pod.name}",
+                why=f"it is {pod.state}" + (f": {pod.why}" if pod.why else ""),
+                cost="nothing can be run in it, and its ranks are not seen",
+                remedy=f"kubectl describe pod {pod.name} --namespace {pod.namespace}; "
+                f"kubectl logs {pod.name} --namespace {pod.namespace} --previous",
+            )
+            for pod in away
+            if pod.state not in {"Completed", "Succeeded"}
+        ),
         patience=PATIENCE_DEBUG if asked.debug_image else PATIENCE,
         printed=(("pods.json", listed),) if listed else (),
     )
@@ -140,36 +143,16 @@ def container_of(asked: Pods, pod: Pod) -> str:
 
 def _host(asked: Pods, pod: Pod) -> ReachedHost:
     container = container_of(asked, pod)
-    place = _in(pod.namespace or asked.namespace)
-    if asked.debug_image is None:
-        words = ("exec", "--stdin", *place, pod.name, f"--container={container}", "--")
-    else:
-        words = (
-            "debug",
-            "--stdin",
-            "--quiet",
-            *place,
-            pod.name,
-            f"--target={container}",
-            f"--image={asked.debug_image}",
-            "--profile=general",
-            "--",
-        )
+    place = (*_in(pod.namespace or asked.namespace), pod.name)
+    words = ("exec", "--stdin", *place, f"--container={container}", "--")
+    if asked.debug_image is not None:
+        words = ("debug", "--stdin", "--quiet", *place, f"--target={container}")
+        words += (f"--image={asked.debug_image}", "--profile=general", "--")
     return ReachedHost(name=pod.name, argv=("kubectl", *words))
 
 
 def _in(namespace: str | None) -> tuple[str, ...]:
     return (f"--namespace={namespace}",) if namespace else ()
-
-
-def _away(pod: Pod) -> Gap:
-    return Gap(
-        what=f"pod {pod.name}",
-        why=f"it is {pod.state}" + (f": {pod.why}" if pod.why else ""),
-        cost="nothing can be run in it, and its ranks are not seen",
-        remedy=f"kubectl describe pod {pod.name} --namespace {pod.namespace}; "
-        f"kubectl logs {pod.name} --namespace {pod.namespace} --previous",
-    )
 
 
 def _name_of(job: tuple[str, str], pods: Sequence[Pod]) -> str:
@@ -178,14 +161,10 @@ def _name_of(job: tuple[str, str], pods: Sequence[Pod]) -> str:
     return f"{kind} {name}" if kind else f"what {first.name} is part of"
 
 
-def _without_log(errors: str) -> str:
-    """Leave out what the library below kubectl logs about each try; its last line says it all."""
-    lines = errors.strip().splitlines()
-    return "\n".join([line for line in lines if not _KLOG.match(line)] or lines[-1:])
-
-
 def _no_answer(asked: Pods, got: Outcome) -> TargetError:
-    errors = _without_log(got.errors)
+    # What the library below kubectl logs about each try says less than its last line.
+    lines = got.errors.strip().splitlines()
+    errors = "\n".join([line for line in lines if not _KLOG.match(line)] or lines[-1:])
     if got.code is None and not got.timed_out:
         return TargetError(
             f"kubectl cannot be started: {errors}",

@@ -8,9 +8,9 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 
-from whyhang.collectors.hosts import host_gaps, select
+from whyhang.collectors.hosts import host_gaps
 from whyhang.collectors.hosts.planners import mpi, ssh, torchrun
-from whyhang.collectors.hosts.reach import KnownHosts, Reach, ReachedHost, Selector
+from whyhang.collectors.hosts.reach import KnownHosts, Reach, ReachedHost, Selector, selector_of
 from whyhang.collectors.live.job.host import Host as LiveHost
 from whyhang.collectors.live.job.members import HostJob
 from whyhang.collectors.live.sockets import own_addresses
@@ -44,7 +44,7 @@ def reach(host: LiveHost, job: HostJob) -> Reach | None:
         kind="ssh" if others else "local",
         sentence=sentence if others else f"this host: {there.sentence}",
         hosts=(ReachedHost(name=here, pids=pids), *hosts) if hosts else (),
-        selector=select.selector_of(host, seed) if job.ranks else Selector(words=there.words),
+        selector=selector_of(host, seed) if job.ranks else Selector(words=there.words),
         gaps=() if others else (host_gaps.not_all_known(1, there.count or 2),),
         patience=PATIENCE,
         count=there.count,
@@ -54,32 +54,18 @@ def reach(host: LiveHost, job: HostJob) -> Reach | None:
 
 def others_of(host: LiveHost, there: KnownHosts) -> list[str]:
     """Return names that ssh knows for what was found, without this host's own."""
-    own = own_addresses(host.proc, there.pid)
-    names = _named([name for name in there.names if not _is_here(name, own)])
-    wanted: dict[str, None] = {}
-    for name in names:
-        with contextlib.suppress(ValueError):
-            ssh.host(name)
-            wanted[name] = None
-    return list(wanted)
-
-
-def _is_here(name: str, own: frozenset[str]) -> bool:
     node = os.uname().nodename
-    if name in {"localhost", node, node.partition(".")[0], *own} or name.startswith("127."):
-        return True
-    return _resolved([name], socket.gethostbyname).get(name) in own
-
-
-def _named(names: Iterable[str]) -> list[str]:
-    """Put the name of a host in place of its address, where it has one that leads back to it."""
-    listed = list(names)
-    addresses = [name for name in listed if _is_address(name)]
-    by_address = _resolved(addresses, _name_of)
-    return list(dict.fromkeys(by_address.get(name) or name for name in listed))
+    own = own_addresses(host.proc, there.pid)
+    own |= {"localhost", node, node.partition(".")[0]}
+    others = [name for name in there.names if name not in own and not name.startswith("127.")]
+    addresses = _resolved(others, socket.gethostbyname)
+    others = [name for name in others if addresses.get(name) not in own]
+    names = _resolved(filter(_is_address, others), _name_of)
+    return [name for name in dict.fromkeys(names.get(n) or n for n in others) if ssh.is_name(name)]
 
 
 def _name_of(address: str) -> str:
+    """Return the name of an address, where it leads back to it."""
     name = socket.gethostbyaddr(address)[0]
     back = {str(info[4][0]) for info in socket.getaddrinfo(name, None)}
     return name if address in back else ""

@@ -7,14 +7,13 @@ import importlib.util
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from whyhang.analyzer.errors import TargetError
-from whyhang.analyzer.facts import Gap, Record, Who
+from whyhang.analyzer.facts import Gap, Record, Who, counted
 from whyhang.collectors.hosts.reach import Reach, ReachedHost
 from whyhang.collectors.live.programs import run
 
@@ -42,6 +41,11 @@ class Node(Record):
     address: str | None = None
     alive: bool = True
 
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        return self.host or self.address or self.id
+
 
 class Actor(Record):
     """An actor. ``died`` says in Ray's words how it ended."""
@@ -53,6 +57,11 @@ class Actor(Record):
     job_id: str | None = None
     placement_group_id: str | None = None
     died: str = ""
+
+    @property
+    def kind(self) -> tuple[str, str, str]:
+        """What the ranks of one job have in common."""
+        return (self.job_id or "", self.placement_group_id or "", self.class_name)
 
 
 class State(Record):
@@ -97,26 +106,21 @@ def plan(state: State, channel: Sequence[str]) -> Reach:
             "Look: ray list actors. Ranks that are plain tasks or no part of Ray at all are found "
             "on each host by its own PID, or with --hosts.",
         )
-    ids = list(dict.fromkeys(one.node_id for one in living if one.node_id)) or list(alive)
-    called = {id_: _called(alive[id_], alive.values()) for id_ in ids}
-    hosts = [
-        ReachedHost(
-            name=called[id_],
-            argv=(*channel, f"--node={id_}={called[id_]}", "--"),
-            pids=tuple(sorted(one.pid for one in living if one.node_id == id_ and one.pid)),
-        )
-        for id_ in ids
-    ]
-    hosts.sort(key=lambda host: host.name)
-    nodes = f"{len(hosts)} node{'s' * (len(hosts) != 1)}"
+    ids = {one.node_id for one in living if one.node_id} or {*alive}
+    alike = Counter(node.name for node in alive.values())
+    hosts, options = [], []
+    for name, node in sorted((alive[id_].name, id_) for id_ in ids):
+        called = name if alike[name] == 1 else f"{name}-{node[:8]}"
+        options.append(f"--node={node}={called}")
+        pids = tuple(sorted(one.pid for one in living if one.node_id == node and one.pid))
+        hosts.append(ReachedHost(name=called, argv=(*channel, options[-1], "--"), pids=pids))
     what = f"Ray job {living[0].job_id} ({len(living)} {living[0].class_name})" if living else "Ray"
-    together = [f"--node={id_}={called[id_]}" for id_ in sorted(ids, key=lambda id_: called[id_])]
     return Reach(
         kind="ray",
-        sentence=f"{nodes} of {what} by an actor pinned to each",
+        sentence=f"{counted(len(hosts), 'node')} of {what} by an actor pinned to each",
         hosts=tuple(hosts),
-        gaps=(*_gaps(state, ranks, living), *_others(state, ranks)),
-        together=(*channel, *together, "--"),
+        gaps=tuple(_gaps(state, ranks, living)),
+        together=(*channel, *options, "--"),
         patience=PATIENCE,
     )
 
@@ -126,65 +130,44 @@ def _ranks(state: State) -> list[Actor]:
     mine = [one for one in state.actors if not one.class_name.startswith(_SERVES)]
     alive = [one for one in mine if one.state == "ALIVE"]
     placed = [one for one in alive if one.placement_group_id] or alive
-    kinds = Counter(_kind(one) for one in placed)
+    kinds = Counter(one.kind for one in placed)
     if not kinds:
         return []
     chosen = kinds.most_common(1)[0][0]
-    return [one for one in mine if _kind(one) == chosen]
+    return [one for one in mine if one.kind == chosen]
 
 
-def _kind(actor: Actor) -> tuple[str, str, str]:
-    return (actor.job_id or "", actor.placement_group_id or "", actor.class_name)
-
-
-def _called(node: Node, nodes: Sequence[Node] | Any) -> str:
-    """Name a node by its host; where several share one, with a piece of its id."""
-    host = node.host or node.address or node.id
-    alike = sum((each.host or each.address) == host for each in nodes)
-    return host if alike == 1 else f"{host}-{node.id[:8]}"
-
-
-def _gaps(state: State, ranks: Sequence[Actor], living: Sequence[Actor]) -> list[Gap]:
-    """Return what is known to be missing: actors that have died, or are not told of."""
-    gaps = [
-        Gap(
-            what=f"{one.class_name} with PID {one.pid}",
-            why=f"Ray says that this actor is {one.state}" + (f": {one.died}" if one.died else ""),
-            cost="its rank has ended, and its stack cannot be read",
-            remedy="ray logs actor --pid shows the end of its log",
-            who=Who(pid=one.pid),
-        )
-        for one in ranks
-        if one not in living
-    ]
-    if state.no_actors:
-        gaps.append(
-            Gap(
-                what="the actors of the Ray cluster",
-                why=f"its state API does not answer ({state.no_actors})",
-                cost="every node is looked at, and ranks are told by the names of processes only",
-                remedy="Start the cluster with its dashboard: pip install 'ray[default]'",
+def _gaps(state: State, ranks: Sequence[Actor], living: Sequence[Actor]) -> Iterator[Gap]:
+    """Yield what is known to be missing: actors that have died, are not told of, or not meant."""
+    for one in ranks:
+        if one not in living:
+            died = f": {one.died}" if one.died else ""
+            yield Gap(
+                what=f"{one.class_name} with PID {one.pid}",
+                why=f"Ray says that this actor is {one.state}{died}",
+                cost="its rank has ended, and its stack cannot be read",
+                remedy="ray logs actor --pid shows the end of its log",
+                who=Who(pid=one.pid),
             )
+    if state.no_actors:
+        yield Gap(
+            what="the actors of the Ray cluster",
+            why=f"its state API does not answer ({state.no_actors})",
+            cost="every node is looked at, and ranks are told by the names of processes only",
+            remedy="Start the cluster with its dashboard: pip install 'ray[default]'",
         )
-    return gaps
-
-
-def _others(state: State, ranks: Sequence[Actor]) -> list[Gap]:
-    """Return the other placement groups that hold actors: they may be the job that is meant."""
-    own = {_kind(one) for one in ranks}
+    own = {one.kind for one in ranks}
     others = Counter(
         (one.job_id, one.class_name)
         for one in state.actors
-        if one.state == "ALIVE" and one.placement_group_id and _kind(one) not in own
+        if one.state == "ALIVE" and one.placement_group_id and one.kind not in own
     )
-    return [
-        Gap(
+    for (job, kind), count in others.items():
+        yield Gap(
             what=f"{count} {kind} of Ray job {job}",
             why="one job is looked at, and another has more actors",
             remedy="Give a PID of it, on its host",
         )
-        for (job, kind), count in others.items()
-    ]
 
 
 def _python() -> str:

@@ -150,20 +150,26 @@ def plan(
         raise TargetError(
             f"Slurm job {step.job} does not run: it is {state}", _other_evidence(step)
         )
-    running = [one for one in _rows(steps) if one.step.isdecimal()]
+    running = _rows(steps)
     chosen = _chosen(step, running)
     hosts = chosen.hosts if chosen else expand(row["NODELIST"])
-    others = [one for one in running if chosen is not None and one.step != chosen.step]
-    environ = [("SLURM_JOB_ID", job)]
-    if chosen is not None:
-        environ.append(("SLURM_STEP_ID", chosen.step))
+    environ = (("SLURM_JOB_ID", job), *((("SLURM_STEP_ID", chosen.step),) if chosen else ()))
     name = f"{step.job}.{chosen.step}" if chosen else step.job
     return Reach(
         kind="slurm",
         sentence=f"{counted(len(hosts), 'node')} of Slurm job {name} by srun",
         hosts=tuple(ReachedHost(name=host, argv=srun(job, host)) for host in hosts),
-        selector=Selector(environ=tuple(environ)),
-        gaps=tuple(_other_step(step, one) for one in others),
+        selector=Selector(environ=environ),
+        gaps=tuple(
+            Gap(
+                what=f"step {other.step} ({other.program}) of Slurm job {step.job}",
+                why="it runs beside the step that was looked at, with "
+                f"{counted(other.tasks, 'task')}",
+                remedy=f"whyhang --slurm {step.job}.{other.step}",
+            )
+            for other in running
+            if chosen is not None and other.step != chosen.step
+        ),
         patience=PATIENCE,
         printed=kept,
     )
@@ -175,33 +181,23 @@ def srun(job: str, host: str) -> tuple[str, ...]:
     It leaves the job's own tasks their CPUs, GPUs and MPI, and does not stand in a folder that a
     file server may have lost.
     """
-    return (
-        "srun",
-        f"--jobid={job}",
-        "--overlap",
-        f"--nodelist={host}",
-        "--nodes=1",
-        "--ntasks=1",
-        "--cpu-bind=none",
-        "--mpi=none",
-        "--chdir=/",
-    )
+    where = (f"--jobid={job}", "--overlap", f"--nodelist={host}", "--nodes=1", "--ntasks=1")
+    return ("srun", *where, "--cpu-bind=none", "--mpi=none", "--chdir=/")
 
 
 def _rows(steps: str) -> list[_Row]:
-    rows: list[_Row] = []
-    for line in steps.splitlines():
-        cells = line.strip().split("|", 3)
-        if len(cells) == 4 and "." in cells[0]:
-            rows.append(
-                _Row(
-                    step=cells[0].rpartition(".")[2],
-                    tasks=int(cells[1]) if cells[1].isdecimal() else 0,
-                    hosts=expand(cells[2]),
-                    program=cells[3],
-                )
-            )
-    return rows
+    """Read the steps that have a number: others only hold the allocation."""
+    cells = [line.strip().split("|", 3) for line in steps.splitlines()]
+    return [
+        _Row(
+            step=row[0].rpartition(".")[2],
+            tasks=int(row[1]) if row[1].isdecimal() else 0,
+            hosts=expand(row[2]),
+            program=row[3],
+        )
+        for row in cells
+        if len(row) == 4 and row[0].rpartition(".")[2].isdecimal() and "." in row[0]
+    ]
 
 
 def _chosen(step: SlurmStep, running: list[_Row]) -> _Row | None:
@@ -215,14 +211,6 @@ def _chosen(step: SlurmStep, running: list[_Row]) -> _Row | None:
             f"Steps that run: {there}." if there else f"Give the job alone: --slurm {step.job}.",
         )
     return same
-
-
-def _other_step(step: SlurmStep, other: _Row) -> Gap:
-    return Gap(
-        what=f"step {other.step} ({other.program}) of Slurm job {step.job}",
-        why=f"it runs beside the step that was looked at, with {counted(other.tasks, 'task')}",
-        remedy=f"whyhang --slurm {step.job}.{other.step}",
-    )
 
 
 def _text(outcome: Outcome) -> str:

@@ -4,19 +4,21 @@ No password or passphrase is ever asked for, and no host key accepted that is no
 What ``~/.ssh/config`` says (user, port, ProxyJump) counts, but for that.
 """
 
-import contextlib
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from whyhang.analyzer.errors import TargetError
-from whyhang.collectors.hosts.reach import Reach, ReachedHost, Selector
+from whyhang.analyzer.facts import counted
+from whyhang.collectors.hosts.reach import Reach, ReachedHost
 
 CONNECT = 5
 """Seconds that ssh tries to connect."""
 
 MOST = 20_000
 
+_NAME = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_-]*@)?[A-Za-z0-9_:][A-Za-z0-9._:-]*")
 _OPTIONS = (
     "BatchMode=yes",
     "StrictHostKeyChecking=yes",
@@ -34,7 +36,7 @@ _OPTIONS = (
 
 def host(name: str, *, connect: int = CONNECT) -> ReachedHost:
     """Return how to run words on a host. Raises ``ValueError`` for what is no name."""
-    if not _is_name(name):
+    if not is_name(name):
         raise ValueError(f"{name!r} is no name of a host")
     options = [word for each in (*_OPTIONS, f"ConnectTimeout={connect}") for word in ("-o", each)]
     return ReachedHost(name=name, argv=("ssh", *options, "--", name), quoted=True)
@@ -43,12 +45,10 @@ def host(name: str, *, connect: int = CONNECT) -> ReachedHost:
 def reach(text: str) -> Reach:
     """Plan for ``--hosts``: a node set, ``@group``, hostfile, or ``-``. Raises ``TargetError``."""
     names = _names(text)
-    count = len(names)
     return Reach(
         kind="ssh",
-        sentence=f"{count} host{'s' * (count != 1)} by ssh",
+        sentence=f"{counted(len(names), 'host')} by ssh",
         hosts=tuple(map(host, names)),
-        selector=Selector(),
     )
 
 
@@ -60,13 +60,20 @@ def hostfile(lines: Iterable[str]) -> list[str]:
 
 def _names(text: str) -> list[str]:
     if text == "-":
-        names = hostfile(sys.stdin if sys.stdin is not None else ())
+        listed = hostfile(sys.stdin if sys.stdin is not None else ())
     elif Path(text).is_file():
-        names = hostfile(Path(text).read_text(errors="replace").splitlines())
+        listed = hostfile(Path(text).read_text(errors="replace").splitlines())
     else:
-        return _checked(_expanded(text), text)
-    expanded = [each for name in names for each in _expanded(name)]
-    return _checked(expanded, "standard input" if text == "-" else text)
+        listed = [text]
+    names = list(dict.fromkeys(name for each in listed for name in _expanded(each)))
+    wrong = [f"{name!r} is no name of a host" for name in names if not is_name(name)]
+    if wrong or not names:
+        where = "standard input" if text == "-" else text
+        why = [*wrong, "no host is named"][0]
+        raise TargetError(f"{where}: {why}", "Write n[1-64], n1,n2, @group, a hostfile, or -.")
+    if len(names) > MOST:
+        raise TargetError(f"{text} are {len(names):,} hosts", f"At most {MOST:,} can be reached.")
+    return names
 
 
 def _expanded(text: str) -> Sequence[str]:
@@ -82,23 +89,6 @@ def _expanded(text: str) -> Sequence[str]:
         ) from error
 
 
-def _checked(names: Sequence[str], text: str) -> list[str]:
-    unique = list(dict.fromkeys(names))
-    wrong = next((name for name in unique if not _is_name(name)), None)
-    if wrong is not None or not unique:
-        why = f"{wrong!r} is no name of a host" if wrong is not None else "no host is named"
-        raise TargetError(f"{text}: {why}", "Write n[1-64], n1,n2, @group, a hostfile, or -.")
-    if len(unique) > MOST:
-        raise TargetError(f"{text} are {len(unique):,} hosts", f"At most {MOST:,} can be reached.")
-    return unique
-
-
-def _is_name(name: str) -> bool:
+def is_name(name: str) -> bool:
     """Return whether it can only be a name or an address: no option, no blank."""
-    with contextlib.suppress(ValueError):
-        name.encode("ascii")
-        user, at, bare = name.rpartition("@")
-        plain = bare.replace(".", "").replace("-", "").replace("_", "").replace(":", "")
-        good = plain.isalnum() and bare[0] not in "-." and len(name) <= 255
-        return good and (not at or user.replace("-", "").replace("_", "").isalnum())
-    return False
+    return len(name) <= 255 and _NAME.fullmatch(name) is not None

@@ -7,13 +7,12 @@ reader of logs (``logs/reader.py``) joins them where it is known which lines to 
 
 from whyhang.analyzer.reading import Reader
 from whyhang.collectors.cluster.pod_list import PodListReader
-from whyhang.collectors.cluster.reader import ClusterReader
 from whyhang.collectors.files.own_files import OwnFiles
 from whyhang.collectors.flight_recorder.reader import FlightRecorder
 from whyhang.collectors.gpu.nvml import NvmlReader
-from whyhang.collectors.gpu.text import TextReader
 from whyhang.collectors.gpu.xml import XmlReader
 from whyhang.collectors.heartbeat import HeartbeatReader
+from whyhang.collectors.printed import PrintReader
 from whyhang.collectors.prose import reader as prose
 from whyhang.collectors.ras.reader import RasReader
 from whyhang.collectors.stacks import (
@@ -42,6 +41,5 @@ READERS: tuple[Reader, ...] = (
     pystack.READER,
     traceback.READER,
     prose.READER,
-    TextReader(),
-    ClusterReader(),
+    PrintReader(),
 )

@@ -1,27 +1,22 @@
-"""What tools print as text: found among other lines, host by host, and read by a parser each.
+"""The lines of what tools print as text, host by host.
 
 A file may hold the output of several commands on several hosts. Which host a line is of is told
 by a prefix in front of each (pdsh, clush, mpirun, kubectl: "node7: | 0 NVIDIA …"), by a line
 before it (a shell prompt, "==== node7 ====", uname, "hostname: node7"), or by the file's name.
-
-One pass over the lines of each host; where one of the known beginnings stands, its parser reads on
-to the end of that print.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Generic, TypeAlias, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias, TypeVar
 
-from whyhang.analyzer.facts import Fact, Record, Source, Who
+from whyhang.analyzer.facts import Record, Source, Who
 from whyhang.analyzer.reading import Document
 from whyhang.collectors import limits
 from whyhang.collectors.files import naming
-from whyhang.collectors.files.marks import Marks
 from whyhang.collectors.logs.text.clock import time_of
 
-MAX_OWNED = 128 << 10
-"""Bytes of a file that may be read by the reader of its prints alone."""
+T = TypeVar("T")
 
 _ESCAPES = limits.compile(r"\x1b\[[0-9;]*+[A-Za-z]")
 _NAME = r"[A-Za-z][A-Za-z0-9]*(?:[-.][A-Za-z0-9]+)*"
@@ -116,6 +111,17 @@ class Lines:
         self._at += 1
         return line
 
+    def below(self, row: Callable[[PrintedLine], T | None], most: int | None = None) -> list[T]:
+        """Take the next line, a header, and the rows below it up to a line that is none."""
+        self.take()
+        rows: list[T] = []
+        for line in self:
+            read = row(line) if most is None or len(rows) < most else None
+            if read is None:
+                break
+            rows.append(read)
+        return rows
+
     def time_above(self) -> float | None:
         """Read the time that tools print on a line above their table."""
         for line in reversed(self._lines[max(0, self._at - 3) : self._at]):
@@ -166,71 +172,6 @@ def _no_word(name: str) -> str | None:
     return None if name.lower() in _NO_HOST else name
 
 
-T = TypeVar("T")
-Parser: TypeAlias = Callable[[Lines], list[T]]
-"""Reads the print that begins with the next line; takes no line if none does."""
-
-
-class PrintReader(Generic[T]):
-    """Reads what a family of tools prints, alone or among other lines; a subclass for each.
-
-    ``marks``: one of these is in every such text. ``beside`` is how lines begin that may stand
-    between prints in a file of theirs alone, ``shared`` what other readers look for as well.
-    """
-
-    name: str
-    marks: Marks
-    max_bytes: int
-    beside: limits.Pattern[str]
-    shared: tuple[bytes, ...]
-
-    def parsers(self, data: bytes) -> Callable[[str], Iterable[Parser[T]]]:
-        """Return what gives the parsers of prints that may begin with a line of this text."""
-        raise NotImplementedError
-
-    def facts(self, document: Document, printed: Iterable[tuple[str | None, T]]) -> Iterator[Fact]:
-        """Yield what was printed as facts; each comes with the host that it is of."""
-        raise NotImplementedError
-
-    def sniff(self, document: Document) -> bool:
-        """Return whether it holds a mark of such a print."""
-        return bool(self.marks.within(document.head))
-
-    def owns(self, document: Document) -> bool:
-        """Return whether it is a short file that these tools alone wrote."""
-        data = document.head
-        if not 0 < document.size == len(data) <= MAX_OWNED:
-            return False
-        if any(mark in data for mark in self.shared):
-            return False
-        text, _ = limits.bounded(document, data.decode("utf-8", "replace"))
-        prints = [one for _, one in self._prints(document, data, text)]
-        return any(isinstance(one, list) for one in prints) and all(
-            isinstance(one, list) or self.beside.match(one.text.lstrip()) for one in prints
-        )
-
-    def read(self, document: Document) -> Iterator[Fact]:
-        """Yield what each print says."""
-        data = document.content(self.max_bytes)
-        text, gaps = limits.bounded(document, data.decode("utf-8", "replace"))
-        yield from gaps
-        prints = self._prints(document, data, text)
-        printed = ((host, each) for host, one in prints if isinstance(one, list) for each in one)
-        yield from self.facts(document, printed)
-
-    def _prints(
-        self, document: Document, data: bytes, text: str
-    ) -> Iterator[tuple[str | None, list[T] | PrintedLine]]:
-        """Yield what each print says, and each line between prints that is not empty."""
-        parsers = self.parsers(data)
-        for lines in by_host(document, text):
-            for line in lines:
-                if not line.text.strip():
-                    continue
-                for parse in parsers(line.text):
-                    printed = parse(lines)
-                    if lines.next is not line:
-                        yield lines.host, printed
-                        break
-                else:
-                    yield lines.host, line
+Parser: TypeAlias = Callable[[Lines], Sequence[Any]]
+"""Reads the print that begins with the next line, as facts or drafts of them; takes no line if
+none does."""

@@ -16,10 +16,10 @@ from whyhang.analyzer.facts import Fact, Gap, Gpu, Who
 from whyhang.analyzer.reading import Document, Reader
 from whyhang.collectors.files.folder import read_documents
 from whyhang.collectors.gpu.nvml import NvmlReader
-from whyhang.collectors.gpu.text import TextReader
 from whyhang.collectors.gpu.xml import XmlReader
+from whyhang.collectors.printed import PrintReader
 
-READERS: tuple[Reader, ...] = (NvmlReader(), XmlReader(), TextReader())
+READERS: tuple[Reader, ...] = (NvmlReader(), XmlReader(), PrintReader())
 LINKS = """GPU 0: NVIDIA H200 (UUID: GPU-aaaa)
 \t Link 0: 26.562 GB/s
 \t Link 1: 26.562 GB/s

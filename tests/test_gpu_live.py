@@ -394,9 +394,9 @@ def test_tables_of_a_bundle_are_for_one_reader() -> None:
     """What the tools alone have written is not searched for log lines; a log with a table is."""
     from gpu_docs import document, listed, row
 
-    from whyhang.collectors.gpu.text import TextReader
+    from whyhang.collectors.printed import PrintReader
 
-    reader = TextReader()
+    reader = PrintReader()
     for text in (LINKS, TOPOLOGY, table(row(0), listed(0, 5))):
         assert reader.owns(document(text))
     for text in (f"epoch 1\n{table(row(0))}", f"{LOST}\n{table(row(0))}", "GPU 0: x\n"):

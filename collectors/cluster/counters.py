@@ -26,38 +26,33 @@ def parse(lines: Lines) -> list[Statement]:
     """Read one print of counters; all errors of it, those at zero as well."""
     line = lines.next
     if match := _PERFQUERY.match(line.words):
-        lines.take()
         return _below(lines, match["port"], _DOTTED)
     if line.words == "NIC statistics:":
         asked = _ASKED.match(lines.above.words)
-        lines.take()
         return _below(lines, asked["port"] if asked else None, _ETHTOOL)
     if match := _RDMA.match(line.words):
         words = match["rest"].split()
+        lines.take()
         pairs = zip(words[::2], words[1::2], strict=False)
-        line = lines.take()
-        return [
-            _counter(line, match["port"], name, value)
-            for name, value in pairs
-            if _OF_ERRORS.search(name)
-        ]
-    if (match := _SYSFS.match(line.words)) and _OF_ERRORS.search(match["counter"]):
+        return [each for pair in pairs for each in _counter(line, match["port"], *pair)]
+    if match := _SYSFS.match(line.words):
         port = f"{match['name']}/{match['port']}"
-        return [_counter(lines.take(), port, match["counter"], match["value"])]
+        if counted := _counter(line, port, match["counter"], match["value"]):
+            lines.take()
+        return counted
     return []
 
 
 def _below(lines: Lines, port: str | None, shape: limits.Pattern[str]) -> list[Statement]:
-    counters: list[Statement] = []
-    for line in lines:
-        match = shape.match(line.words)
-        if match is None:
-            break
-        if _OF_ERRORS.search(match["name"]):
-            name = match["name"].strip()
-            counters.append(_counter(line, port, name, match["value"]))
-    return counters
+    rows = lines.below(
+        lambda line: (m := shape.match(line.words)) and (line, m["name"], m["value"])
+    )
+    return [each for line, name, value in rows for each in _counter(line, port, name, value)]
 
 
-def _counter(line: PrintedLine, port: str | None, name: str, value: str) -> ErrorCounter:
-    return ErrorCounter(who=NOBODY, source=line.source, port=port, name=name, value=int(value))
+def _counter(line: PrintedLine, port: str | None, name: str, value: str) -> list[Statement]:
+    """Return a counter where it is one of errors."""
+    if not _OF_ERRORS.search(name):
+        return []
+    source, name = line.source, name.strip()
+    return [ErrorCounter(who=NOBODY, source=source, port=port, name=name, value=int(value))]

@@ -92,73 +92,71 @@ def in_order(pods: Iterable[Pod]) -> list[Pod]:
 
 def pods_in(data: bytes | str) -> list[Pod]:
     """Read a list of pods, or one. Raises ``ValueError`` if it is none."""
-    whole = _mapping(json.loads(data))
-    items = _list(whole.get("items")) if str(whole.get("kind", "")).endswith("List") else [whole]
-    described = [_mapping(item) for item in items if _mapping(item).get("kind", "Pod") == "Pod"]
-    return [_pod(item) for item in described if _mapping(item.get("metadata")).get("name")]
+    whole = json.loads(data)
+    is_list = str(_dict(whole).get("kind", "")).endswith("List")
+    items = _dicts(whole, "items") if is_list else [_dict(whole)]
+    pods = [item for item in items if item.get("kind", "Pod") == "Pod"]
+    return [_pod(item) for item in pods if _dict(item, "metadata").get("name")]
 
 
 def without_specifications(data: bytes) -> bytes:
     """Return the same list with what pods were told to run left out: it may hold secrets."""
-    whole = _mapping(json.loads(data))
-    kept = [_bare(_mapping(item)) for item in _list(whole.get("items"))]
-    return json.dumps({"kind": "PodList", "items": kept}, indent=1).encode() + b"\n"
-
-
-def _bare(item: Mapping[str, Any]) -> dict[str, Any]:
-    about, spec = _mapping(item.get("metadata")), _mapping(item.get("spec"))
     names = ("name", "namespace", "labels", "creationTimestamp", "deletionTimestamp")
-    containers = [{"name": _mapping(one).get("name")} for one in _list(spec.get("containers"))]
-    return {
-        "kind": "Pod",
-        "metadata": {name: about[name] for name in names if name in about},
-        "spec": {"nodeName": spec.get("nodeName", ""), "containers": containers},
-        "status": item.get("status", {}),
-    }
+    items = [
+        {
+            "kind": "Pod",
+            "metadata": {n: each for n, each in _dict(item, "metadata").items() if n in names},
+            "spec": {
+                "nodeName": _dict(item, "spec").get("nodeName", ""),
+                "containers": [{"name": name} for name in _containers(item)],
+            },
+            "status": item.get("status", {}),
+        }
+        for item in _dicts(json.loads(data), "items")
+    ]
+    return json.dumps({"kind": "PodList", "items": items}, indent=1).encode() + b"\n"
 
 
 def _pod(item: Mapping[str, Any]) -> Pod:
-    about, spec = _mapping(item.get("metadata")), _mapping(item.get("spec"))
-    status = _mapping(item.get("status"))
-    annotations = _mapping(about.get("annotations"))
-    owners = [_mapping(one) for one in _list(about.get("ownerReferences"))]
-    states = [_mapping(one) for one in _list(status.get("containerStatuses"))]
-    state, why, code = _state(about, status, states)
+    about = _dict(item, "metadata")
+    annotations = _dict(about, "annotations")
+    state, why, code = _state(item)
+    states = _dicts(item, "status", "containerStatuses")
     return Pod(
         name=str(about["name"]),
         namespace=str(about.get("namespace", "")),
         state=state,
-        runs=status.get("phase") == "Running"
-        and any("running" in _mapping(one.get("state")) for one in states),
-        node=str(spec.get("nodeName") or ""),
+        runs=_dict(item, "status").get("phase") == "Running"
+        and any("running" in _dict(one, "state") for one in states),
+        node=str(_dict(item, "spec").get("nodeName") or ""),
         why=" ".join(why.split())[:400],
         code=code,
-        containers=tuple(str(_mapping(one).get("name")) for one in _list(spec.get("containers"))),
+        containers=tuple(_containers(item)),
         default_container=str(annotations.get("kubectl.kubernetes.io/default-container", "")),
-        owner=str(owners[0].get("uid", "")) if owners else "",
-        labels={str(key): str(value) for key, value in _mapping(about.get("labels")).items()},
+        owner=next((str(one.get("uid", "")) for one in _dicts(about, "ownerReferences")), ""),
+        labels={str(key): str(value) for key, value in _dict(about, "labels").items()},
     )
 
 
-def _state(
-    about: Mapping[str, Any], status: Mapping[str, Any], states: Iterable[Mapping[str, Any]]
-) -> tuple[str, str, str]:
+def _containers(item: Mapping[str, Any]) -> list[str]:
+    return [str(one.get("name")) for one in _dicts(item, "spec", "containers")]
+
+
+def _state(item: Mapping[str, Any]) -> tuple[str, str, str]:
     """Return kubectl's word for the state of a pod, why it is in it, and an exit code."""
+    status = _dict(item, "status")
     word = str(status.get("reason") or status.get("phase") or "Unknown")
     why, code = str(status.get("message") or ""), ""
-    for condition in map(_mapping, _list(status.get("conditions"))):
+    for condition in _dicts(status, "conditions"):
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
             why = why or str(condition.get("message") or condition.get("reason") or "")
     if begun := _of_init(status):
         return begun[0], begun[1] or why, ""
     running = False
-    for one in reversed(list(states)):
-        now, before = (
-            _mapping(one.get("state")),
-            _mapping(_mapping(one.get("lastState")).get("terminated")),
-        )
-        waiting, ended = _mapping(now.get("waiting")), _mapping(now.get("terminated"))
-        running = running or "running" in now
+    for one in reversed(_dicts(status, "containerStatuses")):
+        waiting, ended = _dict(one, "state", "waiting"), _dict(one, "state", "terminated")
+        before, runs = _dict(one, "lastState", "terminated"), "running" in _dict(one, "state")
+        running = running or runs
         if waiting.get("reason"):
             word, why = str(waiting["reason"]), str(waiting.get("message") or why)
         elif ended:
@@ -167,20 +165,19 @@ def _state(
             how, number = _ending(before)
             times = _number(one.get("restartCount"))
             why = f"restarted {times} times, last after {how} (exit code {number})"
-            word = how if "running" in now and how == "OOMKilled" else word
+            word = how if runs and how == "OOMKilled" else word
     if word == "Completed" and running:
         word = "Running"
-    if about.get("deletionTimestamp"):
+    if _dict(item, "metadata").get("deletionTimestamp"):
         word = "Unknown" if status.get("reason") == "NodeLost" else "Terminating"
     return word, why, code
 
 
 def _of_init(status: Mapping[str, Any]) -> tuple[str, str] | None:
     """Return the state of a pod whose init containers have not come to their end."""
-    before = [_mapping(one) for one in _list(status.get("initContainerStatuses"))]
+    before = _dicts(status, "initContainerStatuses")
     for number, one in enumerate(before):
-        now = _mapping(one.get("state"))
-        waiting, ended = _mapping(now.get("waiting")), _mapping(now.get("terminated"))
+        waiting, ended = _dict(one, "state", "waiting"), _dict(one, "state", "terminated")
         if (ended and _number(ended.get("exitCode")) == 0) or (
             one.get("started") and one.get("ready")
         ):
@@ -198,12 +195,17 @@ def _ending(ended: Mapping[str, Any]) -> tuple[str, str]:
     return str(ended.get("reason") or f"ExitCode:{code}"), str(code)
 
 
-def _mapping(value: object) -> Mapping[str, Any]:
+def _dict(value: Any, *path: str) -> Mapping[str, Any]:
+    """Return what stands there, where it is a mapping, else an empty one."""
+    for key in path:
+        value = value.get(key) if isinstance(value, dict) else None
     return value if isinstance(value, dict) else {}
 
 
-def _list(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []
+def _dicts(value: Any, *path: str) -> list[Mapping[str, Any]]:
+    """Return the mappings in the list that stands there."""
+    listed = _dict(value, *path[:-1]).get(path[-1])
+    return [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
 
 
 def _number(value: object) -> int:
@@ -237,16 +239,21 @@ class PodListReader:
                 remedy="kubectl get pods -o json > pods.json",
             )
             return
-        numbers = _lines_of_names(data, {pod.name for pod in pods})
+        numbers: dict[str, int] = {}  # of the first lines on which names stand as fields
+        for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), 1):
+            words = line.strip().rstrip(",").split('"')
+            if len(words) == 5 and words[1] == "name":
+                numbers.setdefault(words[3], number)
         indexes = _indexes(pods)
         for pod in pods:
+            where = f" on {pod.node}" if pod.node else ""
             yield Scheduled(
                 who=NOBODY,
                 source=document.source(numbers.get(pod.name)),
                 kind="pod",
                 name=pod.name,
                 state=pod.state,
-                quote=_quote(pod),
+                quote=f"{pod.name}: {pod.state}{where}" + (f", {pod.why}" if pod.why else ""),
                 reason=pod.why,
                 code=pod.code,
                 hosts=(pod.node,) if pod.node else (),
@@ -261,18 +268,3 @@ def _indexes(pods: Iterable[Pod]) -> dict[str, int]:
         if pod.place is not None and not pod.launches:
             jobs.setdefault(pod.job, []).append(pod)
     return {pod.name: n for job in jobs.values() for n, pod in enumerate(in_order(job))}
-
-
-def _quote(pod: Pod) -> str:
-    where = f" on {pod.node}" if pod.node else ""
-    return f"{pod.name}: {pod.state}{where}" + (f", {pod.why}" if pod.why else "")
-
-
-def _lines_of_names(data: bytes, names: set[str]) -> dict[str, int]:
-    """Return the first line on which each pod's name stands as a field."""
-    lines: dict[str, int] = {}
-    for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), 1):
-        words = line.strip().rstrip(",").split('"')
-        if len(words) == 5 and words[1] == "name" and words[3] in names:
-            lines.setdefault(words[3], number)
-    return lines

@@ -1,6 +1,6 @@
 """What Kubernetes says of pods and nodes: kubectl get and describe."""
 
-from whyhang.analyzer.facts import NOBODY, LaunchPlan, Scheduled, Statement
+from whyhang.analyzer.facts import NOBODY, Scheduled, Statement
 from whyhang.collectors import limits
 from whyhang.collectors.prints import Lines, PrintedLine
 
@@ -12,11 +12,6 @@ _EVENT = limits.compile(
     r"Warning (?P<why>[A-Z]\w+) .*?"
     r"(?P<text>\d{1,6}/\d{1,6} nodes are available.*|MountVolume.*|(?:Failed|Error|Back-off) .*)$"
 )
-_KIND = limits.compile(r"kind: *(?P<kind>PyTorchJob|MPIJob|StatefulSet|Job|JobSet|VCJob)$")
-_COUNT = limits.compile(
-    r"(?:- )?(?P<key>replicas|completions|nprocPerNode|slotsPerWorker): *"
-    r"[\"']?(?P<count>\d{1,6})[\"']?$"
-)
 _UNSCHEDULED = frozenset({"FailedScheduling", "FailedMount", "FailedAttachVolume", "Failed"})
 
 
@@ -26,26 +21,24 @@ def table(lines: Lines) -> list[Statement]:
     pods, nodes = {"READY", "STATUS"} <= set(names), {"STATUS", "ROLES"} <= set(names)
     if "NAME" not in names or not (pods or nodes):
         return []
-    lines.take()
-    facts: list[Statement] = []
-    for line in lines:
+
+    def row_of(line: PrintedLine) -> Statement | None:
         cells = _AGO.sub("", line.words).split(maxsplit=len(names) - 1)
         row = dict(zip(names, cells, strict=False))
         if not _NAME.fullmatch(row.get("NAME", "")) or len(cells) < min(4, len(names)):
-            break
+            return None
         host = row["NAME"] if nodes else row.get("NODE", "")
-        facts.append(
-            Scheduled(
-                who=NOBODY,
-                source=line.source,
-                kind="node" if nodes else "pod",
-                name=row["NAME"],
-                state=row["STATUS"],
-                quote=line.words,
-                hosts=(host,) if host not in {"", "<none>"} else (),
-            )
+        return Scheduled(
+            who=NOBODY,
+            source=line.source,
+            kind="node" if nodes else "pod",
+            name=row["NAME"],
+            state=row["STATUS"],
+            quote=line.words,
+            hosts=(host,) if host not in {"", "<none>"} else (),
         )
-    return facts
+
+    return lines.below(row_of)
 
 
 def described(lines: Lines) -> list[Statement]:
@@ -82,27 +75,3 @@ def described(lines: Lines) -> list[Statement]:
             hosts=(pairs["Node"].partition("/")[0],) if "/" in pairs.get("Node", "") else (),
         )
     ]
-
-
-def spec(lines: Lines) -> list[Statement]:
-    """Read how many pods a job's specification asks for, to the end of its document."""
-    kind = _KIND.match(lines.next.words)
-    if kind is None:
-        return []
-    first = lines.take()
-    pods, each, role = 0, 1, ""
-    for line in lines:
-        if line.words == "---":
-            break
-        if line.words in {"Launcher:", "Master:", "Worker:"}:
-            role = line.words
-        if match := _COUNT.match(line.words):
-            if match["key"] in {"replicas", "completions"}:
-                pods += 0 if role == "Launcher:" else int(match["count"])
-            else:
-                each = int(match["count"])
-    if not pods:
-        return []
-    source = first.source
-    quote = f"{first.words}: {pods} pods of {each} ranks"
-    return [LaunchPlan(who=NOBODY, source=source, quote=quote, ranks=pods * each, nodes=pods)]

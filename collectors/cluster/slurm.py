@@ -32,16 +32,15 @@ def table(lines: Lines) -> list[Statement]:
     of_nodes = "NODELIST" in names and "STATE" in names and not of_jobs
     if not (of_jobs or of_nodes):
         return []
-    lines.take()
-    rule = lines.take() if lines.next.words.startswith("--") else None
-    facts: list[Statement] = []
-    for line in lines:
+    rule = lines.behind if lines.behind.words.startswith("--") else None
+    if rule is not None:
+        lines.take()
+
+    def row_of(line: PrintedLine) -> Statement | None:
         row = dict(zip(names, _cells(line.text, header.text, rule, len(names)), strict=False))
-        fact = _job(line, row) if of_jobs else _nodes(line, row)
-        if fact is None:
-            break
-        facts.append(fact)
-    return facts
+        return _job(line, row) if of_jobs else _nodes(line, row)
+
+    return lines.below(row_of)
 
 
 def _cells(text: str, header: str, rule: PrintedLine | None, count: int) -> list[str]:

@@ -1,13 +1,10 @@
 """The values of one GPU while a print is read; ``fields.toml`` says what each tool calls them."""
 
 from collections.abc import Callable
-from importlib.resources import files
 from typing import Any
 
-import msgspec
-
 from whyhang.analyzer.facts import Gpu, GpuProcess, GpuSlice, NvLink, Record, Source, Who, replace
-from whyhang.analyzer.toml import tomllib
+from whyhang.collectors import tables
 from whyhang.collectors.gpu import values
 
 
@@ -18,10 +15,7 @@ class _Field(Record):
     names: tuple[str, ...]
 
 
-_TABLE = msgspec.convert(
-    tomllib.loads(files(__package__).joinpath("fields.toml").read_text(encoding="utf-8")),
-    dict[str, _Field],
-)
+_TABLE = tables.read("gpu", "fields.toml", dict[str, _Field])
 FIELDS = {name: field for field, each in _TABLE.items() for name in each.names}
 """The field of each name: a path of the XML or the query text, or a column."""
 
@@ -75,8 +69,7 @@ class Draft:
         text = values.present(text)
         if text is None:
             return
-        if not text[0].isdigit() and values.is_trouble(text):
-            self.trouble(f"{name}: {text}" if name else text, lost=values.is_lost(text))
+        if not text[0].isdigit() and self.takes_trouble(text, name):
             return
         kind = _TABLE[field].kind
         value: Any = values.mebibytes(text, unit) if kind == "memory" else _READ[kind](text)
@@ -87,14 +80,6 @@ class Draft:
         elif self.fields.get(field) is not None:
             return  # the first name that has a value counts
         self.fields[field] = value
-
-    def put_column(self, name: str, text: str, unit: str = "") -> None:
-        """Take a value under its column of ``--query-gpu``, if it is a known one."""
-        section, _, reason = name.partition(".")
-        if name in FIELDS:
-            self.put(FIELDS[name], text, name=name, unit=unit)
-        elif section in REASON_SECTIONS:
-            self.put_reason(reason, text)
 
     def put_reason(self, name: str, text: str | None) -> None:
         """Take one clocks event reason, given as Active or Not Active."""
@@ -107,11 +92,18 @@ class Draft:
         known: tuple[str, ...] = self.fields.get("reasons") or ()
         self.fields["reasons"] = (*known, name) if active and name not in known else known
 
-    def trouble(self, words: str, *, lost: bool = False) -> None:
+    def trouble(self, words: str) -> None:
         """Note what the tool says in the place of a value."""
         self._troubles.append(words)
-        if lost:
+
+    def takes_trouble(self, text: str, name: str = "") -> bool:
+        """Note a text, in the place of a value of that name, where it tells of trouble."""
+        if not values.is_trouble(text):
+            return False
+        self.trouble(f"{name}: {text}" if name else text)
+        if values.is_lost(text):
             self.fields["lost"] = True
+        return True
 
     def put_link(
         self, number: int, *, active: bool | None = None, errors: int | None = None
@@ -140,13 +132,14 @@ class Draft:
         """Add a process in the words of the tool; ``instance`` is its GPU and compute instance."""
         self.lists_processes()
         number = values.integer(pid)
+        gpu, compute = map(values.present, instance)
         if number is not None and self.processes is not None:
             self.processes.append(
                 GpuProcess(
                     pid=number,
                     name=(values.present(name) or "")[:200],
                     memory=values.mebibytes(memory),
-                    slice=slice_name(*instance),
+                    slice=None if gpu is None else f"{gpu}/{compute or 0}",
                     graphics=(kind or "").strip() == "G",
                 )
             )
@@ -154,7 +147,12 @@ class Draft:
     def fact(self, who: Who, source: Source, look: int, taken_at: float | None) -> Gpu:
         """Make the fact."""
         fields = dict(self.fields)
-        _settle_recovery(fields)
+        reset = values.yes(fields.pop("reset_required", None))  # older flags
+        drain = values.yes(fields.pop("drain_recommended", None))
+        if fields.get("recovery") is None and (reset or drain):
+            fields["recovery"] = "Reset" if reset else "Drain and Reset"
+        if str(fields.get("recovery")).lower() in {"none", "0", "no"}:
+            fields.pop("recovery", None)
         status = fields.pop("fabric_status", None)
         state = fields.get("fabric")
         if state is not None and status is not None and status.lower() not in _FINE:
@@ -174,19 +172,3 @@ class Draft:
             quote=self.quote,
             **fields,
         )
-
-
-def slice_name(gpu: str | None, compute: str | None) -> str | None:
-    """Name a MIG instance by its numbers of GPU and compute instance: "7/0"."""
-    gpu, compute = values.present(gpu), values.present(compute)
-    return None if gpu is None else f"{gpu}/{compute or 0}"
-
-
-def _settle_recovery(fields: dict[str, Any]) -> None:
-    """Join the older flags with the newer action (Reset, Reboot, Drain P2P, …)."""
-    reset = values.yes(fields.pop("reset_required", None))
-    drain = values.yes(fields.pop("drain_recommended", None))
-    if fields.get("recovery") is None and (reset or drain):
-        fields["recovery"] = "Reset" if reset else "Drain and Reset"
-    if str(fields.get("recovery")).lower() in {"none", "0", "no"}:
-        fields.pop("recovery", None)

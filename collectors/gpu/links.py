@@ -8,7 +8,7 @@ from whyhang.analyzer.facts import GpuSlice
 from whyhang.collectors import limits
 from whyhang.collectors.gpu import values
 from whyhang.collectors.gpu.fields import Draft
-from whyhang.collectors.prints import Lines, PrintedLine
+from whyhang.collectors.prints import Lines
 
 _GPU = limits.compile(r"GPU (?P<index>\d{1,9}+): (?P<name>.+?) \(UUID: (?P<uuid>GPU-[\w-]++)\)$")
 _BARE = limits.compile(r"GPU (?P<index>\d{1,9}+): (?P<name>[A-Za-z][\w .-]*+)$")
@@ -58,25 +58,22 @@ def _heading(lines: Lines) -> regex.Match[str] | None:
 
 def _below(gpu: Draft, words: str) -> bool:
     """Take a line below a heading; return whether it belongs there."""
+    bad = False
     if state := _STATE.match(words):
         active = state["state"] != "<inactive>"
         gpu.put_link(int(state["link"]), active=active)
-        _quote(gpu, words, bad=not active)
+        bad = not active
     elif row := _ERRORS.match(words):
         is_error = _COUNTED.search(row["what"]) and not _NO_ERROR.search(row["what"])
         gpu.put_link(int(row["link"]), errors=int(row["count"]) if is_error else None)
-        _quote(gpu, words, bad=int(row["count"]) > 0)
+        bad = int(row["count"]) > 0
     elif part := _MIG.match(words):
         gpu.slices.append(GpuSlice(device=int(part["device"]), uuid=part["uuid"]))
     else:
         return not words or words.startswith("Link ") or _ALL_INACTIVE in words
-    return True
-
-
-def _quote(gpu: Draft, words: str, *, bad: bool) -> None:
-    """Add to the quote the first lines that tell of trouble."""
     if bad and len(gpu.quote) < 200:
         gpu.quote += f" {words}"
+    return True
 
 
 def parse_topology(lines: Lines) -> list[Draft]:
@@ -103,15 +100,10 @@ def parse_topology(lines: Lines) -> list[Draft]:
     return gpus
 
 
+_ROW = limits.compile(r"\|(?P<test>[^|]*+)\|(?P<result>[^|]*+)\|$")
 _FAILED = limits.compile(r"Fail(?:ure)?\b(?: - GPUs?: (?P<gpus>[\d, ]++))?")
 _FAILED_GPU = limits.compile(r"GPU(?P<gpu>\d{1,9}+): Fail")
 _ERROR = limits.compile(r"GPU (?P<gpu>\d{1,9}+) ")
-
-
-def _cells(line: PrintedLine) -> list[str]:
-    """Return the cells of a row between its bars; none where it is no row."""
-    text = line.words
-    return [cell.strip() for cell in text[1:-1].split("|")] if text[:1] == text[-1:] == "|" else []
 
 
 def parse_diag(lines: Lines) -> list[Draft]:
@@ -126,11 +118,11 @@ def parse_diag(lines: Lines) -> list[Draft]:
     for line in lines:
         if line.words[:1] not in {"", "|", "+"}:
             break
-        cells = _cells(line)
-        if len(cells) != 2:
+        row = _ROW.match(line.words)
+        if row is None:
             continue
-        test = cells[0] or test
-        for index in _failed(test, cells[1]):
+        test = row["test"].strip() or test
+        for index in _failed(test, row["result"].strip()):
             gpus.setdefault(index, Draft("dcgmi diag", line.number, line.words, index=index))
             failed.setdefault(index, {})[test] = None
     for index, tests in failed.items():

@@ -36,31 +36,26 @@ def _mib(size: float) -> float:
     return size / 2**20
 
 
-def _mib_of(part: dict[str, Any]) -> float | None:
-    return None if part.get("memory") is None else _mib(part["memory"])
-
-
 def _watts(power: int) -> float:
     return power / 1000
 
 
+def _processes(listed: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{**one, "memory": _mib(one["memory"])} if one.get("memory") else one for one in listed]
+
+
 # How those values are read that are not taken as they are.
 _READ: dict[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("memory_used", "memory_total"), _mib),
+    **dict.fromkeys(("power", "power_limit"), _watts),
+    **dict.fromkeys(("mig", "remap_pending", "remap_failed", "retire_pending"), bool),
     "bus": values.bus_id,
-    "memory_used": _mib,
-    "memory_total": _mib,
-    "power": _watts,
-    "power_limit": _watts,
     "pstate": lambda state: f"P{state}" if state <= 15 else None,
     "compute_mode": _MODES.get,
-    "mig": bool,
-    "remap_pending": bool,
-    "remap_failed": bool,
-    "retire_pending": bool,
     "recovery": _RECOVERY.get,
     "reasons": values.reasons_of,
     "fabric": _FABRIC.get,
-    "processes": lambda processes: [{**one, "memory": _mib_of(one)} for one in processes],
+    "processes": _processes,
 }
 
 

@@ -12,7 +12,7 @@ older driver does not have is left out.
 import ctypes
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 NO_NVML = 3
@@ -57,16 +57,12 @@ def _count(nvml: Any) -> int:
         _print(answer)
         if not sys.stdin.readline():
             return 0
+        gpus = [_answer(nvml.nvmlDeviceGetHandleByIndex, index) for index in range(count)]
         answers = [
-            {name: _answer(_counter, nvml, ask, index) for name, ask in _COUNTERS.items()}
-            for index in range(count)
+            {name: _answer(ask, nvml, gpu) for name, ask in _COUNTERS.items()} for gpu in gpus
         ]
         known = ({name: each for name, each in own.items() if each is not None} for own in answers)
         answer = {"gpus": list(known)}
-
-
-def _counter(nvml: Any, ask: Callable[[Any, Any], Any], index: int) -> Any:
-    return ask(nvml, nvml.nvmlDeviceGetHandleByIndex(index))
 
 
 def _print(answer: dict[str, Any]) -> None:
@@ -113,7 +109,7 @@ def _gpu(nvml: Any, index: int) -> dict[str, Any]:
             values |= answer if isinstance(answer, dict) else {name: _text(answer)}
     if values.get("mig"):
         values["slices"] = values.get("slices", [])
-        values["processes"] = [*values.get("processes", []), *_on_slices(nvml, gpu)]
+        values["processes"] = [*values.get("processes", []), *values.pop("on slices", ())]
     if failed:
         values["failed"] = failed
     return {name: value for name, value in values.items() if value is not None}
@@ -146,11 +142,9 @@ def _fabric(nvml: Any, gpu: Any) -> dict[str, int]:
     return {"fabric": int(info.state), "fabric_status": status}
 
 
-def _processes(nvml: Any, gpu: Any, instance: str | None = None) -> list[dict[str, Any]]:
-    return [
-        {"pid": one.pid, "memory": one.usedGpuMemory, **({"slice": instance} if instance else {})}
-        for one in nvml.nvmlDeviceGetComputeRunningProcesses(gpu)
-    ]
+def _processes(nvml: Any, gpu: Any) -> list[dict[str, Any]]:
+    running = nvml.nvmlDeviceGetComputeRunningProcesses(gpu)
+    return [{"pid": one.pid, "memory": one.usedGpuMemory} for one in running]
 
 
 def _links(nvml: Any, gpu: Any) -> list[dict[str, Any]] | None:
@@ -162,50 +156,29 @@ def _links(nvml: Any, gpu: Any) -> list[dict[str, Any]] | None:
         except nvml.NVMLError:
             break
         links.append({"number": number, "active": active})
-        errors = _link_errors(nvml, gpu, number) if active else None
-        if errors is not None:
-            links[-1]["errors"] = errors
+        counters = range(_NVLINK_COUNTERS if active else 0)  # NVLink 5 counts elsewhere
+        errors = [_answer(nvml.nvmlDeviceGetNvLinkErrorCounter, gpu, number, n) for n in counters]
+        if errors and None not in errors:
+            links[-1]["errors"] = sum(map(int, errors))
     return links or None
 
 
-def _link_errors(nvml: Any, gpu: Any, link: int) -> int | None:
-    """Add up the counters of errors of a link; NVLink 5 counts elsewhere."""
-    try:
-        return sum(
-            int(nvml.nvmlDeviceGetNvLinkErrorCounter(gpu, link, counter))
-            for counter in range(_NVLINK_COUNTERS)
-        )
-    except nvml.NVMLError:
-        return None
-
-
-def _mig_devices(nvml: Any, gpu: Any) -> Iterator[tuple[int, Any]]:
+def _slices(nvml: Any, gpu: Any) -> dict[str, Any]:
+    """Ask for the MIG devices and the processes on them."""
+    slices: list[dict[str, Any]] = []
+    processes: list[dict[str, Any]] = []
     for number in range(int(nvml.nvmlDeviceGetMaxMigDeviceCount(gpu))):
         device = _answer(nvml.nvmlDeviceGetMigDeviceHandleByIndex, gpu, number)
         if device is not None:
-            yield number, device
+            slices.append({"device": number, "uuid": _answer(nvml.nvmlDeviceGetUUID, device)})
+            processes += _answer(_processes_on, nvml, device) or []
+    return {"slices": slices, "on slices": processes}
 
 
-def _instance(nvml: Any, device: Any) -> str:
-    return (
-        f"{nvml.nvmlDeviceGetGpuInstanceId(device)}/{nvml.nvmlDeviceGetComputeInstanceId(device)}"
-    )
-
-
-def _slices(nvml: Any, gpu: Any) -> dict[str, Any]:
-    slices = [
-        {"device": number, "uuid": _answer(nvml.nvmlDeviceGetUUID, device)}
-        for number, device in _mig_devices(nvml, gpu)
-    ]
-    return {"slices": slices}
-
-
-def _on_slices(nvml: Any, gpu: Any) -> Iterator[dict[str, Any]]:
-    try:
-        for _, device in _mig_devices(nvml, gpu):
-            yield from _processes(nvml, device, _instance(nvml, device))
-    except nvml.NVMLError:
-        return
+def _processes_on(nvml: Any, device: Any) -> list[dict[str, Any]]:
+    instance = nvml.nvmlDeviceGetGpuInstanceId(device)
+    name = f"{instance}/{nvml.nvmlDeviceGetComputeInstanceId(device)}"
+    return [{**one, "slice": name} for one in _processes(nvml, device)]
 
 
 # What is asked, in this order; an answer that is a dict holds several values.

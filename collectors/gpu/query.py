@@ -96,10 +96,12 @@ class _Section:
         if not colon:
             if key == "processes":
                 self._gpu.lists_processes()
-            elif values.is_trouble(label):
-                self._gpu.trouble(label.strip(), lost=values.is_lost(label))
+            else:
+                self._gpu.takes_trouble(label.strip())
         elif section == "processes" and len(names) > 1:
-            self._of_process(key, value)
+            if key in {"gpu_instance_id", "process_id"} and "process_id" in self._process:
+                self._end_process()
+            self._process[key] = value
         elif section in REASON_SECTIONS and len(names) > 1:
             self._gpu.put_reason(key, value)
         elif key == "processes":
@@ -107,11 +109,6 @@ class _Section:
                 self._gpu.lists_processes()
         elif path in FIELDS:
             self._gpu.put(FIELDS[path], value, name=path)
-
-    def _of_process(self, key: str, value: str) -> None:
-        if key in {"gpu_instance_id", "process_id"} and "process_id" in self._process:
-            self._end_process()
-        self._process[key] = value
 
     def _end_process(self) -> None:
         """Make a process of what was gathered."""
@@ -207,7 +204,11 @@ def _gpu(header: Columns, line: PrintedLine, cells: Sequence[str]) -> Draft:
         elif name in {"hostname", "host"}:
             gpu.host = cell or None
         else:
-            gpu.put_column(name, cell, unit)
+            section, _, reason = name.partition(".")
+            if name in FIELDS:
+                gpu.put(FIELDS[name], cell, name=name, unit=unit)
+            elif section in REASON_SECTIONS:
+                gpu.put_reason(reason, cell)
     return gpu
 
 

@@ -9,7 +9,6 @@ import regex
 
 from whyhang.analyzer.facts import GpuSlice
 from whyhang.collectors import limits
-from whyhang.collectors.gpu import values
 from whyhang.collectors.gpu.fields import Draft
 from whyhang.collectors.prints import Lines
 
@@ -70,7 +69,8 @@ class _Table:
     def take(self, number: int, row: str) -> bool:
         """Read a row; return whether it was of the table."""
         if row and row[0] not in "|+":
-            return _is_torn(row)
+            # A narrow terminal or a chat wraps rows; the table may go on below one.
+            return row.endswith("|") and row.count("|") < 4 and len(row) < 60
         if _HEAD.search(row):
             return False
         if first := _FIRST.match(row):
@@ -87,8 +87,7 @@ class _Table:
         gpu.put("cuda", self._head["cuda"])
         gpu.put("ecc_uncorrected", first["ecc"], name="Volatile Uncorr. ECC")
         for words in (first["name"], first["persistence"]):
-            if values.is_trouble(words):
-                gpu.trouble(words, lost=values.is_lost(words))
+            gpu.takes_trouble(words)
         return gpu
 
     def _of_gpu(self, row: str) -> bool:
@@ -136,11 +135,6 @@ class _Table:
         return list(self._gpus.values())
 
 
-def _is_torn(row: str) -> bool:
-    """Return whether a narrow terminal or a chat wrapped a row; the table may go on below it."""
-    return row.endswith("|") and row.count("|") < 4 and len(row) < 60
-
-
 UNREACHABLE = "Unable to determine the device handle"
 _LOST = limits.compile(
     UNREACHABLE + r" for (?:GPU|gpu) ?(?P<index>\d{1,3}(?=: ))?"
@@ -158,5 +152,5 @@ def parse_lost(lines: Lines) -> list[Draft]:
     gpu = Draft(_TOOL, line.number, line.words[:300])
     gpu.put("index", match["index"])
     gpu.put("bus", match["bus"])
-    gpu.trouble(f"{UNREACHABLE}: {match['why'].strip()}"[:200], lost=True)
+    gpu.takes_trouble(f"{UNREACHABLE}: {match['why'].strip()}"[:200])
     return [gpu]

@@ -101,8 +101,7 @@ def _read_gpu(gpu: Draft, block: bytes, head: dict[str, str]) -> bool:
     gpu.put("driver", head.get("driver_version"))
     gpu.put("cuda", head.get("cuda_version"))
     _walk(root, gpu, "")
-    if root.text and values.is_trouble(root.text):
-        gpu.trouble(root.text.strip(), lost=values.is_lost(root.text))
+    gpu.takes_trouble((root.text or "").strip())
     _processes(root, gpu)
     gpu.slices += [
         GpuSlice(
@@ -138,13 +137,9 @@ def _processes(root: ET.Element, gpu: Draft) -> None:
             info.findtext("pid"),
             info.findtext("process_name"),
             info.findtext("used_memory"),
-            instance=_instance(info),
+            instance=(info.findtext("gpu_instance_id"), info.findtext("compute_instance_id")),
             kind=info.findtext("type"),
         )
-
-
-def _instance(element: ET.Element) -> tuple[str | None, str | None]:
-    return element.findtext("gpu_instance_id"), element.findtext("compute_instance_id")
 
 
 def _damaged(document: Document, whole: int, expected: int, line: int) -> Gap:

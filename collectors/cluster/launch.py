@@ -1,15 +1,30 @@
-"""Batch scripts: how many ranks the allocation has room for, and how many its commands start."""
+"""What is to be started: batch scripts, hostfiles, specifications of jobs of Kubernetes.
+
+Of a script, how many ranks its allocation has room for and how many its commands start; of a
+hostfile of mpirun or DeepSpeed, how many there is room for on which hosts.
+"""
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
-from whyhang.analyzer.facts import NOBODY, LaunchPlan, Statement, replace
+from whyhang.analyzer.facts import MAX_RANKS, NOBODY, LaunchPlan, Statement, counted, replace
 from whyhang.analyzer.job.launch import plan_of
 from whyhang.analyzer.job.launchers import PROGRAMS
 from whyhang.collectors import limits
 from whyhang.collectors.prints import Lines, PrintedLine
 
+MAX_HOSTS = 10_000
+SHOWN = 3
+_HOST = limits.compile(
+    r"(?P<host>[A-Za-z0-9][\w.-]{0,252})[ \t]++slots=(?P<slots>\d{1,5})"
+    r"(?:[ \t]++max[_-]slots=\d{1,5})?[ \t]*$"
+)
+_KIND = limits.compile(r"kind: *(?P<kind>PyTorchJob|MPIJob|StatefulSet|Job|JobSet|VCJob)$")
+_COUNT = limits.compile(
+    r"(?:- )?(?P<key>replicas|completions|nprocPerNode|slotsPerWorker): *"
+    r"[\"']?(?P<count>\d{1,6})[\"']?$"
+)
 _OPTION = limits.compile(
     r"#SBATCH (?:--(?P<name>[a-z-]+)(?:[= ] *(?P<value>\S+))?|-(?P<name>[nN]) *=? *(?P<value>\S+))"
 )
@@ -36,9 +51,9 @@ def script(lines: Lines) -> list[Statement]:
             options[name] = option["value"] or ""
         elif line.words and not line.words.startswith("#"):
             commands.append(line)
-    nodes = _number(options.get("nodes"), 1) or 1
-    per_node = _number(options.get("ntasks-per-node"), None)
-    slots = _number(options.get("ntasks"), None) or nodes * (per_node or 1)
+    nodes = _number(options.get("nodes")) or 1
+    per_node = _number(options.get("ntasks-per-node"))
+    slots = _number(options.get("ntasks")) or nodes * (per_node or 1)
     gpus = options.get("gpus-per-node", options.get("gres", "")).rpartition(":")[2]
     variables = dict.fromkeys(("SLURM_NTASKS", "SLURM_NPROCS"), str(slots))
     variables |= dict.fromkeys(("SLURM_NNODES", "SLURM_JOB_NUM_NODES"), str(nodes))
@@ -61,9 +76,9 @@ def script(lines: Lines) -> list[Statement]:
     ]
 
 
-def _number(text: str | None, default: int | None) -> int | None:
+def _number(text: str | None) -> int | None:
     digits = (text or "").partition("-")[0]
-    return int(digits) if digits.isdecimal() and len(digits) < 8 else default
+    return int(digits) if digits.isdecimal() and len(digits) < 8 else None
 
 
 def _started(
@@ -71,7 +86,7 @@ def _started(
 ) -> Iterator[tuple[int | None, PrintedLine]]:
     """Yield for each command that starts ranks how many; None where that cannot be told."""
     for line in _joined(commands):
-        text = _filled(line.words, variables)
+        text = _VARIABLE.sub(lambda m: variables.get(m["name"], m["else"] or m[0]), line.words)
         if assigned := _ASSIGNED.match(text):
             variables[assigned["name"]] = assigned["value"].strip("'\"")
             continue
@@ -96,10 +111,6 @@ def _joined(commands: Iterable[PrintedLine]) -> Iterator[PrintedLine]:
             whole = None
     if whole is not None:
         yield whole
-
-
-def _filled(text: str, variables: Mapping[str, str]) -> str:
-    return _VARIABLE.sub(lambda m: variables.get(m["name"], m["else"] or m[0]), text)
 
 
 def _ranks(words: list[str], slots: int) -> int | None:
@@ -127,7 +138,62 @@ def _copies(words: list[str], slots: int) -> int | None:
     for word, after in zip(words[1:], [*words[2:], ""], strict=True):
         name, _, value = word.partition("=")
         if name in _COUNTS - ({"-c"} if words[0].endswith("srun") else set()):
-            return _number(value or after, None)
+            return _number(value or after)
         if re.fullmatch(r"-n\d+", word):
             return int(word[2:])
     return slots
+
+
+def hostfile(lines: Lines) -> list[Statement]:
+    """Read the lines of hosts, with comments between them."""
+    if _HOST.match(lines.next.text.strip()) is None:
+        return []
+    first = lines.next
+    hosts: list[tuple[PrintedLine, int]] = []
+    placed: list[str] = []
+    for line in lines:
+        text = line.text.strip()
+        match = _HOST.match(text)
+        if match is None and text and not text.startswith("#"):
+            break
+        if match is not None and len(hosts) < MAX_HOSTS:
+            hosts.append((line, int(match["slots"])))
+            placed += [match["host"]] * min(int(match["slots"]), MAX_RANKS - len(placed))
+    slots = sum(count for _, count in hosts)
+    shown = ", ".join(line.words for line, _ in hosts[:SHOWN])
+    more = ", …" if len(hosts) > SHOWN else ""
+    return [
+        LaunchPlan(
+            who=NOBODY,
+            source=first.source,
+            quote=f"a hostfile with {counted(slots, 'slot')} ({shown}{more})",
+            ranks=slots,
+            slots=slots,
+            nodes=len(hosts),
+            placed=tuple(placed),
+        )
+    ]
+
+
+def specification(lines: Lines) -> list[Statement]:
+    """Read how many pods a job's specification asks for, to the end of its document."""
+    kind = _KIND.match(lines.next.words)
+    if kind is None:
+        return []
+    first = lines.take()
+    pods, each, role = 0, 1, ""
+    for line in lines:
+        if line.words == "---":
+            break
+        if line.words in {"Launcher:", "Master:", "Worker:"}:
+            role = line.words
+        if match := _COUNT.match(line.words):
+            if match["key"] in {"replicas", "completions"}:
+                pods += 0 if role == "Launcher:" else int(match["count"])
+            else:
+                each = int(match["count"])
+    if not pods:
+        return []
+    source = first.source
+    quote = f"{first.words}: {pods} pods of {each} ranks"
+    return [LaunchPlan(who=NOBODY, source=source, quote=quote, ranks=pods * each, nodes=pods)]

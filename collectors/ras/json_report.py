@@ -6,10 +6,12 @@ is cut off, the communicators that are whole are read.
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
-from whyhang.analyzer.facts import replace
+import msgspec
+
+from whyhang.analyzer.facts import Record, replace
 from whyhang.collectors import limits
 from whyhang.collectors.ops import op_of
 from whyhang.collectors.ras.report import (
@@ -38,15 +40,48 @@ _RESULTS = {  # ncclResult_t, in the words of the text report
     8: "Timeout",
 }
 _IN_PROGRESS = 7
-_FINE = {
-    "init_state": 0,
-    "async_error": 0,
-    "finalize_called": False,
-    "destroy_flag": False,
-    "abort_flag": False,
-}
 
-Object = dict[str, Any]
+
+class _Status(Record):
+    """How a rank is; the last two are of missing ranks, the others of those that answered."""
+
+    init_state: int = 0
+    async_error: int = 0
+    finalize_called: bool = False
+    destroy_flag: bool = False
+    abort_flag: bool = False
+    considered_dead: bool = False
+    unresponsive: bool = False
+
+    @property
+    def state(self) -> str:
+        """The word for it in a report."""
+        if self.init_state == _IN_PROGRESS:
+            return STARTING
+        if self.abort_flag:
+            return ABORTED
+        return LEAVING if self.finalize_called or self.destroy_flag else ""
+
+    @property
+    def missing(self) -> str:
+        """The word for it where the rank is missing."""
+        return DEAD if self.considered_dead else UNRESPONSIVE if self.unresponsive else LEFT
+
+
+class _Rank(Record):
+    rank: int
+    host: str | None = None
+    pid: int = 0
+    cuda_dev: int = -1
+    status: _Status = _Status()
+    collective_counts: dict[str, int] | None = None
+
+
+class _Communicator(Record):
+    hash: str
+    size: int | None = None
+    ranks: list[dict[str, Any]] = []
+    missing_ranks: list[dict[str, Any]] = []
 
 
 def parse(text: str) -> RasDocument | None:
@@ -91,86 +126,47 @@ def _salvaged(text: str) -> RasDocument | None:
     return _report({"nccl_version": version[1]} if version else {}, comms, cut=True)
 
 
-def _report(head: Object, comms: list[Comm], *, cut: bool) -> RasDocument:
+def _report(head: dict[str, Any], comms: list[Comm], *, cut: bool) -> RasDocument:
     ras, version = head.get("ras"), head.get("nccl_version")
+    timeouts = ras.get("timeouts_count") if isinstance(ras, dict) else 0
     return RasDocument(
         comms=tuple(comms),
         version=version if isinstance(version, str) else None,
-        timeouts=_whole(ras.get("timeouts_count")) or 0 if isinstance(ras, dict) else 0,
+        timeouts=timeouts if isinstance(timeouts, int) else 0,
         cut=cut,
     )
 
 
 def _comm(row: object) -> Comm | None:
-    if not isinstance(row, dict):
-        return None
     try:
-        number = int(str(row["hash"])[:40], 16)
-    except (KeyError, ValueError):
+        comm = msgspec.convert(row, _Communicator)
+        number = int(comm.hash[:40], 16)
+    except ValueError:
         return None
-    members = (
-        *_members(row.get("ranks"), _state),
-        *_members(row.get("missing_ranks"), _missing_state),
-    )
-    return Comm(hash=number, size=_whole(row.get("size")), members=members, whole=True)
+    members = (*_members(comm.ranks), *_members(comm.missing_ranks, missing=True))
+    return Comm(hash=number, size=comm.size, members=members, whole=True)
 
 
-def _members(rows: object, state: Callable[[Object], str]) -> Iterator[RasMember]:
-    for row in rows if isinstance(rows, list) else ():
-        rank = _whole(row.get("rank")) if isinstance(row, dict) else None
-        if rank is None:
+def _members(rows: list[dict[str, Any]], *, missing: bool = False) -> Iterator[RasMember]:
+    for row in rows:
+        try:
+            one = msgspec.convert(row, _Rank)
+        except msgspec.ValidationError:
             continue
-        status = row.get("status")
-        status = status if isinstance(status, dict) else {}
-        codes = _whole(status.get("init_state")), _whole(status.get("async_error"))
+        codes, counts = (one.status.init_state, one.status.async_error), one.collective_counts
+        # What matters of a row: it is spread over twenty lines.
+        kept = ["rank", "host", "pid", "collective_counts"]
+        if missing or one.status != _Status():
+            kept.append("status")
         yield RasMember(
-            rank=rank,
-            peer=_peer(row),
-            counts=_counts(row.get("collective_counts")),
-            state=state(status),
+            rank=one.rank,
+            peer=Peer(
+                node=one.host if one.host != "unknown" else None,
+                pid=one.pid if one.pid > 0 else None,
+                gpu=str(one.cuda_dev) if one.cuda_dev >= 0 else "",
+            ),
+            counts=None if counts is None else {op_of(op): each for op, each in counts.items()},
+            state=one.status.missing if missing else one.status.state,
             error=next((_RESULTS[code] for code in codes if code in _RESULTS), ""),
-            quote=_quote(row),
+            quote=json.dumps({name: row[name] for name in kept if name in row})[1:-1][:400],
         )
-
-
-def _counts(counts: object) -> dict[str, int] | None:
-    if not isinstance(counts, dict):
-        return None
-    numbers = ((op_of(name), _whole(value)) for name, value in counts.items())
-    return {op: number for op, number in numbers if number is not None}
-
-
-def _state(status: Object) -> str:
-    if _whole(status.get("init_state")) == _IN_PROGRESS:
-        return STARTING
-    if status.get("abort_flag") is True:
-        return ABORTED
-    ends = status.get("finalize_called") is True or status.get("destroy_flag") is True
-    return LEAVING if ends else ""
-
-
-def _missing_state(status: Object) -> str:
-    if status.get("considered_dead") is True:
-        return DEAD
-    return UNRESPONSIVE if status.get("unresponsive") is True else LEFT
-
-
-def _peer(row: Object) -> Peer:
-    node, pid, gpu = row.get("host"), _whole(row.get("pid")), _whole(row.get("cuda_dev"))
-    return Peer(
-        node=node if isinstance(node, str) and node != "unknown" else None,
-        pid=pid if pid is not None and pid > 0 else None,
-        gpu="" if gpu is None or gpu < 0 else str(gpu),
-    )
-
-
-def _quote(row: Object) -> str:
-    """Quote what matters of a row: it is spread over twenty lines."""
-    kept = ["rank", "host", "pid", "collective_counts"]
-    if row.get("status") != _FINE:
-        kept.append("status")
-    return json.dumps({name: row[name] for name in kept if name in row})[1:-1][:400]
-
-
-def _whole(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None

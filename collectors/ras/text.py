@@ -175,10 +175,7 @@ class _Parser:
             by = _MANAGED.match(managed)
             peer = Peer(pid=int(by[2]), node=by[3], gpu=by[1]) if by else NOBODY
             member = RasMember(rank=int(match["rank"]), peer=peer, quote=text, line=number)
-            if match["what"]:
-                self._rank(block, member, match["what"])
-            else:
-                self._listed(block, member)
+            self._rank(block, member, match["what"] or "")
         elif match := _SOME.match(text):
             if launched := _LAUNCHED.search(match["what"]):
                 block.count(launched[1], int(match["size"]), number)
@@ -186,19 +183,15 @@ class _Parser:
                 self._listed_as = _state_fields(match["what"]) or self._listed_as
 
     def _rank(self, block: _Block, member: RasMember, what: str) -> None:
-        """Take a line that says something of one rank."""
+        """Take a line that says something of one rank, or lists one that a line above is about."""
+        fields = _state_fields(what) if what else self._listed_as
         if launched := _LAUNCHED.search(what):
             block.count(launched[1], 1, member.line or 0, member)
-            block.add(member)
-        elif fields := _state_fields(what):
-            block.add(replace(member, **fields))
-
-    def _listed(self, block: _Block, member: RasMember) -> None:
-        """Take a rank that the line above is about."""
-        if not self._listed_as and block.op is not None and block.counted:
+        elif not what and not fields and block.op is not None and block.counted:
             last = block.counted[-1]
             block.counted[-1] = replace(last, ranks=(*last.ranks, member))
-        block.add(replace(member, **self._listed_as))
+        if launched or fields or not what:
+            block.add(replace(member, **fields))
 
 
 def _state_fields(what: str) -> dict[str, str]:

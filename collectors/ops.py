@@ -1,33 +1,21 @@
 """The operations of torch.distributed, by whatever name torch or NCCL gives them."""
 
+from whyhang.analyzer.facts import Record
+from whyhang.collectors import tables
+
+
+class _Names(Record):
+    waits: frozenset[str]
+    names: dict[str, tuple[str, ...]]
+
+
+_TABLE = tables.read("", "ops.toml", _Names)
+_OPS = tables.by_pattern(_TABLE.names)
+
 P2P = frozenset({"send", "recv"})
 
-# Functions that say by themselves that a process waits for others: without one of them, a host
-# with indented words below it is a list of anything.
-OPERATIONS = frozenset(
-    {"all_reduce", "broadcast", "all_gather", "all_gather_into_tensor", "reduce_scatter"}
-    | {"reduce_scatter_tensor", "all_to_all", "all_to_all_single", "reduce", "gather", "scatter"}
-    | {"barrier", "monitored_barrier", "send", "recv", "isend", "irecv", "batch_isend_irecv"}
-    | {"all_gather_object", "broadcast_object_list", "gather_object", "synchronize"}
-)
-
-_WORDS = {
-    "all_reduce": "allreduce",
-    "all_reduce_coalesced": "allreducecoalesced",
-    "all_reduce_sparse": "allreducesparse",
-    "all_gather": "allgather",
-    "all_gather_coalesced": "allgathercoalesced",
-    "all_gather_into_tensor": "allgatherbase allgathersingle",
-    "all_gather_into_tensor_coalesced": "allgatherintotensorcoalesced",
-    "all_to_all": "alltoall alltoallbase alltoallsingle",
-    "barrier": "allreducebarrier",
-    "broadcast": "broadcastoop bcast",
-    "recv": "recvanysource",
-    "reduce": "reduceoop",
-    "reduce_scatter": "reducescatter",
-    "reduce_scatter_tensor": "reducescatterbase reducescattersingle",
-}
-_OPS = {word: op for op, words in _WORDS.items() for word in words.split()}
+OPERATIONS = _TABLE.waits
+"""Functions that say by themselves that a process waits for others."""
 
 
 def op_of(name: str) -> str:

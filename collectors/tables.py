@@ -19,7 +19,7 @@ _PART = re.compile(r"(?<!\(\?P)<([a-z-]+)>")
 
 
 def read(package: str, name: str, of: type[T]) -> T:
-    """Read a table that stands in a package of ``collectors``."""
+    """Read a table that stands in ``collectors``, or in a package of it."""
     return msgspec.convert(_table(package, name), of)
 
 
@@ -35,8 +35,8 @@ def patterns(package: str, name: str, of: type[T]) -> T:
 
 
 def _table(package: str, name: str) -> dict[str, Any]:
-    text = files(f"whyhang.collectors.{package}").joinpath(name).read_text(encoding="utf-8")
-    return tomllib.loads(text)
+    folder = files("whyhang.collectors").joinpath(*package.split("."))
+    return tomllib.loads(folder.joinpath(name).read_text(encoding="utf-8"))
 
 
 def any_of(alternatives: Sequence[str], parts: Mapping[str, Sequence[str]]) -> str:

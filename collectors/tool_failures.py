@@ -1,12 +1,7 @@
 """What tools print when they fail, and what that means: the rows of ``tool_failures.toml``."""
 
-import functools
-from importlib.resources import files
-
-import msgspec
-
 from whyhang.analyzer.facts import Record
-from whyhang.analyzer.toml import tomllib
+from whyhang.collectors import tables
 
 
 class Failure(Record):
@@ -17,13 +12,10 @@ class Failure(Record):
     remedy: str
 
 
-@functools.cache
-def _table() -> dict[str, tuple[Failure, ...]]:
-    text = files("whyhang.collectors").joinpath("tool_failures.toml").read_text(encoding="utf-8")
-    return msgspec.convert(tomllib.loads(text), dict[str, tuple[Failure, ...]])
+_TABLE = tables.read("", "tool_failures.toml", dict[str, tuple[Failure, ...]])
 
 
 def failure_of(tool: str, printed: str) -> Failure | None:
     """Return the first failure of a tool ("ssh", "py-spy", ...) that stands in what it printed."""
-    rows = _table()[tool]
+    rows = _TABLE[tool]
     return next((row for row in rows if any(mark in printed for mark in row.marks)), None)

@@ -21,9 +21,8 @@ from whyhang.analyzer.report import Finding, Job, RankRow, Report
 from whyhang.collectors.files.bundle import numbered
 from whyhang.collectors.watch import course as courses
 from whyhang.collectors.watch import deadline
-from whyhang.collectors.watch.course import SilenceLimits
+from whyhang.collectors.watch.course import JOB, Look, SilenceLimits
 from whyhang.collectors.watch.log_folder import Folder
-from whyhang.collectors.watch.look import JOB, Look
 
 EVERY = 30.0
 

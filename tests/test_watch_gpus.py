@@ -11,8 +11,8 @@ import pytest
 from fake_proc import FakeProc
 
 from whyhang.collectors.watch import gpus as watched
+from whyhang.collectors.watch.course import JOB
 from whyhang.collectors.watch.gpus import Gpus
-from whyhang.collectors.watch.look import JOB
 from whyhang.collectors.watch.processes import Processes
 
 NVML = """

@@ -12,7 +12,7 @@ from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.facts import replace
 from whyhang.collectors.live.programs import Outcome, TimedCommand
 from whyhang.collectors.watch import slurm
-from whyhang.collectors.watch.look import JOB
+from whyhang.collectors.watch.course import JOB
 from whyhang.collectors.watch.slurm import SlurmJob
 
 

@@ -10,8 +10,7 @@ from whyhang.analyzer.facts import Record
 from whyhang.analyzer.findings.verdict import tells_of_no_job
 from whyhang.analyzer.report import Report
 from whyhang.collectors.watch import course as courses
-from whyhang.collectors.watch.course import Answer, Course, SilenceLimits
-from whyhang.collectors.watch.look import Look, Looks
+from whyhang.collectors.watch.course import Answer, Course, Look, Looks, SilenceLimits
 
 PARTS = 4  # looks in the time that a job may be silent, at least
 

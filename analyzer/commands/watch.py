@@ -37,9 +37,8 @@ from whyhang.analyzer.errors import BundleError, TargetError, WhyhangError
 from whyhang.analyzer.report import Report
 from whyhang.analyzer.reports.outgoing import plain
 from whyhang.collectors.files.bundle import numbered
-from whyhang.collectors.watch.course import SilenceLimits
+from whyhang.collectors.watch.course import Looks, SilenceLimits
 from whyhang.collectors.watch.log_folder import Folder
-from whyhang.collectors.watch.look import Looks
 from whyhang.collectors.watch.processes import Processes
 from whyhang.collectors.watch.slurm import SlurmJob
 

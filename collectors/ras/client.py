@@ -41,35 +41,22 @@ class StrangerError(Exception):
 
 def enter_network(pid: int) -> None:
     """Go into the network namespace of a process; single-threaded as this program is."""
-    descriptor = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-    try:
+    with open(f"/proc/{pid}/ns/net", "rb") as place:  # noqa: PTH123
         libc = ctypes.CDLL(None, use_errno=True)
-        if libc.setns(descriptor, CLONE_NEWNET) != 0:
+        if libc.setns(place.fileno(), CLONE_NEWNET) != 0:
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number))
-    finally:
-        os.close(descriptor)
-
-
-def hexed(host: str, port: int) -> str:
-    """Write an address the way /proc/net/tcp does: words of four bytes in host order."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    packed = socket.inet_pton(family, host.partition("%")[0])
-    words = [packed[at : at + 4] for at in range(0, len(packed), 4)]
-    if sys.byteorder == "little":
-        words = [word[::-1] for word in words]
-    return f"{b''.join(words).hex().upper()}:{port:04X}"
 
 
 def other_end(connection: socket.socket) -> str | None:
     """Return the inode of the socket at the other end; None until a process has accepted it."""
-    here, there = connection.getsockname(), connection.getpeername()
-    own, its = hexed(here[0], here[1]), hexed(there[0], there[1])
+    own = f":{connection.getsockname()[1]:04X}"  # no other connection of this host has both ports
+    its = f":{connection.getpeername()[1]:04X}"
     name = "tcp6" if connection.family == socket.AF_INET6 else "tcp"
     with open(f"/proc/self/net/{name}", encoding="ascii", errors="replace") as table:  # noqa: PTH123
         for line in table:
             field = line.split()
-            if len(field) > 9 and field[1] == its and field[2] == own:
+            if len(field) > 9 and field[1].endswith(its) and field[2].endswith(own):
                 return field[9] if field[9] != "0" else None
     return None
 
@@ -209,32 +196,25 @@ def ask_until_answered(address: tuple[str, int], pids: list[int], until: float) 
     raise TroubleError("; ".join(troubles) or "it sent an empty report")
 
 
-def emit(header: dict[str, object], data: bytes = b"") -> None:
-    """Print a header line and the report."""
-    sys.stdout.buffer.write(json.dumps(header).encode() + b"\n" + data)
-    sys.stdout.buffer.flush()
-
-
 def main() -> None:
-    """Ask as the argument says."""
+    """Ask as the argument says; print a header line and the report."""
     request = json.loads(sys.argv[1])
     until = time.monotonic() + request["limit"]
-    if request["netns"]:
-        try:
-            enter_network(request["netns"])
-        except OSError as error:
-            why = "the job has a network of its own, which cannot be entered"
-            emit({"trouble": f"{why} ({error.strerror or error})"})
-            return
-    taken_at = time.time()
+    header: dict[str, object] = {}
+    data = b""
     try:
-        data, pid, form = ask_until_answered(
-            (request["host"], request["port"]), request["pids"], until
-        )
+        if request["netns"]:
+            enter_network(request["netns"])
+        taken_at, address = time.time(), (request["host"], request["port"])
+        data, pid, form = ask_until_answered(address, request["pids"], until)
+        header = {"taken_at": taken_at, "pid": pid, "form": form}
     except TroubleError as error:
-        emit({"trouble": str(error)})
-    else:
-        emit({"taken_at": taken_at, "pid": pid, "form": form}, data)
+        header = {"trouble": str(error)}
+    except OSError as error:
+        why = "the job has a network of its own, which cannot be entered"
+        header = {"trouble": f"{why} ({error.strerror or error})"}
+    sys.stdout.buffer.write(json.dumps(header).encode() + b"\n" + data)
+    sys.stdout.buffer.flush()
 
 
 if __name__ == "__main__":

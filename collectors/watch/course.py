@@ -1,4 +1,6 @@
-"""When to ask why a job does not go on: a pure function from look to look.
+"""What is seen of a job at one moment, and when to ask why it does not go on.
+
+That is a pure function from look to look.
 
 Silence is the time since any sign of work. It is allowed for ``stalled_for`` seconds, and for three
 times the longest silence that ended by itself. A rank that gave signs and gives none any more,
@@ -6,10 +8,12 @@ while others still do, is asked about later. A job that never gives signs is ask
 then. What a diagnosis answers decides: a job that it sees to move has moved.
 """
 
-from typing import Literal
+from typing import Literal, Protocol
 
 from whyhang.analyzer.facts import Record, replace
-from whyhang.collectors.watch.look import Look
+
+JOB = "the job"
+"""Whose a sign is where it is no single rank's."""
 
 TIMES_LONGEST = 3.0
 PARTLY = 5.0
@@ -34,6 +38,39 @@ OFTEN = 3
 """Signs of a rank from which it counts as one that gives them."""
 
 Move = Literal["none", "ask", "moved", "restarted", "over"]
+
+
+class Look(Record):
+    """What was seen of a job at one moment. ``at`` is in seconds of a clock that never jumps.
+
+    ``signs`` are counts that only work raises, by whose and what they are: steps noted, bytes of
+    logs. ``stirs`` are counts that work raises and that some waits raise as well: context switches
+    of a main thread, bytes read and written. CPU time is neither, for a wait may spin. ``alarms``
+    are words for what shows by itself that the job is stuck. ``start`` differs from one start of
+    the ranks to the next. ``over`` says how the job ended, once it has.
+    """
+
+    at: float
+    signs: dict[tuple[str, str], int] = {}
+    stirs: dict[tuple[str, str], int] = {}
+    alarms: tuple[str, ...] = ()
+    start: str = ""
+    over: str = ""
+
+
+class Looks(Protocol):
+    """A job that can be looked at again and again."""
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """A process of it to diagnose, while there is one."""
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """What to read of it: of a folder, or the logs of processes that have ended."""
+
+    def look(self) -> Look:
+        """Look now; raises nothing for what a job does."""
 
 
 class SilenceLimits(Record):
@@ -102,7 +139,7 @@ def after(course: Course, look: Look, limits: SilenceLimits) -> Step:
     """Return what to do after another look."""
     if look.over:
         return Step(course=replace(course, look=look), move="over", why=look.over)
-    if _more_came(course.look.start, look.start):
+    if set(course.look.start.split()) < set(look.start.split()):  # more ranks have come
         return Step(course=begin(look))
     if look.start != course.look.start:
         fresh = replace(begin(look), longest=course.longest)
@@ -112,9 +149,7 @@ def after(course: Course, look: Look, limits: SilenceLimits) -> Step:
     alarms = [words for words in look.alarms if words not in before.look.alarms]
     if before.reported:
         signs = course.since_report + (course.moved_at > before.moved_at)
-        move: Move = (
-            "moved" if signs >= OFTEN else "none"
-        )  # a watchdog's last words are a sign, too
+        move: Move = "moved" if signs >= OFTEN else "none"  # a watchdog's last words are a sign
         return Step(course=replace(course, reported=signs < OFTEN, since_report=signs), move=move)
     silent = look.at - course.moved_at
     question, why = _question(course, limits, silent, alarms)
@@ -123,11 +158,6 @@ def after(course: Course, look: Look, limits: SilenceLimits) -> Step:
     asked = course.asked | ({question} if question in {"kill", "end"} else frozenset())
     course = replace(course, asked=asked, asked_at=look.at)
     return Step(course=course, move="ask", why=why, silent=silent)
-
-
-def _more_came(before: str, now: str) -> bool:
-    """Return whether a start shows more ranks than before, and still all of those."""
-    return set(before.split()) < set(now.split())
 
 
 def _question(
@@ -148,7 +178,12 @@ def _question(
     end = limits.ends_at
     if end is not None and end - look.at <= LAST_MINUTES and silent >= limits.stalled_for / 2:
         return "end", f"silent for {silent:.0f} s, and its allocation ends in {end - look.at:.0f} s"
-    late = [who for who, signs in course.of.items() if _late(course, signs, allowed)]
+    late = [
+        who
+        for who, signs in course.of.items()
+        if signs.count >= OFTEN
+        and look.at - signs.last >= max(allowed * PARTLY, TIMES_LONGEST * signs.longest)
+    ]
     if late and look.at - course.asked_at >= allowed * PARTLY:
         return "partly", f"no sign of progress of {', '.join(sorted(late)[:4])} while others go on"
     blind = not any(signs.count >= OFTEN for signs in course.of.values())
@@ -157,15 +192,9 @@ def _question(
     return "", ""
 
 
-def _late(course: Course, signs: Signs, allowed: float) -> bool:
-    """Return whether one that gives signs has given none for long."""
-    own = max(allowed * PARTLY, TIMES_LONGEST * signs.longest)
-    return signs.count >= OFTEN and course.look.at - signs.last >= own
-
-
 def _seen(course: Course, look: Look) -> Course:
     """Take in the signs of a look."""
-    passed = max(1e-3, look.at - course.look.at)
+    passed, before = max(1e-3, look.at - course.look.at), course.moved_at
     changed = {key[0] for key, number in look.signs.items() if course.look.signs.get(key) != number}
     of = dict(course.of)
     for who in {who for who, _ in look.signs}:
@@ -174,33 +203,20 @@ def _seen(course: Course, look: Look) -> Course:
             pause = look.at - signs.last if signs.count else 0.0
             signs = Signs(last=look.at, count=signs.count + 1, longest=max(signs.longest, pause))
         of[who] = signs
-    stirs = sum(
-        max(0, number - course.look.stirs.get(key, number)) for key, number in look.stirs.items()
-    )
+    more = {key: n - course.look.stirs.get(key, n) for key, n in look.stirs.items()}
+    stirs = sum(max(0, number) for number in more.values())
     rate = stirs / passed
-    busy = frozenset(
-        who
-        for (who, what), number in look.stirs.items()
-        if number - course.look.stirs.get((who, what), number) >= BUSY * passed
-    )
+    busy = frozenset(who for (who, _), number in more.items() if number >= BUSY * passed)
     blind = not any(signs.count >= OFTEN for signs in of.values())
     stirred = stirs > 0 and rate >= STIRRING * course.usual
     course = replace(course, look=look, of=of, stirred=stirred, busy=busy)
     if changed or (blind and stirred):
         usual = rate if not course.usual else 0.8 * course.usual + 0.2 * rate
-        return _moved(replace(course, usual=usual), look.at, learns=bool(changed))
+        course = replace(course, usual=usual, moved_at=look.at, asked=frozenset())
+    if changed:
+        longest = max(course.longest, look.at - before)
+        course = replace(course, longest=longest, factor=1.0)
     return course
-
-
-def _moved(course: Course, at: float, *, learns: bool) -> Course:
-    longest = max(course.longest, at - course.moved_at) if learns else course.longest
-    return replace(
-        course,
-        moved_at=at,
-        longest=longest,
-        factor=1.0 if learns else course.factor,
-        asked=frozenset(),
-    )
 
 
 def caught_up(course: Course, look: Look) -> Course:

@@ -16,7 +16,7 @@ from typing import Any
 
 from whyhang.collectors.gpu import nvml_child
 from whyhang.collectors.live.children import AnsweringChild
-from whyhang.collectors.watch.look import JOB
+from whyhang.collectors.watch.course import JOB
 
 PATIENCE = 2.0
 """Seconds in which the child has to answer; one that does not is not asked again."""

@@ -10,7 +10,7 @@ from whyhang.analyzer.errors import TargetError
 from whyhang.collectors.live.files import Files
 from whyhang.collectors.live.probes.heartbeats import beat_at
 from whyhang.collectors.live.proc import Proc
-from whyhang.collectors.watch.look import JOB, Look
+from whyhang.collectors.watch.course import JOB, Look
 
 MAX_FILES = 2048
 DEPTH = 6

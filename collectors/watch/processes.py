@@ -4,6 +4,7 @@ Nothing is paused and no rank is asked: all is read from /proc, and from the job
 descriptors of those that write them; NVML tells whether its GPUs compute.
 """
 
+import contextlib
 import os
 import time
 from collections.abc import Iterable, Iterator
@@ -22,10 +23,10 @@ from whyhang.collectors.live.job.members import HostJob, JobProcess
 from whyhang.collectors.live.probes import heartbeats, logs
 from whyhang.collectors.live.probes.probe import Options, Site
 from whyhang.collectors.live.proc import Proc
+from whyhang.collectors.watch.course import JOB, Look
 from whyhang.collectors.watch.deadline import ends_in, killed_after
 from whyhang.collectors.watch.gpus import Gpus
 from whyhang.collectors.watch.log_folder import growth
-from whyhang.collectors.watch.look import JOB, Look
 
 MAX_LOGS = 64
 EXITING = 5.0
@@ -60,13 +61,13 @@ class Processes:
 
     def in_words(self) -> str:
         """Say what is looked at: how many processes, and what they give as signs."""
-        counts = (
-            (len(self._watched), "process"),
-            (len(self._beats), "heartbeat"),
-            (len(self._logs), "log"),
-            (len(self._gpus), "GPU"),
-        )
-        return ", ".join(counted(count, noun) for count, noun in counts if count)
+        counts = {
+            "process": len(self._watched),
+            "heartbeat": len(self._beats),
+            "log": len(self._logs),
+            "GPU": len(self._gpus),
+        }
+        return ", ".join(counted(count, noun) for noun, count in counts.items() if count)
 
     def killed_after(self) -> float | None:
         """Return after how many seconds of a hang a watchdog ends the job, as far as is known."""
@@ -126,11 +127,9 @@ class Processes:
         # Between two starts a launcher is alone, after those of its ranks that end last.
         if (self.job.ranks or not self._start) and not own <= set(self._start.split()):
             self._start = " ".join(sorted(own))
-        paths = ((m, heartbeats.file_of(self.proc, m.pid)) for m in self._watched)
-        self._beats = {path: _name(member) for member, path in paths if path is not None}
+        self._find_beats()
         self._logs = dict(self._open_logs())
         self._began = time.time()
-        self._searched = time.monotonic()
 
     def _anchors(self) -> list[int]:
         """List the processes by which the job is found again: launchers first, then ranks."""
@@ -148,7 +147,8 @@ class Processes:
         if stat is None or stat.started != self._starts.get(pid, stat.started):
             return False
         if stat.state in ENDED_STATES:
-            self.exits[pid] = _exit_in_words(stat.exit_code)
+            signal, code = os.WTERMSIG(stat.exit_code), os.WEXITSTATUS(stat.exit_code)
+            self.exits[pid] = f"signal {signal}" if signal else f"exit code {code}"
             return False
         return True
 
@@ -169,14 +169,8 @@ class Processes:
 
     def _how_it_ended(self) -> str:
         how = self.exits.get(self._top)
-        rank = next(
-            (
-                f"; {_name(m)} with {self.exits[m.pid]}"
-                for m in self._watched
-                if m.pid in self.exits
-            ),
-            "",
-        )
+        ended = [m for m in self._watched if m.pid in self.exits]
+        rank = "".join(f"; {_name(m)} with {self.exits[m.pid]}" for m in ended[:1])
         if how is None:
             return f"process {self._top} is gone; how it ended its parent knows{rank}"
         return f"process {self._top} has ended with {how}{rank}"
@@ -198,11 +192,13 @@ class Processes:
             self._on_gpus = "/dev/nvidia-uvm" in links
         return self._on_gpus
 
+    def _find_beats(self) -> None:
+        paths = ((m, heartbeats.file_of(self.proc, m.pid)) for m in self._watched)
+        self._beats = {path: _name(member) for member, path in paths if path is not None}
+
     def _read_beats(self, signs: dict[tuple[str, str], int]) -> None:
-        missing = len(self._beats) < len(self._watched)
-        if missing and not self._beats:
-            paths = ((m, heartbeats.file_of(self.proc, m.pid)) for m in self._watched)
-            self._beats = {path: _name(member) for member, path in paths if path is not None}
+        if not self._beats:
+            self._find_beats()
         for path, content in self.host.files.read_all(list(self._beats), most=SIZE).items():
             beat = parse(content.data.decode("utf-8", "replace"))
             if beat is not None:
@@ -212,7 +208,11 @@ class Processes:
         """Yield where each log is read, with whose it is and what it is called."""
         site = Site(self.host, self.job, os.uname().nodename, Options(), [])
         names = {member.pid: _name(member) for member in self._watched}
-        own = {_identity(number) for number in (1, 2)}
+        own: set[tuple[int | None, int | None]] = set()
+        for number in (1, 2):
+            with contextlib.suppress(OSError):
+                facts = os.fstat(number)
+                own.add((facts.st_dev, facts.st_ino))
         seen: set[tuple[int | None, int | None]] = set()
         for path, shown, who in logs.candidates(site):
             content = self.host.files.read(path, most=0)
@@ -236,17 +236,3 @@ class Processes:
 
 def _name(member: JobProcess) -> str:
     return f"rank {member.rank}" if member.rank is not None else f"pid {member.pid}"
-
-
-def _identity(number: int) -> tuple[int | None, int | None]:
-    try:
-        facts = os.fstat(number)
-    except OSError:
-        return None, None
-    return facts.st_dev, facts.st_ino
-
-
-def _exit_in_words(status: int) -> str:
-    if os.WIFSIGNALED(status):
-        return f"signal {os.WTERMSIG(status)}"
-    return f"exit code {os.WEXITSTATUS(status)}"

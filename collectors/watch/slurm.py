@@ -8,8 +8,8 @@ from whyhang.analyzer.errors import TargetError
 from whyhang.collectors.live.files import Files
 from whyhang.collectors.live.proc import Proc
 from whyhang.collectors.live.programs import run
+from whyhang.collectors.watch.course import JOB, Look
 from whyhang.collectors.watch.log_folder import growth
-from whyhang.collectors.watch.look import JOB, Look
 
 PATIENCE = 15.0
 WAITS = {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "SUSPENDED", "STOPPED", "RESIZING"}

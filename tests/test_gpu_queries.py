@@ -21,7 +21,7 @@ def test_query_text() -> None:
         (48213, 1200, False),
         (48300, 20, True),
     ]
-    assert (two.index, two.trouble, two.processes) == (1, "utilization/gpu: Unknown Error", ())
+    assert (two.index, two.trouble, two.processes) == (1, "utilization.gpu: Unknown Error", ())
 
 
 def test_csv_with_units_and_samples() -> None:

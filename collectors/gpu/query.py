@@ -13,9 +13,10 @@ pid, a name and an amount of memory.
 
 import csv
 from collections.abc import Sequence
+from xml.etree import ElementTree as ET
 
 from whyhang.collectors import limits
-from whyhang.collectors.gpu import values
+from whyhang.collectors.gpu import values, xml
 from whyhang.collectors.gpu.fields import FIELDS, REASON_SECTIONS, Draft
 from whyhang.collectors.prints import Lines, PrintedLine
 
@@ -23,6 +24,7 @@ LOG = "==NVSMI LOG=="
 _GPU = limits.compile(
     r"GPU (?P<bus>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f])\s*+$"
 )
+_OF_PROCESS = {"process_id": "pid", "name": "process_name", "used_gpu_memory": "used_memory"}
 _MAX_LINES = 5000
 """Of one GPU: what comes behind the last one in a bug report is of another tool."""
 
@@ -42,9 +44,8 @@ def parse_log(lines: Lines) -> list[Draft]:
         gpu = Draft("nvidia-smi -q", line.number, index=len(gpus))
         gpu.taken_at = values.moment(head.get("timestamp"))
         gpu.put("bus", match["bus"])
-        gpu.put("driver", head.get("driver_version"))
-        gpu.put("cuda", head.get("cuda_version"))
-        _Section(gpu).read(lines)
+        lines.take()
+        xml.take(_tree(lines, gpu), gpu, head)
         gpus.append(gpu)
     if not has_head or head.get("attached_gpus", str(len(gpus))) != str(len(gpus)):
         for gpu in gpus:  # with -i only some are printed, and their numbers are not told
@@ -65,62 +66,41 @@ def _head(lines: Lines) -> dict[str, str]:
     return head
 
 
-class _Section:
-    """The lines of one GPU while they are read."""
-
-    def __init__(self, gpu: Draft) -> None:
-        self._gpu = gpu
-        self._levels: list[tuple[int, str]] = []  # (indentation, label) of the open sections
-        self._process: dict[str, str] = {}
-
-    def read(self, lines: Lines) -> None:
-        """Read the lines below the one that names the GPU, and leave the next GPU's."""
-        lines.take()
-        for number, line in enumerate(lines):
-            text = line.text
-            if text.strip() and (not text[0].isspace() or number >= _MAX_LINES):
-                break
-            if text.strip():
-                self._line(text)
-        self._end_process()
-
-    def _line(self, text: str) -> None:
+def _tree(lines: Lines, gpu: Draft) -> ET.Element:
+    """Read the lines of one GPU as the XML would have them, and leave the next GPU's."""
+    root = ET.Element("gpu")
+    sections = [(-1, root)]  # those that are open, with their indentation
+    for number, line in enumerate(lines):
+        text = line.text
+        if text.strip() and (not text[0].isspace() or number >= _MAX_LINES):
+            break
+        if not text.strip():
+            continue
         label, colon, value = text.partition(":")
-        indent = len(text) - len(text.lstrip())
-        while self._levels and self._levels[-1][0] >= indent:
-            self._levels.pop()
-        self._levels.append((indent, _key(label)))
-        section, *_ = names = [name for _, name in self._levels]
-        key, value = names[-1], value.strip()
-        path = "/".join(names)
+        key, value = _key(label), value.strip()
         if not colon:
-            if key == "processes":
-                self._gpu.lists_processes()
-            else:
-                self._gpu.takes_trouble(label.strip())
-        elif section == "processes" and len(names) > 1:
-            if key in {"gpu_instance_id", "process_id"} and "process_id" in self._process:
-                self._end_process()
-            self._process[key] = value
-        elif section in REASON_SECTIONS and len(names) > 1:
-            self._gpu.put_reason(key, value)
-        elif key == "processes":
-            if value == "None":
-                self._gpu.lists_processes()
-        elif path in FIELDS:
-            self._gpu.put(FIELDS[path], value, name=path)
+            gpu.takes_trouble(label.strip())
+        indent = len(text) - len(text.lstrip())
+        while sections[-1][0] >= indent:
+            sections.pop()
+        parent = sections[-1][1]
+        if len(sections) > 1 and sections[1][1].tag == "processes":
+            parent = _process(sections[1][1], key)
+            key = _OF_PROCESS.get(key, key)
+        elif key == "processes" and value == "None":
+            value = ""
+        element = ET.SubElement(parent, key)
+        element.text = value
+        sections.append((indent, element))
+    return root
 
-    def _end_process(self) -> None:
-        """Make a process of what was gathered."""
-        process, self._process = self._process, {}
-        if "process_id" in process:
-            self._gpu.add_process(
-                process["process_id"],
-                process.get("name"),
-                process.get("used_gpu_memory"),
-                instance=(process.get("gpu_instance_id"), process.get("compute_instance_id")),
-                kind=process.get("type"),
-            )
+
+def _process(processes: ET.Element, key: str) -> ET.Element:
+    """Return the process that a line is of; some begin the next one."""
+    begins = key in {"gpu_instance_id", "process_id"}
+    if not len(processes) or (begins and processes[-1].find("pid") is not None):
+        return ET.SubElement(processes, "process_info")
+    return processes[-1]
 
 
 def _key(label: str) -> str:

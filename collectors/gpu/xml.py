@@ -6,8 +6,9 @@ its whole GPUs, and a damaged one costs only itself. One file may hold several d
 ``-l SECONDS`` and ``cat`` make them: each is one sample.
 """
 
+import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from xml.etree import ElementTree as ET
 
 from whyhang.analyzer.facts import Fact, Gap, GpuSlice, Who
@@ -76,7 +77,9 @@ def _log(
         if close >= 0 and close - base <= MAX_GPU:
             gpu = Draft(TOOL, line, index=count if numbered else None)
             gpu.put("bus", (opened[1] or b"").decode("ascii", "replace"))
-            if _read_gpu(gpu, data[base:position], head):
+            with contextlib.suppress(ET.ParseError, ValueError, RecursionError):
+                root = ET.fromstring(data[base:position])  # noqa: S314 - see the first words
+                take(root, gpu, head)
                 whole += 1
                 yield gpu.fact(
                     who,
@@ -92,12 +95,8 @@ def _log(
         yield _damaged(document, whole, expected, line)
 
 
-def _read_gpu(gpu: Draft, block: bytes, head: dict[str, str]) -> bool:
-    """Read one GPU; return whether it can be parsed."""
-    try:
-        root = ET.fromstring(block)  # noqa: S314 - see the module's first words
-    except (ET.ParseError, ValueError, RecursionError):
-        return False
+def take(root: ET.Element, gpu: Draft, head: Mapping[str, str]) -> None:
+    """Take the values of one GPU, and those of the head that are of all."""
     gpu.put("driver", head.get("driver_version"))
     gpu.put("cuda", head.get("cuda_version"))
     _walk(root, gpu, "")
@@ -110,7 +109,6 @@ def _read_gpu(gpu: Draft, block: bytes, head: dict[str, str]) -> bool:
         )
         for device in root.iterfind("mig_devices/mig_device")
     ]
-    return True
 
 
 def _walk(element: ET.Element, gpu: Draft, section: str) -> None:
@@ -122,7 +120,7 @@ def _walk(element: ET.Element, gpu: Draft, section: str) -> None:
         elif path in SECTIONS:
             _walk(child, gpu, f"{path}/")
         elif path in REASON_SECTIONS:
-            for reason in child:
+            for reason in child.iter():
                 gpu.put_reason(reason.tag, reason.text)
 
 

@@ -1,5 +1,6 @@
 """Looks at a folder that a job writes to: logs that grow, steps that are noted, dumps that come."""
 
+import functools
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -43,23 +44,24 @@ class Folder:
         """Look at all files now."""
         at = time.monotonic()
         logs = {
-            entry.path: (JOB, os.path.relpath(entry.path, self.paths[0]))
-            for entry in _files(self.paths[0], DEPTH)
-            if not self._is_own(entry)
+            path: (JOB, os.path.relpath(path, self.paths[0]))
+            for path in _files(self.paths[0])
+            if not self._is_own(path)
         }
         signs, alarms = growth(self._files, logs, self._sizes, first=self._first)
         self._first = False
         return Look(at=at, signs=signs, alarms=tuple(alarms))
 
-    def _is_own(self, entry: os.DirEntry[str]) -> bool:
+    def _is_own(self, path: str) -> bool:
         """Return whether a file is written by whoever watches: reports, or standard output."""
         mine = [os.fstat(number) for number in (1, 2)]
         try:
-            facts = entry.stat()
+            facts = Path(path).stat()
         except OSError:
             return True  # it is gone
-        same = any((each.st_dev, each.st_ino) == (facts.st_dev, facts.st_ino) for each in mine)
-        return same or str(Path(entry.path).absolute()) in self._own
+        return any(map(functools.partial(os.path.samestat, facts), mine)) or (
+            str(Path(path).absolute()) in self._own
+        )
 
 
 def growth(
@@ -98,19 +100,13 @@ def growth(
     return signs, alarms
 
 
-def _files(folder: str, depth: int) -> Iterator[os.DirEntry[str]]:
-    count = 0
-    folders = [(folder, depth)]
-    while folders and count < MAX_FILES:
-        place, left = folders.pop()
-        try:
-            with os.scandir(place) as entries:
-                for entry in entries:
-                    if entry.is_dir(follow_symlinks=False):
-                        if left:
-                            folders.append((entry.path, left - 1))
-                    elif entry.is_file():
-                        count += 1
-                        yield entry
-        except OSError:
-            continue
+def _files(folder: str) -> Iterator[str]:
+    count, depth = 0, folder.rstrip(os.sep).count(os.sep) + DEPTH
+    for place, folders, names in os.walk(folder):
+        if place.count(os.sep) >= depth:
+            folders.clear()
+        for name in names:
+            count += 1
+            yield str(Path(place, name))
+        if count >= MAX_FILES:
+            return

@@ -15,7 +15,7 @@ from whyhang.analyzer.commands import hosts, live_options
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.facts import Gap, Role
 from whyhang.collectors.files.bundle import MANIFEST, Entry, Manifest, archive, manifest_file
-from whyhang.collectors.hosts import boot, host_gaps, payload, wire
+from whyhang.collectors.hosts import boot, payload, remote_host, wire
 from whyhang.collectors.hosts.merge import HostJobNumber, Parts
 from whyhang.collectors.hosts.planners import ssh
 from whyhang.collectors.hosts.reach import Reach, ReachedHost
@@ -123,7 +123,7 @@ def test_progress_names_the_hosts_that_are_waited_for() -> None:
         "n8: at work",
     ]
     for far in fars[:60]:
-        far.gap = host_gaps.late(far.name, "it did not answer", 4.0)
+        far.gap = remote_host.late(far.name, "it did not answer", 4.0)
     lines = how_far("looking", fars[60:], fars).splitlines()
     assert lines[0] == "looking: 0 of 64 hosts answered"
     assert lines[1:5] == [f"n{number}: connecting" for number in range(60, 64)]
@@ -132,7 +132,7 @@ def test_progress_names_the_hosts_that_are_waited_for() -> None:
 
 
 def test_alike_gaps_of_several_hosts_are_one_line_that_names_each() -> None:
-    gaps = [host_gaps.late(name, "it did not answer", 4.0) for name in ("n1", "n2", "n5")]
+    gaps = [remote_host.late(name, "it did not answer", 4.0) for name in ("n1", "n2", "n5")]
     (line,) = (each for each in report_of(gaps).gaps if "n1" in each)
     assert "host n1 (and n2, n5 alike): " in line
 
@@ -279,7 +279,7 @@ def test_another_python_gets_what_runs_there_or_a_sentence(
     [(host, order, version)] = delivery.send()
     if runs is None:
         assert order is None
-        why = host_gaps.no_whyhang(host.name, version).why
+        why = remote_host.no_whyhang(host.name, version).why
         assert why.startswith(f"whyhang is not installed there for its Python {first}")
     else:
         assert order is not None

@@ -12,7 +12,7 @@ from log_docs import diagnosed_files
 
 from whyhang.analyzer.errors import TargetError
 from whyhang.collectors.cluster.pod_list import in_order, pods_in, without_specifications
-from whyhang.collectors.hosts import host_gaps
+from whyhang.collectors.hosts import remote_host
 from whyhang.collectors.hosts.planners import kubernetes
 from whyhang.collectors.hosts.planners.kubernetes import Pods
 
@@ -276,10 +276,12 @@ def test_a_damaged_list_is_no_traceback(data: str) -> None:
 def test_what_kubectl_says_becomes_a_reason_and_a_remedy() -> None:
     """The rights, and the image without a shell, are what one meets first."""
     errors = 'pods "a" is forbidden: User "u" cannot create resource "pods/exec"'
-    assert "docs/kubernetes.md" in host_gaps.ended("a", "kubernetes", 1, errors, alive=False).remedy
+    assert (
+        "docs/kubernetes.md" in remote_host.ended("a", "kubernetes", 1, errors, alive=False).remedy
+    )
     errors = 'exec: "sh": executable file not found in $PATH'
-    assert "--k8s-debug" in host_gaps.ended("a", "kubernetes", 126, errors, alive=False).remedy
-    assert "--k8s-debug" in host_gaps.no_python("a", "kubernetes").remedy
+    assert "--k8s-debug" in remote_host.ended("a", "kubernetes", 126, errors, alive=False).remedy
+    assert "--k8s-debug" in remote_host.no_python("a", "kubernetes").remedy
 
 
 def test_names_with_digits_are_sorted_as_numbers() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from whyhang.analyzer.errors import TargetError
-from whyhang.collectors.hosts import host_gaps
+from whyhang.collectors.hosts import remote_host
 from whyhang.collectors.hosts.planners import slurm
 from whyhang.collectors.hosts.planners.slurm import SlurmStep
 
@@ -124,7 +124,7 @@ def test_what_srun_says_becomes_a_reason_and_a_remedy() -> None:
         "failure\nsrun: error: Application launch failed: Communication connection failure\n"
         "srun: Job step aborted\n"
     )
-    gap = host_gaps.ended("n3", "slurm", 1, errors, alive=False)
+    gap = remote_host.ended("n3", "slurm", 1, errors, alive=False)
 
     assert "slurmd does not answer" in gap.why
     assert "scontrol show node n3" in gap.remedy

@@ -21,6 +21,8 @@ class _Labels(Record):
     groups: tuple[str, ...]
     numbers: tuple[str, ...]
     leaders: frozenset[str]
+    trainers: tuple[str, ...]
+    beside: tuple[str, ...]
     jobs: dict[str, str]
     short: dict[str, str]
 

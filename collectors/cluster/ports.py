@@ -2,7 +2,7 @@
 
 import itertools
 
-from whyhang.analyzer.facts import NOBODY, NetworkPort, Statement
+from whyhang.analyzer.facts import NOBODY, NetworkPort, Statement, replace
 from whyhang.collectors import limits
 from whyhang.collectors.prints import Lines, PrintedLine
 
@@ -55,20 +55,13 @@ def adapter(lines: Lines) -> list[Statement]:
             port = number["port"]
         elif (state := _STATE.match(line.words)) and port is not None:
             ports.setdefault(port, {})["phys" if state["phys"] else "state"] = line
-    return [_port(f"{name}/{number}", states) for number, states in ports.items()]
-
-
-def _port(name: str, states: dict[str, PrintedLine]) -> NetworkPort:
-    line = states.get("state") or states["phys"]
-    words = [m["state"] for one in states.values() if (m := _STATE.match(one.words))]
-    return NetworkPort(
-        who=NOBODY,
-        source=line.source,
-        name=name,
-        quote=f"{name}: {', '.join(one.words for one in states.values())}",
-        up=_is_up(words[0]),
-        state="/".join(words),
-    )
+    found: list[Statement] = []
+    for key, states in ports.items():
+        first = states.get("state") or states["phys"]
+        words = [m["state"] for one in states.values() if (m := _STATE.match(one.words))]
+        quote = f"{name}/{key}: {', '.join(one.words for one in states.values())}"
+        found.append(_made(replace(first, text=quote), f"{name}/{key}", "/".join(words)))
+    return found
 
 
 def _is_up(word: str) -> bool:

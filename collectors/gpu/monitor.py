@@ -6,29 +6,10 @@ many rows. Units stand in a second line. A dash or N/A means that there is no va
 
 from whyhang.collectors import limits
 from whyhang.collectors.gpu import values
-from whyhang.collectors.gpu.fields import Draft
+from whyhang.collectors.gpu.fields import FIELDS, Draft
 from whyhang.collectors.prints import Lines, PrintedLine
 
-# nvidia-smi dmon -s pucvmet, as its manual names them ("sm" is the time with a kernel running).
-_DMON = {
-    "pwr": "power",
-    "gtemp": "temperature",
-    "temp": "temperature",
-    "sm": "busy",
-    "mem": "memory_busy",
-    "pclk": "sm_clock",
-    "fb": "memory_used",
-    "dbecc": "ecc_uncorrected",
-}
 _ROCM_VALUE = limits.compile(r"GPU\[(?P<index>\d{1,9}+)\] ?: (?P<what>[^:]++): (?P<value>.+)$")
-_ROCM_FIELDS = {
-    "GPU use (%)": "busy",
-    "PCI Bus": "bus",
-    "Card series": "name",
-    "Card Series": "name",
-    "Average Graphics Package Power (W)": "power",
-    "Current Socket Graphics Package Power (W)": "power",
-}
 _WATTS = limits.compile(r"[\d.]++W")
 
 
@@ -70,8 +51,8 @@ def _header(text: str) -> list[str]:
 def _dmon(line: PrintedLine, index: int, row: dict[str, str]) -> Draft:
     gpu = Draft("nvidia-smi dmon", line.number, line.text.strip(), index=index)
     for name, cell in row.items():
-        if name in _DMON:
-            gpu.put(_DMON[name], cell, name=name)
+        if field := FIELDS.get(f"dmon/{name}"):
+            gpu.put(field, cell, name=name)
     date = row.get("Date", "")  # of -o DT: 20260701 13:06:53
     if len(date) == 8:
         gpu.taken_at = values.moment(f"{date[:4]}-{date[4:6]}-{date[6:]} {row.get('Time', '')}")
@@ -120,8 +101,8 @@ def parse_rocm_values(lines: Lines) -> list[Draft]:
             )
             if what == "Unique ID":
                 gpu.fields["uuid"] = f"ROCm {row['value']}"
-            elif what in _ROCM_FIELDS:
-                gpu.put(_ROCM_FIELDS[what], row["value"])
+            elif field := FIELDS.get(f"rocm/{what}"):
+                gpu.put(field, row["value"])
         elif line.words and not line.words.startswith(("=", "GPU[")):
             break
     return [gpu for gpu in gpus.values() if not gpu.fields.keys().isdisjoint({"busy", "bus"})]

@@ -13,11 +13,10 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 
 from whyhang.analyzer.facts import Gap
-from whyhang.collectors.hosts import host_gaps, payload, wire
+from whyhang.collectors.hosts import payload, remote_host, wire
 from whyhang.collectors.hosts.channel import Channels, Closed
-from whyhang.collectors.hosts.host_gaps import host_gap, plain
 from whyhang.collectors.hosts.reach import Reach, ReachedHost
-from whyhang.collectors.hosts.remote_host import RemoteHost, how_far
+from whyhang.collectors.hosts.remote_host import RemoteHost, host_gap, how_far, plain
 from whyhang.collectors.hosts.wire import Answer
 
 FAN_OUT = 64
@@ -90,7 +89,7 @@ class Connections(AbstractContextManager["Connections"]):
             self._start_more()
             for host, order, python in self._delivery.send():
                 if order is None:
-                    self.give_up(host, host_gaps.no_whyhang(host.name, python))
+                    self.give_up(host, remote_host.no_whyhang(host.name, python))
                 else:
                     self._channels.send([host.channel], order)
             self._listen_for(BEAT)
@@ -127,7 +126,7 @@ class Connections(AbstractContextManager["Connections"]):
                         )
                         self.gaps.append(gap)
                     else:
-                        late = host_gaps.late(host.name, "it did not answer", self._limit)
+                        late = remote_host.late(host.name, "it did not answer", self._limit)
                         self.give_up(host, late)
                 return
             self._listen_for(BEAT)
@@ -152,7 +151,7 @@ class Connections(AbstractContextManager["Connections"]):
                 self.give_up(host, host_gap(host.name, why, remedy))
             elif now > half:
                 why = "it was not ready" if host.alive else "it did not answer"
-                self.give_up(host, host_gaps.late(host.name, why, self._limit / 2))
+                self.give_up(host, remote_host.late(host.name, why, self._limit / 2))
 
     def _start_more(self) -> None:
         now = time.monotonic()
@@ -187,7 +186,7 @@ class Connections(AbstractContextManager["Connections"]):
             if isinstance(event, Closed):
                 for host in self._by_channel.get(event.channel, []):
                     host.busy = False
-                    host.gap = host.gap or host_gaps.ended(
+                    host.gap = host.gap or remote_host.ended(
                         host.name, self.reach.kind, event.code, event.errors, alive=host.alive
                     )
             elif (speaker := self._speaker(event.channel, event.answer.name)) is not None:
@@ -200,7 +199,7 @@ class Connections(AbstractContextManager["Connections"]):
             case "alive":
                 host.alive = True
             case "no-python":
-                self.give_up(host, host_gaps.no_python(host.name, self.reach.kind))
+                self.give_up(host, remote_host.no_python(host.name, self.reach.kind))
             case "hello":
                 host.node = answer.text("node")[:255]
                 host.alive = True

@@ -10,12 +10,11 @@ import msgspec
 
 from whyhang.analyzer.facts import Gap
 from whyhang.collectors.files.bundle import Bundle, Clock
-from whyhang.collectors.hosts import host_gaps
+from whyhang.collectors.hosts import remote_host
 from whyhang.collectors.hosts.connections import Connections
-from whyhang.collectors.hosts.host_gaps import host_gap, plain
 from whyhang.collectors.hosts.merge import HostJobNumber, Parts
 from whyhang.collectors.hosts.planners import ssh
-from whyhang.collectors.hosts.remote_host import RemoteHost, left_to_others
+from whyhang.collectors.hosts.remote_host import RemoteHost, host_gap, left_to_others, plain
 from whyhang.collectors.hosts.wire import Answer
 from whyhang.collectors.live.capture import More, Named
 from whyhang.collectors.live.probes.probe import Options
@@ -63,7 +62,7 @@ class Conversation:
             self._find()
         known = len(self.connections.hosts)
         if self.reach.count is not None and known < self.reach.count:
-            self.gaps.append(host_gaps.not_all_known(known, self.reach.count))
+            self.gaps.append(remote_host.not_all_known(known, self.reach.count))
 
     def look(self) -> None:
         """Have all take their snapshots at the same moment."""

@@ -34,7 +34,6 @@ from whyhang.collectors.ras.report import (
     REMOTE,
     Comm,
     Peer,
-    RankCounts,
     RasDocument,
     RasMember,
     by_profile,
@@ -164,28 +163,28 @@ class _Communicator:
         else:
             yield from self._contradiction(profiles)
 
-    def _lagging(self, counts: Sequence[RankCounts]) -> Iterator[Fact]:
+    def _lagging(self, counts: Sequence[RasMember]) -> Iterator[Fact]:
         """Yield how far each rank is; where only few are ahead, that these are."""
         least = min(own.total for own in counts)
         behind = sum(own.total == least for own in counts)
         if 2 * behind > len(counts):
             for own in counts:
                 if own.total > least:
-                    yield self._line(own.member, "ahead", quote=str(own))
+                    yield self._line(own, "ahead", quote=own.in_words)
             return
         for own in counts:
             call = None
             if own.total > least:
                 call = Call(op=one_op(counts), seq=least + 1, state=CallState.SCHEDULED)
             else:
-                yield self._line(own.member, "behind", quote=str(own))
+                yield self._line(own, "behind", quote=own.in_words)
             yield from self._track(own, least, call)
 
     def _contradiction(
-        self, profiles: Mapping[tuple[int, ...], Sequence[RankCounts]]
+        self, profiles: Mapping[tuple[int, ...], Sequence[RasMember]]
     ) -> Iterator[Fact]:
         """Yield who called different things: by their calls, where each made one more."""
-        ops = sorted(next(iter(profiles.values()))[0].counts)
+        ops = sorted(next(iter(profiles.values()))[0].counts or ())
         base = [min(counts) for counts in zip(*profiles, strict=True)]
         if len(profiles) == 2 and all(sum(profile) == sum(base) + 1 for profile in profiles):
             for profile, same in profiles.items():
@@ -195,8 +194,8 @@ class _Communicator:
                     yield from self._track(own, sum(base), call)
             return
         for same in sorted(profiles.values(), key=len):
-            ranks = fold(own.member.rank for own in same)
-            first = replace(same[0].member, quote=f"ranks {ranks}: {same[0]}")
+            ranks = fold(own.rank for own in same)
+            first = replace(same[0], quote=f"ranks {ranks}: {same[0].in_words}")
             yield self._line(first, "diverged")
 
     def _line(self, member: RasMember, state: str, error: str = "", quote: str = "") -> LogLine:
@@ -213,18 +212,15 @@ class _Communicator:
             **({"error": error} if error else {}),
         )
 
-    def _track(self, own: RankCounts, completed: int | None, call: Call | None) -> Iterator[Track]:
+    def _track(self, own: RasMember, completed: int | None, call: Call | None) -> Iterator[Track]:
         """Say how far one rank came, if it is known who it is."""
-        member = own.member
-        who = self._job.who(self._comm, member.rank, member.peer)
+        who = self._job.who(self._comm, own.rank, own.peer)
         if who != NOBODY:
             yield Track(
                 who=who,
                 group=self._group,
                 kind="ras" if self._comm.whole else "ras-text",
-                source=self._document.source(
-                    member.line if member.line is not None else self._comm.line
-                ),
+                source=self._document.source(self._comm.line if own.line is None else own.line),
                 enqueued=own.total,
                 completed=completed,
                 calls=(call,) if call is not None else (),

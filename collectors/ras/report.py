@@ -7,7 +7,7 @@ its own pid namespace, as NCCL prints them.
 import itertools
 from collections.abc import Mapping, Sequence
 
-from whyhang.analyzer.facts import Record, grouped
+from whyhang.analyzer.facts import Record, grouped, replace
 
 DEAD, UNRESPONSIVE, LEFT, STARTING, LEAVING, ABORTED = (
     "dead",
@@ -60,6 +60,17 @@ class RasMember(Record):
     error: str = ""
     quote: str = ""
     line: int | None = None
+
+    @property
+    def total(self) -> int:
+        """How many launches are told."""
+        return sum((self.counts or {}).values())
+
+    @property
+    def in_words(self) -> str:
+        """The launches, by operation."""
+        counts = (self.counts or {}).items()
+        return ", ".join(f"{op or 'operations'} {count}" for op, count in counts)
 
 
 class Counted(Record):
@@ -119,46 +130,29 @@ class RasDocument(Record):
     empty_line: int | None = None  # where it says that there are no communicators
 
 
-class RankCounts(Record):
-    """The launches of one rank by operation, over those operations that are known of all ranks."""
-
-    member: RasMember
-    counts: dict[str, int]
-
-    @property
-    def total(self) -> int:
-        """How many launches these are."""
-        return sum(self.counts.values())
-
-    def __str__(self) -> str:
-        return ", ".join(f"{op or 'operations'} {count}" for op, count in self.counts.items())
-
-
-def counts_of(comm: Comm, members: Sequence[RasMember]) -> list[RankCounts]:
-    """Return the counts of each rank that answered, in operations known of all of them."""
-    if comm.whole:
-        answered = [(member, member.counts) for member in members if member.counts is not None]
-        ops = sorted({op for _, counts in answered for op in counts})
-        return [
-            RankCounts(member=member, counts={op: counts.get(op, 0) for op in ops})
-            for member, counts in answered
-        ]
-    by_op = grouped(comm.counted, lambda counted: counted.op)
-    counts: dict[int, dict[str, int]] = {rank: {} for rank in _answered(comm, members, by_op)}
-    for op, groups in by_op.items():
-        listed = {member.rank: group.count for group in groups for member in group.ranks}
-        others = [group.count for group in groups if not group.ranks]
-        if len(others) > 1:
-            return []  # half against half, and nobody is listed
-        for rank, own in counts.items():
-            if rank in listed or others:
-                own[op] = listed[rank] if rank in listed else others[0]
-    if len({tuple(sorted(own)) for own in counts.values()}) != 1:
-        return []
+def counts_of(comm: Comm, members: Sequence[RasMember]) -> list[RasMember]:
+    """Return each rank that answered, with its counts in operations known of all of them."""
     known = {member.rank: member for member in members}
+    counts: dict[int, dict[str, int]]
+    if comm.whole:
+        counts = {m.rank: m.counts for m in members if m.counts is not None}
+        ops = sorted({op for own in counts.values() for op in own})
+        counts = {rank: {op: own.get(op, 0) for op in ops} for rank, own in counts.items()}
+    else:
+        by_op = grouped(comm.counted, lambda counted: counted.op)
+        counts = {rank: {} for rank in _answered(comm, members, by_op)}
+        for op, groups in by_op.items():
+            listed = {member.rank: group.count for group in groups for member in group.ranks}
+            others = [group.count for group in groups if not group.ranks]
+            if len(others) > 1:
+                return []  # half against half, and nobody is listed
+            for rank, own in counts.items():
+                if rank in listed or others:
+                    own[op] = listed[rank] if rank in listed else others[0]
+        if len({tuple(sorted(own)) for own in counts.values()}) != 1:
+            return []
     return [
-        RankCounts(member=known.get(rank, RasMember(rank=rank)), counts=own)
-        for rank, own in counts.items()
+        replace(known.get(rank, RasMember(rank=rank)), counts=own) for rank, own in counts.items()
     ]
 
 
@@ -176,9 +170,9 @@ def _answered(
     return ()
 
 
-def by_profile(ranks: Sequence[RankCounts]) -> dict[tuple[int, ...], list[RankCounts]]:
+def by_profile(ranks: Sequence[RasMember]) -> dict[tuple[int, ...], list[RasMember]]:
     """Put the ranks with equal counts together, under their counts by operation in order."""
-    return grouped(ranks, lambda rank: tuple(rank.counts[op] for op in sorted(rank.counts)))
+    return grouped(ranks, lambda rank: tuple(n for _, n in sorted((rank.counts or {}).items())))
 
 
 def is_chain(profiles: Sequence[tuple[int, ...]]) -> bool:
@@ -189,7 +183,8 @@ def is_chain(profiles: Sequence[tuple[int, ...]]) -> bool:
     )
 
 
-def one_op(ranks: Sequence[RankCounts]) -> str:
+def one_op(ranks: Sequence[RasMember]) -> str:
     """Return the operation in which ranks differ, "" if it is not one."""
-    differ = [op for op in ranks[0].counts if len({rank.counts[op] for rank in ranks}) > 1]
+    counts = [rank.counts or {} for rank in ranks]
+    differ = [op for op in counts[0] if len({own[op] for own in counts}) > 1]
     return differ[0] if len(differ) == 1 else ""

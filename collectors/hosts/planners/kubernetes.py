@@ -32,10 +32,6 @@ PATIENCE_DEBUG = 90.0
 
 _KLOG = re.compile(r"[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ ")
 _SHORT = re.compile(r"(?P<kind>[a-z]+)/(?P<name>[a-z0-9][a-z0-9.-]*)")
-_TRAINS = ("pytorch", "trainer", "node", "worker", "ray-worker", "ray-head", "mpi", "main", "train")
-_BESIDE = re.compile(
-    r"istio-proxy|linkerd|envoy|vault|fluent|sidecar|exporter|tensorboard|filebeat"
-)
 MOST_NAMED = 8
 
 
@@ -136,9 +132,9 @@ def container_of(asked: Pods, pod: Pod) -> str:
         return asked.container
     if pod.default_container in pod.containers:
         return pod.default_container
-    named = [one for name in _TRAINS for one in pod.containers if one == name]
-    beside = [one for one in pod.containers if not _BESIDE.search(one)]
-    return [*named, *beside, *pod.containers, ""][0]
+    named = [one for name in LABELS.trainers for one in pod.containers if one == name]
+    others = [one for one in pod.containers if not any(word in one for word in LABELS.beside)]
+    return [*named, *others, *pod.containers, ""][0]
 
 
 def _host(asked: Pods, pod: Pod) -> ReachedHost:

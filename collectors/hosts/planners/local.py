@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 
 from whyhang.analyzer.job.launch import Plan, plan_of_agent
-from whyhang.collectors.hosts import host_gaps
+from whyhang.collectors.hosts import remote_host
 from whyhang.collectors.hosts.planners import ssh
 from whyhang.collectors.hosts.reach import KnownHosts, Reach, ReachedHost, Selector, selector_of
 from whyhang.collectors.live.job.environment import options
@@ -68,7 +68,7 @@ def reach(host: Host, job: HostJob) -> Reach | None:
         sentence=sentence if others else f"this host: {there.sentence}",
         hosts=(ReachedHost(name=os.uname().nodename, pids=pids), *hosts) if hosts else (),
         selector=selector_of(host, seed) if job.ranks else Selector(words=there.words),
-        gaps=() if others else (host_gaps.not_all_known(1, there.count or 2),),
+        gaps=() if others else (remote_host.not_all_known(1, there.count or 2),),
         patience=PATIENCE,
         count=there.count,
         grows=True,

@@ -20,17 +20,9 @@ MOST = 20_000
 
 _NAME = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_-]*@)?[A-Za-z0-9_:][A-Za-z0-9._:-]*")
 _OPTIONS = (
-    "BatchMode=yes",
-    "StrictHostKeyChecking=yes",
-    "ClearAllForwardings=yes",
-    "ForwardAgent=no",
-    "ForwardX11=no",
-    "PermitLocalCommand=no",
-    "RemoteCommand=none",
-    "RequestTTY=no",
-    "ServerAliveInterval=5",
-    "ServerAliveCountMax=2",
-    "LogLevel=ERROR",
+    *("BatchMode=yes", "StrictHostKeyChecking=yes", "LogLevel=ERROR", "RequestTTY=no"),
+    *("ServerAliveInterval=5", "ServerAliveCountMax=2", "ClearAllForwardings=yes"),
+    *("ForwardAgent=no", "ForwardX11=no", "PermitLocalCommand=no", "RemoteCommand=none"),
 )
 
 

@@ -147,7 +147,7 @@ def test_a_message_survives_labels_noise_and_being_cut_into_lines() -> None:
     assert whole[:-1] == [None] * (len(lines) - 1)
     answer = whole[-1]
     assert answer is not None
-    assert (answer.name, answer.say, answer.number("number")) == ("n1", "part", 3)
+    assert (answer.name, answer.say, answer.number) == ("n1", "part", 3)
     assert answer.blob == b"\0\xff" * 50_000
 
 
@@ -273,9 +273,11 @@ def test_another_python_gets_what_runs_there_or_a_sentence(
         payload, "self_contained", lambda wanted: None if wanted.python == "3.80" else b"zip"
     )
     first = next(iter(pythons))
-    hello = {"python": first, "pythons": pythons, "libc": libc, "machine": "x", "system": "Linux"}
+    hello = Answer(
+        say="hello", python=first, pythons=pythons, libc=libc, machine="x", system="Linux"
+    )
     delivery = payload.Delivery(lambda _: None)
-    delivery.add(RemoteHost(ReachedHost(name="n1", argv=()), "c"), Answer("n1", hello, b""))
+    delivery.add(RemoteHost(ReachedHost(name="n1", argv=()), "c"), hello)
     [(host, order, version)] = delivery.send()
     if runs is None:
         assert order is None
@@ -300,5 +302,5 @@ def test_what_came_damaged_is_not_run(tmp_path: Path) -> None:
     )
     last = wire.Assembler().line(done.stdout.splitlines()[-1])
     assert last is not None
-    assert "damaged" in last.text("why")
+    assert "damaged" in last.why
     assert list(tmp_path.iterdir()) == []

@@ -201,15 +201,15 @@ class Connections(AbstractContextManager["Connections"]):
             case "no-python":
                 self.give_up(host, remote_host.no_python(host.name, self.reach.kind))
             case "hello":
-                host.node = answer.text("node")[:255]
+                host.node = answer.node[:255]
                 host.alive = True
                 self._delivery.add(host, answer)
             case "ready":
                 host.ready = True
             case "clock":
-                now, sent = time.time(), answer.number("sent")
-                host.round_trip = now - sent
-                host.offset = answer.number("now") - (now + sent) / 2
+                now = time.time()
+                host.round_trip = now - answer.sent
+                host.offset = answer.now - (now + answer.sent) / 2
                 host.busy = False
             case "done":
                 host.busy = False
@@ -220,8 +220,8 @@ class Connections(AbstractContextManager["Connections"]):
 
     def _trouble(self, host: RemoteHost, answer: Answer) -> None:
         """Note what went wrong there; what the host sent before counts."""
-        remedy = plain(answer.text("remedy")).rstrip(".")
-        gap = host_gap(host.name, plain(answer.text("why")), remedy)
+        remedy = plain(answer.remedy).rstrip(".")
+        gap = host_gap(host.name, plain(answer.why), remedy)
         if host.sent:
             host.busy = False
             self.gaps.append(gap)

@@ -179,18 +179,12 @@ class Conversation:
 
     def _take_processes(self, host: RemoteHost, answer: Answer) -> None:
         host.busy = False
-        host.own = [text for text in answer.items("own", 100) if isinstance(text, str)]
-        listed = answer.fields.get("logs")
-        if isinstance(listed, dict):
-            host.logs = {str(log)[:500]: own is True for log, own in listed.items()}
-        named = map(str, answer.items("others", MOST_NEW))
-        host.others += (name for name in named if ssh.is_name(name))
-        for job in answer.items("jobs"):
-            if isinstance(job, dict) and isinstance(job.get("ranks"), int):
-                host.jobs[str(job.get("name"))[:500]] = job["ranks"]
+        host.own, host.logs = answer.own, answer.logs
+        host.others += filter(ssh.is_name, answer.others[:MOST_NEW])
+        host.jobs |= {job.name: job.ranks for job in answer.jobs}
 
     def _part(self, host: RemoteHost, answer: Answer) -> None:
-        trouble = self.parts.add(HostJobNumber(host.name, answer.number("number")), answer.blob)
+        trouble = self.parts.add(HostJobNumber(host.name, answer.number), answer.blob)
         if trouble:
             why = f"what it sent cannot be read: {trouble}"
             self.connections.give_up(host, host_gap(host.name, why, "Collect there by hand"))

@@ -21,7 +21,7 @@ class HostJobNumber(NamedTuple):
     """Which host, and which of the jobs there."""
 
     host: str
-    number: float
+    number: int
 
 
 class Parts:

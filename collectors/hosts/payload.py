@@ -195,7 +195,7 @@ class Delivery:
 
     def add(self, host: RemoteHost, hello: Answer) -> None:
         """Put a host into the line, with what it says of itself, unless it has whyhang."""
-        if not hello.fields.get("has"):
+        if not hello.has:
             self._waiting.append((host, hello))
 
     def send(self) -> Iterator[tuple[RemoteHost, bytes | None, str]]:
@@ -213,22 +213,19 @@ class Delivery:
                 order = wire.question("payload", [host.own_name], program, **about)
                 self._sent.append(host)
                 under_way += 1
-            yield host, order, hello.text("python")
+            yield host, order, hello.python
 
     def _fitting(self, hello: Answer) -> tuple[str, bytes] | None:
         """Choose a Python of a host and what to send for it: as here, else whatever pip can get."""
-        listed = hello.fields.get("pythons")
-        pythons = {str(k): str(v) for k, v in listed.items()} if isinstance(listed, dict) else {}
-        machine, system = hello.text("machine"), hello.text("system")
-        if hello.text("libc") != "glibc":
+        if hello.libc != "glibc":
             return None
-        for version in (here().python, hello.text("python")):
-            wanted = Platform(python=version, machine=machine, system=system)
-            if version in pythons and wanted not in self._programs:
+        for version in (here().python, hello.python):
+            wanted = Platform(python=version, machine=hello.machine, system=hello.system)
+            if version in hello.pythons and wanted not in self._programs:
                 began = time.monotonic()
                 self._tell(f"making what runs in Python {version}")
                 self._programs[wanted] = self_contained(wanted)
                 self.seconds += time.monotonic() - began
-            if version in pythons and (program := self._programs[wanted]) is not None:
-                return pythons[version], program
+            if version in hello.pythons and (program := self._programs[wanted]) is not None:
+                return hello.pythons[version], program
         return None

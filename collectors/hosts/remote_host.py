@@ -37,7 +37,7 @@ class RemoteHost:
         self.asked = False
         self.jobs: dict[str, int] = {}  # ranks by the name of the job
         self.logs: dict[str, bool] = {}  # by path: whether a rank there alone writes it
-        self.own: list[str] = []  # its addresses
+        self.own: tuple[str, ...] = ()  # its addresses
         self.others: list[str] = []  # hosts that it knows of
 
     @property

@@ -10,8 +10,11 @@ prints at login) is no message.
 import base64
 import binascii
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from whyhang.analyzer.facts import Record, replace
 
 MARK = "@whyhang1"
 PIECE = 24 << 10
@@ -40,33 +43,41 @@ def answer(name: str, say: str, blob: bytes = b"", **fields: object) -> Iterator
         yield f"{MARK} {name} {'.' if last else '+'} {piece}\n"
 
 
-class Answer:
-    """A message from a host: fields that it set, and bytes. Nothing in it is trusted."""
+class JobThere(Record):
+    """A job that was found on a host."""
 
-    def __init__(self, name: str, fields: Mapping[str, Any], blob: bytes) -> None:
-        self.name = name
-        self.fields = fields
-        self.blob = blob
+    name: str
+    ranks: int
 
-    @property
-    def say(self) -> str:
-        """What kind of message it is."""
-        return self.text("say")
 
-    def text(self, key: str) -> str:
-        """Return a field that is a text, cut to a sane length; else ""."""
-        value = self.fields.get(key)
-        return value[:2000] if isinstance(value, str) else ""
+class Answer(Record):
+    """A message from a host: bytes, and the fields of its kind. What they say is not trusted.
 
-    def number(self, key: str) -> float:
-        """Return a field that is a number; else 0."""
-        value = self.fields.get(key)
-        return float(value) if isinstance(value, int | float) else 0.0
+    ``name`` is what the host calls itself, ``say`` the kind. Those of "hello" tell of the host and
+    its Pythons, of "clock" what time it was, of "trouble" what went wrong; of "found" the jobs,
+    their logs (with whether a rank there alone writes it), addresses of the host and hosts that it
+    knows of; ``number`` says of which job a part is.
+    """
 
-    def items(self, key: str, most: int = 10_000) -> list[Any]:
-        """Return a field that is a list; else an empty one."""
-        value = self.fields.get(key)
-        return value[:most] if isinstance(value, list) else []
+    say: str
+    name: str = ""
+    blob: bytes = b""
+    node: str = ""
+    python: str = ""
+    pythons: dict[str, str] = {}
+    machine: str = ""
+    system: str = ""
+    libc: str = ""
+    has: bool = False
+    sent: float = 0.0
+    now: float = 0.0
+    why: str = ""
+    remedy: str = ""
+    jobs: tuple[JobThere, ...] = ()
+    logs: dict[str, bool] = {}
+    own: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+    number: int = 0
 
 
 class Assembler:
@@ -86,7 +97,7 @@ class Assembler:
             raise WireError("a line of the far side was cut off")
         name = words[1].decode(errors="replace")[:256]
         if words[2] == b"!":
-            return Answer(name, {"say": words[3].decode(errors="replace")[:256].strip()}, b"")
+            return Answer(say=words[3].decode(errors="replace")[:256].strip(), name=name)
         try:
             piece = base64.b64decode(words[3].strip(), validate=True)
         except (binascii.Error, ValueError) as error:
@@ -98,15 +109,8 @@ class Assembler:
         if words[2] != b".":
             return None
         del self._sizes[name]
-        return _decoded(name, b"".join(self._parts.pop(name)))
-
-
-def _decoded(name: str, whole: bytes) -> Answer:
-    head, _, blob = whole.partition(b"\n")
-    try:
-        fields = json.loads(head)
-    except (ValueError, RecursionError) as error:
-        raise WireError("what the far side sent is no message") from error
-    if not isinstance(fields, dict):
-        raise WireError("what the far side sent is no message")
-    return Answer(name, fields, blob)
+        head, _, blob = b"".join(self._parts.pop(name)).partition(b"\n")
+        try:
+            return replace(msgspec.json.decode(head, type=Answer), name=name, blob=blob)
+        except (ValueError, RecursionError) as error:
+            raise WireError("what the far side sent is no message") from error

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import msgspec
 
 from whyhang._heartbeat import MARK, SIZE
-from whyhang.analyzer.facts import Fact, Gap, Progressed, Record, Source, Trust, Who, WorldSize
+from whyhang.analyzer.facts import Fact, Gap, Progressed, Record, Trust, Who, WorldSize
 from whyhang.analyzer.reading import Document
 from whyhang.collectors import limits
 
@@ -31,19 +31,6 @@ class Beat(Record):
     host: str
     rank: int | None = None
     world: int | None = None
-
-    def progressed(self, source: Source, read_at: float | None) -> Progressed:
-        """Return what it says as a fact."""
-        trust = Trust.NONE if self.rank is None else Trust.CONTENT
-        return Progressed(
-            who=Who(rank=self.rank, trust=trust, host=self.host, pid=self.pid),
-            source=source,
-            step=self.step,
-            time=self.time,
-            beats=self.beats,
-            longest=self.longest,
-            read_at=read_at,
-        )
 
 
 def parse(text: str) -> Beat | None:
@@ -78,7 +65,16 @@ class HeartbeatReader:
                     cost="in which step this rank was last is not known",
                 )
                 continue
-            fact = beat.progressed(source, document.taken_at)
-            yield fact
+            trust = Trust.NONE if beat.rank is None else Trust.CONTENT
+            who = Who(rank=beat.rank, trust=trust, host=beat.host, pid=beat.pid)
+            yield Progressed(
+                who=who,
+                source=source,
+                step=beat.step,
+                time=beat.time,
+                beats=beat.beats,
+                longest=beat.longest,
+                read_at=document.taken_at,
+            )
             if beat.world is not None:
-                yield WorldSize(size=beat.world, who=fact.who, source=source)
+                yield WorldSize(size=beat.world, who=who, source=source)

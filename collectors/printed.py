@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterator
 from whyhang.analyzer.facts import Fact, Statement, Who, replace
 from whyhang.analyzer.reading import Document
 from whyhang.collectors import limits
-from whyhang.collectors.cluster import counters, hosts, launch, pods, ports, slurm
+from whyhang.collectors.cluster import hosts, launch, network, schedulers
 from whyhang.collectors.files.marks import Marks
 from whyhang.collectors.gpu import links, monitor, query, table
 from whyhang.collectors.gpu.fields import Draft
@@ -40,18 +40,20 @@ _GPU_PARSERS: dict[str, tuple[Parser, ...]] = {  # by how a line begins
     "D": (monitor.parse_rocm,),
 }
 _PARSERS: dict[bytes, Parser] = {  # by what is in the text
-    **dict.fromkeys((b"CA '", b"nfiniband device '", b"hca_id:"), ports.adapter),
-    **dict.fromkeys((b" physical_state ", b" mtu ", b"Link detected:"), ports.interface),
-    **dict.fromkeys((b"/16", b"/24", b"/30", b"hostname -", b" UP ", b" DOWN "), ports.addresses),
-    **dict.fromkeys((b"# Port ", b"NIC statistics:", b"counters/", b" local_ack_"), counters.parse),
-    **dict.fromkeys((b"JobID", b"JOBID", b"NODELIST"), slurm.table),
-    **dict.fromkeys((b"JobId=", b"NodeName="), slurm.record),
-    **dict.fromkeys((b"READY ", b"ROLES "), pods.table),
+    **dict.fromkeys((b"CA '", b"nfiniband device '", b"hca_id:"), network.adapter),
+    **dict.fromkeys((b" physical_state ", b" mtu ", b"Link detected:"), network.interface),
+    **dict.fromkeys((b"/16", b"/24", b"/30", b"hostname -", b" UP ", b" DOWN "), network.addresses),
+    **dict.fromkeys(
+        (b"# Port ", b"NIC statistics:", b"counters/", b" local_ack_"), network.counters
+    ),
+    **dict.fromkeys((b"JobID", b"JOBID", b"NODELIST"), schedulers.slurm_table),
+    **dict.fromkeys((b"JobId=", b"NodeName="), schedulers.slurm_record),
+    **dict.fromkeys((b"READY ", b"ROLES "), schedulers.kubectl_table),
     **dict.fromkeys((b"PID ", b" PID"), hosts.processes),
     b" slots=": launch.hostfile,
     b"% /": hosts.room,
     b"LISTEN": hosts.listener,
-    b"Namespace:": pods.described,
+    b"Namespace:": schedulers.kubectl_description,
     b"kind: ": launch.specification,
     b"#SBATCH": launch.script,
     b"ax locked memory ": hosts.limit,

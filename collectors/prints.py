@@ -7,6 +7,7 @@ before it (a shell prompt, "==== node7 ====", uname, "hostname: node7"), or by t
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias, TypeVar
 
@@ -73,15 +74,11 @@ class Lines:
     ``who`` is whose the file is.
     """
 
-    def __init__(self, host: str | None, who: Who) -> None:
+    def __init__(self, host: str | None, who: Who, lines: Sequence[PrintedLine]) -> None:
         self.host = host
         self.who = who
-        self._lines: list[PrintedLine] = []
+        self._lines = lines
         self._at = 0
-
-    def append(self, line: PrintedLine) -> None:
-        """Add a line at the end."""
-        self._lines.append(line)
 
     def __iter__(self) -> Iterator[PrintedLine]:
         while self._at < len(self._lines):
@@ -137,18 +134,17 @@ def by_host(document: Document, text: str) -> list[Lines]:
         text = _ESCAPES.sub("", text)
     lines = [line.rstrip("\r") for line in text.split("\n")]
     prefixed = sum(_PREFIX.match(line) is not None for line in lines[:400]) > 2
-    hosts: dict[str | None, Lines] = {}
+    hosts: dict[str | None, list[PrintedLine]] = defaultdict(list)
     current = document.who.host
     for number, whole in enumerate(lines, 1):
         prefix = _PREFIX.match(whole) if prefixed else None
         if prefix is not None and prefix["host"].lower() not in _NO_HOST:
-            host, own = prefix["host"], whole[prefix.end() :]
+            host, text = prefix["host"], whole[prefix.end() :]
         else:
             current = (_host_named(lines, number) if whole else None) or current
-            host, own = current, whole
-        line = PrintedLine(number=number, text=own, file=document.path)
-        hosts.setdefault(host, Lines(host, document.who)).append(line)
-    return list(hosts.values())
+            host, text = current, whole
+        hosts[host].append(PrintedLine(number=number, text=text, file=document.path))
+    return [Lines(host, document.who, own) for host, own in hosts.items()]
 
 
 def _host_named(lines: list[str], number: int) -> str | None:

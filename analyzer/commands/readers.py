@@ -11,8 +11,8 @@ from whyhang.analyzer.reports.outgoing import plain
 from whyhang.collectors import READERS
 from whyhang.collectors.files.meter import Meter
 from whyhang.collectors.logs.reader import LogReader
-from whyhang.collectors.shards import channel, ray, slurm
-from whyhang.collectors.shards.channel import Search
+from whyhang.collectors.shards.channel import Search, begun
+from whyhang.collectors.shards.clusters import workers
 from whyhang.collectors.shards.team import WorkerTeam
 
 
@@ -37,9 +37,8 @@ def team_on(on: str, known: KnownSignatures) -> Iterator[WorkerTeam]:
 
     Raises ``TargetError`` where there is no such cluster, or none of its nodes has a worker.
     """
-    kind, which = channel.split(on)
-    channels = {"ray": ray, "slurm": slurm}[kind].workers(which)
-    troubles = channel.begun(channels, search_of(known))
+    channels = workers(on)
+    troubles = begun(channels, search_of(known))
     with WorkerTeam(channels, troubles) as team:
         reasons = list(dict.fromkeys(f"{channels[n].name}: {why}" for n, why in troubles.items()))
         if len(troubles) == len(channels):

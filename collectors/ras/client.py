@@ -53,7 +53,10 @@ def other_end(connection: socket.socket) -> str | None:
     own = f":{connection.getsockname()[1]:04X}"  # no other connection of this host has both ports
     its = f":{connection.getpeername()[1]:04X}"
     name = "tcp6" if connection.family == socket.AF_INET6 else "tcp"
-    with open(f"/proc/self/net/{name}", encoding="ascii", errors="replace") as table:  # noqa: PTH123
+    with (
+        contextlib.suppress(OSError),
+        open(f"/proc/self/net/{name}", encoding="ascii", errors="replace") as table,  # noqa: PTH123
+    ):
         for line in table:
             field = line.split()
             if len(field) > 9 and field[1].endswith(its) and field[2].endswith(own):
@@ -61,18 +64,25 @@ def other_end(connection: socket.socket) -> str | None:
     return None
 
 
-def owner_of(inode: str, pids: list[int]) -> tuple[int | None, bool]:
-    """Find which process has this socket open; the second value: all could be looked at."""
-    link, seen = f"socket:[{inode}]", 0
-    for pid in pids:
-        with contextlib.suppress(OSError):
+def owner_of(inode: str | None, pids: list[int]) -> int | None:
+    """Find which of the processes has this socket open; None where that cannot be seen.
+
+    Raises ``StrangerError`` if it is none of them.
+    """
+    link, unseen = f"socket:[{inode}]", 0
+    for pid in pids if inode is not None else ():
+        try:
             entries = list(os.scandir(f"/proc/{pid}/fd"))
-            seen += 1
-            for entry in entries:
-                with contextlib.suppress(OSError):  # closed in the meantime
-                    if os.readlink(entry.path) == link:  # noqa: PTH115
-                        return pid, True
-    return None, seen == len(pids)
+        except OSError:
+            unseen += 1
+            continue
+        for entry in entries:
+            with contextlib.suppress(OSError):  # closed in the meantime
+                if os.readlink(entry.path) == link:  # noqa: PTH115
+                    return pid
+    if inode is not None and not unseen:
+        raise StrangerError
+    return None
 
 
 class Dialogue:
@@ -105,21 +115,6 @@ class Dialogue:
             self.rest += data
         line, _, self.rest = self.rest.partition(b"\n")
         return line.decode("utf-8", "replace").strip()
-
-    def answering(self, pids: list[int]) -> int | None:
-        """Return which of ``pids`` answers, None where that cannot be seen.
-
-        Raises ``StrangerError`` if it is none of them.
-        """
-        inode = None
-        with contextlib.suppress(OSError, ValueError):
-            inode = other_end(self.connection)
-        if inode is None:
-            return None
-        pid, all_seen = owner_of(inode, pids)
-        if pid is None and all_seen:
-            raise StrangerError
-        return pid
 
     def report(self) -> bytes:
         """Read the report to its end, or as far as it comes in time."""
@@ -154,7 +149,7 @@ def ask(address: tuple[str, int], pids: list[int], until: float, form: str) -> A
         greeting = dialogue.receive()
         if not greeting.upper().startswith("SERVER PROTOCOL"):
             raise NotRasError(f"what listens there is not RAS (it said {greeting[:60]!r})")
-        pid = dialogue.answering(pids)
+        pid = owner_of(other_end(dialogue.connection), pids)
         dialogue.send(f"TIMEOUT {PATIENCE}")
         dialogue.receive()
         if form == "json":

@@ -17,7 +17,6 @@ from typing import Any
 
 import whyhang
 from whyhang import __version__
-from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.facts import Record
 
 STARTING = 90.0
@@ -138,14 +137,3 @@ def environ() -> Mapping[str, str]:
     root = str(Path(whyhang.__file__).parent.parent)
     before = os.environ.get("PYTHONPATH")
     return {"PYTHONPATH": root if not before else f"{root}{os.pathsep}{before}"}
-
-
-def split(on: str) -> tuple[str, str]:
-    """Take ``--on`` apart: the kind of cluster, and which one. Raises ``TargetError``."""
-    kind, _, which = on.partition(":")
-    if kind not in {"ray", "slurm"}:
-        raise TargetError(
-            f"--on {on}: there is no such kind of cluster",
-            "--on ray[:ADDRESS] or --on slurm[:JOB].",
-        )
-    return kind, which

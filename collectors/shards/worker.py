@@ -1,7 +1,7 @@
 """What runs on another machine: opens its share of the files, reads them, sends the facts back.
 
-Started by ``slurm.py`` as a program that talks over its standard input and output, by ``ray.py`` as
-an actor. It keeps what it unpacked until it is told to end, since facts may be asked for more.
+Started by ``clusters.py``: as a program that talks over its standard input and output, or as an
+actor. It keeps what it unpacked until it is told to end, since facts may be asked for more.
 """
 
 import os

@@ -73,19 +73,18 @@ class Gpus:
     def _ask(self) -> list[dict[str, Any]]:
         try:
             if self._child is None:
-                self._child = AnsweringChild(_command(), PATIENCE)
+                spec = importlib.util.find_spec("pynvml")
+                folders = (
+                    [str(Path(spec.origin).parent)] if spec is not None and spec.origin else []
+                )
+                command = [sys.executable, "-I", nvml_child.__file__, "counters", *folders]
+                self._child = AnsweringChild(command, PATIENCE)
             self._child.send({})
             answer, _ = self._child.answer(PATIENCE)
         except (OSError, EOFError, ValueError):  # it is late, has ended, or says what is no answer
             self.end()
             return []
         return [each for each in answer.get("gpus", ()) if isinstance(each, dict)]
-
-
-def _command() -> list[str]:
-    spec = importlib.util.find_spec("pynvml")
-    folders = [str(Path(spec.origin).parent)] if spec is not None and spec.origin else []
-    return [sys.executable, "-I", nvml_child.__file__, "counters", *folders]
 
 
 def _computes(before: Mapping[str, Any], now: Mapping[str, Any], passed: float) -> bool:

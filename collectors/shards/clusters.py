@@ -1,6 +1,11 @@
-"""Workers in a Slurm allocation: a step of its own for each, beside what runs there."""
+"""Workers on a Ray cluster, as actors, and in a Slurm allocation, as steps.
+
+Actors are pinned to nodes and reserve no CPU and no GPU; a step stands beside what runs there.
+"""
 
 import contextlib
+import importlib
+import logging
 import os
 import re
 import subprocess
@@ -9,13 +14,93 @@ import threading
 from collections import deque
 from collections.abc import Mapping
 from multiprocessing import Pipe
+from typing import Any
 
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.job.slurm_hosts import expand, hosts_in
 from whyhang.collectors.live.programs import run
 from whyhang.collectors.shards.channel import Channel, ChannelError, environ, on_each
+from whyhang.collectors.shards.worker import Worker
 
 _JOB = re.compile(r"\d+(?:_\d+)?")
+
+
+def workers(on: str) -> list[Channel]:
+    """Start the workers that ``--on`` names; return the way to each. Raises ``TargetError``."""
+    kind, _, which = on.partition(":")
+    if kind not in {"ray", "slurm"}:
+        raise TargetError(
+            f"--on {on}: there is no such kind of cluster",
+            "--on ray[:ADDRESS] or --on slurm[:JOB].",
+        )
+    return _on_ray(which) if kind == "ray" else _on_slurm(which)
+
+
+class ActorChannel(Channel):
+    """A worker that is an actor. What it returns is bytes, so that it is read here as all is."""
+
+    def __init__(self, name: str, ray: Any, actor: Any) -> None:
+        super().__init__(name)
+        self._ray, self._actor = ray, actor
+
+    def exchange(self, question: bytes, seconds: float | None) -> bytes:
+        """Return its answer. Raises ``ChannelError``."""
+        try:
+            answer: bytes = self._ray.get(self._actor.answer.remote(question), timeout=seconds)
+        except Exception as error:
+            why = str(error).strip().splitlines() or [type(error).__name__]
+            raise ChannelError(why[-1][:200]) from error
+        return answer
+
+    def close(self) -> None:
+        """End the actor; the connection to the cluster ends with this program."""
+        try:
+            self._ray.get(self._actor.close.remote(), timeout=5)
+            self._ray.kill(self._actor)
+        except Exception as error:  # noqa: BLE001 - Ray raises all kinds, and it is gone then
+            logging.getLogger(__name__).debug("actor on %s: %s", self.name, error)
+
+
+def _on_ray(address: str) -> list[Channel]:
+    ray = _connected(address)
+    pinned = importlib.import_module("ray.util.scheduling_strategies")
+    nodes = [node for node in ray.nodes() if node["Alive"]]
+    remote = ray.remote(Worker)
+    channels: list[Channel] = []
+    for node in [node for node in nodes for _ in range(on_each(len(nodes)))]:
+        on_node = pinned.NodeAffinitySchedulingStrategy(node_id=node["NodeID"], soft=False)
+        actor = remote.options(
+            num_cpus=0, num_gpus=0, max_restarts=0, scheduling_strategy=on_node
+        ).remote()
+        channels.append(ActorChannel(str(node["NodeManagerHostname"]), ray, actor))
+    return channels
+
+
+def _connected(address: str) -> Any:
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    try:
+        ray = importlib.import_module("ray")
+    except ImportError:
+        raise TargetError(
+            "--on ray: this Python has no Ray",
+            "Run whyhang with the Python of the cluster (pip install whyhang there).",
+        ) from None
+    try:
+        ray.init(
+            address=address or "auto",
+            namespace="whyhang",
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+            runtime_env={"env_vars": dict(environ())},
+        )
+    except Exception as error:
+        why = str(error).strip().splitlines() or [type(error).__name__]
+        raise TargetError(
+            f"--on ray: no cluster answers at {address or 'the address that Ray finds'}: "
+            f"{why[0][:200]}",
+            "Run it on a node of the cluster, or say where it is: --on ray:HOST:6379.",
+        ) from error
+    return ray
 
 
 class StepChannel(Channel):
@@ -74,8 +159,7 @@ class StepChannel(Channel):
         return words[-1][:200] if words else "srun ended without a word"
 
 
-def workers(job: str) -> list[Channel]:
-    """Start the workers; return the way to each. Raises ``TargetError`` without an allocation."""
+def _on_slurm(job: str) -> list[Channel]:
     job, nodes = _allocation(job)
     places = [node for node in nodes for _ in range(on_each(len(nodes)))]
     return [StepChannel(node, _command(job, node), environ()) for node in places]

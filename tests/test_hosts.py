@@ -276,16 +276,10 @@ def test_another_python_gets_what_runs_there_or_a_sentence(
     hello = Answer(
         say="hello", python=first, pythons=pythons, libc=libc, machine="x", system="Linux"
     )
-    delivery = payload.Delivery(lambda _: None)
-    delivery.add(RemoteHost(ReachedHost(name="n1", argv=()), "c"), hello)
-    [(host, order, version)] = delivery.send()
-    if runs is None:
-        assert order is None
-        why = remote_host.no_whyhang(host.name, version).why
-        assert why.startswith(f"whyhang is not installed there for its Python {first}")
-    else:
-        assert order is not None
-        assert f'"python":"{pythons[runs]}"' in order.decode().replace(": ", ":")
+    fitting = payload.fitting(hello)
+    assert fitting == (None if runs is None else (pythons[runs], b"zip"))
+    why = remote_host.no_whyhang("n1", first).why
+    assert why.startswith(f"whyhang is not installed there for its Python {first}")
 
 
 def test_what_came_damaged_is_not_run(tmp_path: Path) -> None:

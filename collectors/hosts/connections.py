@@ -7,6 +7,7 @@ with its reason and remedy. No more than ``FAN_OUT`` hosts are being connected t
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import queue
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -25,6 +26,9 @@ BEAT = 0.02
 
 SLOW = 2.0
 """Seconds after which a host that gave no sign of life no longer counts for the fan-out."""
+
+AT_ONCE = 16
+"""Hosts that are sent whyhang at a time: it is megabytes."""
 
 GOODBYE = 2.0
 """Seconds that far sides get to clear up before their channels are cut."""
@@ -47,9 +51,7 @@ class Connections(AbstractContextManager["Connections"]):
         self._tell = tell
         self._channels = Channels()
         self._by_channel: dict[str, list[RemoteHost]] = {}
-        self._waiting: list[RemoteHost] = []
         self._started: dict[str, float] = {}
-        self._delivery = payload.Delivery(tell)
 
     def __exit__(self, *_: object) -> None:
         """Let the far sides clear up and go; cut off those that do not."""
@@ -72,7 +74,7 @@ class Connections(AbstractContextManager["Connections"]):
 
     def left(self) -> float:
         """Return the seconds until the deadline; making what is sent to hosts does not count."""
-        return self._until + self._delivery.seconds - time.monotonic()
+        return self._until - time.monotonic()
 
     def open(self, hosts: Iterable[ReachedHost]) -> None:
         """Reach these hosts; then each has a gap, or waits for orders."""
@@ -82,16 +84,11 @@ class Connections(AbstractContextManager["Connections"]):
             new.append(RemoteHost(planned, name))
             self._by_channel.setdefault(name, []).append(new[-1])
         self.hosts += new
-        self._waiting = list({host.channel: host for host in reversed(new)}.values())[::-1]
         half = time.monotonic() + self.left() / 2
         while late := self._connecting():
             self._tell(how_far("reaching", late, self.hosts))
             self._start_more()
-            for host, order, python in self._delivery.send():
-                if order is None:
-                    self.give_up(host, remote_host.no_whyhang(host.name, python))
-                else:
-                    self._channels.send([host.channel], order)
+            self._feed()
             self._listen_for(BEAT)
             self._give_up_late(time.monotonic(), half)
         ready = [host for host in new if host.ready]
@@ -160,20 +157,40 @@ class Connections(AbstractContextManager["Connections"]):
             for channel, hosts in self._by_channel.items()
             if channel in self._started
         )
-        free = max(0, FAN_OUT - under_way)
-        new, self._waiting = self._waiting[:free], self._waiting[free:]
+        waiting = [channel for channel in self._by_channel if channel not in self._started]
+        new = waiting[: max(0, FAN_OUT - under_way)]
         if not new:
             return
-        words = payload.words()
+        words, together = payload.words(), self.reach.together
         commands = {
-            host.channel: (*self.reach.together, *words)
-            if self.reach.together
-            else host.host.command(words)
-            for host in new
+            channel: (*together, *words)
+            if together
+            else self._by_channel[channel][0].host.command(words)
+            for channel in new
         }
         self._channels.start(commands)
         self._channels.send(list(commands), payload.first_words())
         self._started |= dict.fromkeys(commands, now)
+
+    def _feed(self) -> None:
+        """Send whyhang to some of those that have none; making it does not count as their time."""
+        under_way = sum(host.fed for host in self._connecting())
+        for host in self._connecting():
+            if host.hello is None or host.hello.has or host.fed or under_way >= AT_ONCE:
+                continue
+            began = time.monotonic()
+            self._tell(f"making what runs in Python {host.hello.python}")
+            fitting = payload.fitting(host.hello)
+            self._until += time.monotonic() - began
+            if fitting is None:
+                self.give_up(host, remote_host.no_whyhang(host.name, host.hello.python))
+                continue
+            python, program = fitting
+            about = {"sha256": hashlib.sha256(program).hexdigest(), "python": python}
+            order = wire.question("payload", [host.own_name], program, **about)
+            self._channels.send([host.channel], order)
+            host.fed = True
+            under_way += 1
 
     def _listen_for(self, seconds: float) -> None:
         """Take what comes within that time, however much it is."""
@@ -203,7 +220,7 @@ class Connections(AbstractContextManager["Connections"]):
             case "hello":
                 host.node = answer.node[:255]
                 host.alive = True
-                self._delivery.add(host, answer)
+                host.hello = answer
             case "ready":
                 host.ready = True
             case "clock":

@@ -8,26 +8,25 @@ would stay there.)
 
 import base64
 import contextlib
+import functools
 import hashlib
 import importlib.util
 import io
 import os
 import platform
-import subprocess
 import sys
 import tempfile
-import time
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import whyhang
 from whyhang import __version__
 from whyhang.analyzer.facts import Record
 from whyhang.collectors import cache
-from whyhang.collectors.hosts import boot, wire
-from whyhang.collectors.hosts.remote_host import RemoteHost
+from whyhang.collectors.hosts import boot
 from whyhang.collectors.hosts.wire import Answer
+from whyhang.collectors.live.programs import run
 from whyhang.collectors.stacks import pyspy
 
 PACKAGES = ("msgspec", "regex", "zstandard", "hyperscan", "pynvml")
@@ -38,8 +37,6 @@ ROOMS = ("analyzer", "collectors", "signatures")
 PIP_LIMIT = 20.0
 KIND = "hosts"
 KEEP = 4  # files; older ones are deleted
-AT_ONCE = 16
-"""Hosts that are sent the file at a time: it is megabytes."""
 
 _LEFT_OUT = ("/tests/", "/__pycache__/", "/_cffi.", "/backend_cffi", "/extension.c")
 _MOMENT = (2020, 1, 1, 0, 0, 0)  # so that equal content is an equal file
@@ -88,6 +85,7 @@ def here() -> Platform:
     return Platform(python=python, machine=platform.machine(), system=platform.system())
 
 
+@functools.cache
 def self_contained(wanted: Platform) -> bytes | None:
     """Return the zip for hosts of this kind, kept from before or new; None if it cannot be made."""
     own, local = dict(_own_files()), wanted == here()
@@ -174,58 +172,14 @@ def _fetch(wanted: Platform, folder: str) -> bool:
     words += ["--abi", "abi3", "--abi", "none"]
     words += [word for tag in tags for word in ("--platform", tag)]
     needed = [*WHEELS, *(["tomli"] if wanted.python == "3.10" else [])]
-    try:
-        done = subprocess.run(
-            [*words, *needed], check=False, capture_output=True, timeout=PIP_LIMIT
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-    return done.returncode == 0
+    return run(*words, *needed, limit=PIP_LIMIT).code == 0
 
 
-class Delivery:
-    """Hosts that wait for whyhang; ``seconds`` is how long making it for them has taken."""
-
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        self.seconds = 0.0
-        self._tell = tell
-        self._waiting: list[tuple[RemoteHost, Answer]] = []
-        self._sent: list[RemoteHost] = []
-        self._programs: dict[Platform, bytes | None] = {}
-
-    def add(self, host: RemoteHost, hello: Answer) -> None:
-        """Put a host into the line, with what it says of itself, unless it has whyhang."""
-        if not hello.has:
-            self._waiting.append((host, hello))
-
-    def send(self) -> Iterator[tuple[RemoteHost, bytes | None, str]]:
-        """Yield hosts whose turn it is: the order with the program; None where none runs there.
-
-        The last is the version of the Python on its PATH.
-        """
-        under_way = sum(not host.ready and host.gap is None for host in self._sent)
-        while self._waiting and under_way < AT_ONCE:
-            host, hello = self._waiting.pop(0)
-            order = None
-            if fitting := self._fitting(hello):
-                python, program = fitting
-                about = {"sha256": hashlib.sha256(program).hexdigest(), "python": python}
-                order = wire.question("payload", [host.own_name], program, **about)
-                self._sent.append(host)
-                under_way += 1
-            yield host, order, hello.python
-
-    def _fitting(self, hello: Answer) -> tuple[str, bytes] | None:
-        """Choose a Python of a host and what to send for it: as here, else whatever pip can get."""
-        if hello.libc != "glibc":
-            return None
-        for version in (here().python, hello.python):
+def fitting(hello: Answer) -> tuple[str, bytes] | None:
+    """Choose a Python of a host and what to send for it: as here, else whatever pip can get."""
+    for version in (here().python, hello.python):
+        if version in hello.pythons and hello.libc == "glibc":
             wanted = Platform(python=version, machine=hello.machine, system=hello.system)
-            if version in hello.pythons and wanted not in self._programs:
-                began = time.monotonic()
-                self._tell(f"making what runs in Python {version}")
-                self._programs[wanted] = self_contained(wanted)
-                self.seconds += time.monotonic() - began
-            if version in hello.pythons and (program := self._programs[wanted]) is not None:
+            if (program := self_contained(wanted)) is not None:
                 return hello.pythons[version], program
-        return None
+    return None

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from whyhang.analyzer.facts import Gap, Who, counted
 from whyhang.collectors.hosts.reach import ReachedHost
+from whyhang.collectors.hosts.wire import Answer
 from whyhang.collectors.tool_failures import failure_of
 
 COST = "what its ranks do is known from the other hosts only"
@@ -19,7 +20,8 @@ class RemoteHost:
 
     ``channel`` is the command that reaches it, alone or with others; ``own_name`` is what it calls
     itself on the wire, ``node`` what its system calls it. ``alive``: it gave a sign of life,
-    ``ready``: whyhang runs there, ``busy``: it has an order to answer, ``sent``: it sent evidence.
+    ``hello`` is what it said of itself, ``fed``: it was sent whyhang, ``ready``: that runs there,
+    ``busy``: it has an order to answer, ``sent``: it sent evidence.
     """
 
     def __init__(self, host: ReachedHost, channel: str) -> None:
@@ -27,6 +29,8 @@ class RemoteHost:
         self.channel = channel
         self.own_name = ""
         self.node = ""
+        self.hello: Answer | None = None
+        self.fed = False
         self.alive = False
         self.ready = False
         self.busy = False

@@ -111,7 +111,7 @@ class PrintReader:
                 if not isinstance(one, Draft):
                     yield replace(one, who=replace(one.who, host=one.who.host or host))
                     continue
-                who, own = Who(host=one.host or host), one.fields
+                who, own = Who(host=host), one.fields
                 key = (who.host, one.tool, own.get("uuid") or own.get("bus") or own.get("index"))
                 look = samples[key] if document.look is None else document.look
                 samples[key] += 1

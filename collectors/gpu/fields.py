@@ -48,15 +48,14 @@ _FINE = frozenset({"completed", "success"})
 class Draft:
     """The values of one GPU in one print, while it is read.
 
-    ``line`` is the line of the file that the fact cites, ``quote`` what is cited. ``host`` and
-    ``taken_at`` are what the print itself tells.
+    ``line`` is the line of the file that the fact cites, ``quote`` what is cited. ``taken_at`` is
+    what the print itself tells.
     """
 
     def __init__(self, tool: str, line: int | None, quote: str = "", **fields: Any) -> None:
         self.tool = tool
         self.line = line
         self.quote = quote
-        self.host: str | None = None
         self.taken_at: float | None = None
         self.fields: dict[str, Any] = fields
         self.slices: list[GpuSlice] = []

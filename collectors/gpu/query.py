@@ -109,7 +109,7 @@ def _key(label: str) -> str:
 
 _COLUMN = limits.compile(r"([a-z][\w.]*+)\s*+(?:\[([A-Za-z%]++)\])?$")
 _KNOWN = frozenset(FIELDS) | {"timestamp", "pid", "process_name", "used_gpu_memory"}
-_KNOWN |= {"used_memory", "gpu_serial", "gpu_uuid", "count", "serial", "hostname", "host"}
+_KNOWN |= {"used_memory", "gpu_serial", "gpu_uuid", "count", "serial"}
 _TELLING = limits.compile(
     r"utilization\.|memory\.|power\.|clocks|ecc\.|retired_|remapped_|_uuid|pid"
 )
@@ -181,8 +181,6 @@ def _gpu(header: Columns, line: PrintedLine, cells: Sequence[str]) -> Draft:
     for (name, unit), cell in zip(header, cells, strict=True):
         if name == "timestamp":
             gpu.taken_at = values.moment(cell)
-        elif name in {"hostname", "host"}:
-            gpu.host = cell or None
         else:
             section, _, reason = name.partition(".")
             if name in FIELDS:

@@ -24,10 +24,10 @@ _FIRST = limits.compile(
 )
 _SECOND = limits.compile(
     r"\| ?(?:\d++%|N/A|ERR!)? ?(?P<temperature>\d+C|N/A|ERR!|Unknown Error) "
-    r"(?P<perf>P\d+|N/A|ERR!|Unknown Error) (?P<power>[\d.]+W|N/A|ERR!|Unknown Error) ?/ ?"
+    r"(?P<pstate>P\d+|N/A|ERR!|Unknown Error) (?P<power>[\d.]+W|N/A|ERR!|Unknown Error) ?/ ?"
     r"(?P<power_limit>[\d.]+W|N/A|ERR!) ?\| ?(?P<memory_used>[\d.]+[KMG]iB|N/A|ERR!) ?/ ?"
     r"(?P<memory_total>[\d.]+[KMG]iB|N/A|ERR!) ?"
-    r"\| ?(?P<busy>\d+%|N/A|ERR!) (?P<mode>[^\s|][^|]*+)\|"
+    r"\| ?(?P<busy>\d+%|N/A|ERR!) (?P<compute_mode>[^\s|][^|]*+)\|"
 )
 _THIRD = limits.compile(r"\|[^|]*+\|[^|]*+\| ?(?P<mig>Enabled|Disabled|N/A)\*? ?\|")
 _SLICE = limits.compile(
@@ -39,7 +39,6 @@ _PROCESS = limits.compile(
 )
 _NONE = "No running processes found"
 _MODES = {"E.": "Exclusive_Process", "E. Process": "Exclusive_Process", "E. Thread": "Exclusive"}
-_STATE_FIELDS = ("temperature", "power", "power_limit", "memory_used", "memory_total", "busy")
 
 
 def parse(lines: Lines) -> list[Draft]:
@@ -94,17 +93,14 @@ class _Table:
         """Take the second and third row of a GPU; return whether it is one."""
         if self._gpu is None or self._lists_processes:
             return False
-        if second := _SECOND.match(row):
-            for field in _STATE_FIELDS:
-                self._gpu.put(field, second[field], name=field)
-            self._gpu.put("pstate", second["perf"], name="perf")
-            mode = second["mode"].strip()
-            self._gpu.put("compute_mode", _MODES.get(mode, mode))
-            self._gpu.quote += f" {second[0]}"
-        elif third := _THIRD.match(row):
-            self._gpu.put("mig", third["mig"])
-        else:
+        second = _SECOND.match(row)
+        match = second or _THIRD.match(row)
+        if match is None:
             return False
+        for field, text in match.groupdict().items():
+            self._gpu.put(field, _MODES.get(text.strip(), text.strip()), name=field)
+        if second is not None:
+            self._gpu.quote += f" {second[0]}"
         return True
 
     def _below(self, row: str) -> None:

@@ -22,7 +22,7 @@ from whyhang.collectors.files.bundle import numbered
 from whyhang.collectors.watch import course as courses
 from whyhang.collectors.watch import deadline
 from whyhang.collectors.watch.course import JOB, Look, SilenceLimits
-from whyhang.collectors.watch.log_folder import Folder
+from whyhang.collectors.watch.outputs import Folder
 
 EVERY = 30.0
 

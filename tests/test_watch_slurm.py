@@ -11,9 +11,9 @@ from whyhang.analyzer.cli import main
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.facts import replace
 from whyhang.collectors.live.programs import Outcome, TimedCommand
-from whyhang.collectors.watch import slurm
+from whyhang.collectors.watch import outputs
 from whyhang.collectors.watch.course import JOB
-from whyhang.collectors.watch.slurm import SlurmJob
+from whyhang.collectors.watch.outputs import SlurmJob
 
 
 class Controller:
@@ -40,7 +40,7 @@ class Controller:
 def controller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Controller:
     """Put the controller in scontrol's place."""
     made = Controller(tmp_path)
-    monkeypatch.setattr(slurm, "run", made.run)
+    monkeypatch.setattr(outputs, "run", made.run)
     return made
 
 

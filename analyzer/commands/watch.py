@@ -38,9 +38,8 @@ from whyhang.analyzer.report import Report
 from whyhang.analyzer.reports.outgoing import plain
 from whyhang.collectors.files.bundle import numbered
 from whyhang.collectors.watch.course import Looks, SilenceLimits
-from whyhang.collectors.watch.log_folder import Folder
+from whyhang.collectors.watch.outputs import Folder, SlurmJob
 from whyhang.collectors.watch.processes import Processes
-from whyhang.collectors.watch.slurm import SlurmJob
 
 EVERY, STALLED_FOR = 30.0, 120.0
 HOOK_LIMIT = 60.0  # seconds that a command of --on-hang is waited for; then it is left running

@@ -84,8 +84,7 @@ class Assembler:
     """Puts the lines of one channel together to messages; several hosts may share it."""
 
     def __init__(self) -> None:
-        self._parts: dict[str, list[bytes]] = {}
-        self._sizes: dict[str, int] = {}
+        self._parts: dict[str, bytearray] = {}
 
     def line(self, data: bytes) -> Answer | None:
         """Take a line; return the message that it completes. Raises ``WireError``."""
@@ -102,14 +101,13 @@ class Assembler:
             piece = base64.b64decode(words[3].strip(), validate=True)
         except (binascii.Error, ValueError) as error:
             raise WireError("a line of the far side was damaged on its way") from error
-        self._sizes[name] = self._sizes.get(name, 0) + len(piece)
-        if self._sizes[name] > MOST:
+        whole = self._parts.setdefault(name, bytearray())
+        whole += piece
+        if len(whole) > MOST:
             raise WireError(f"it sent more than {MOST >> 20} MiB")
-        self._parts.setdefault(name, []).append(piece)
         if words[2] != b".":
             return None
-        del self._sizes[name]
-        head, _, blob = b"".join(self._parts.pop(name)).partition(b"\n")
+        head, _, blob = bytes(self._parts.pop(name)).partition(b"\n")
         try:
             return replace(msgspec.json.decode(head, type=Answer), name=name, blob=blob)
         except (ValueError, RecursionError) as error:

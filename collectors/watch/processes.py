@@ -26,7 +26,7 @@ from whyhang.collectors.live.proc import Proc
 from whyhang.collectors.watch.course import JOB, Look
 from whyhang.collectors.watch.deadline import ends_in, killed_after
 from whyhang.collectors.watch.gpus import Gpus
-from whyhang.collectors.watch.log_folder import growth
+from whyhang.collectors.watch.outputs import growth
 
 MAX_LOGS = 64
 EXITING = 5.0

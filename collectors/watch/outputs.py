@@ -1,7 +1,11 @@
-"""Looks at a folder that a job writes to: logs that grow, steps that are noted, dumps that come."""
+"""Looks at what a job writes: logs that grow, steps that are noted, dumps that come.
+
+They lie in a folder, or are the output of a Slurm job, of whose state the controller tells.
+"""
 
 import functools
 import os
+import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePath
@@ -11,6 +15,7 @@ from whyhang.analyzer.errors import TargetError
 from whyhang.collectors.live.files import Files
 from whyhang.collectors.live.probes.heartbeats import beat_at
 from whyhang.collectors.live.proc import Proc
+from whyhang.collectors.live.programs import run
 from whyhang.collectors.watch.course import JOB, Look
 
 MAX_FILES = 2048
@@ -24,6 +29,11 @@ ALARMS = (
     b"Timeout at NCCL work",
 )
 _DUMPS = ("nccl_trace_rank_", "comm_lib_trace_rank_")
+
+PATIENCE = 15.0
+WAITS = {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "SUSPENDED", "STOPPED", "RESIZING"}
+GOES_ON = {"RUNNING", "COMPLETING", "SIGNALING", "STAGE_OUT", *WAITS}
+_FIELD = re.compile(r"(\w+)=(\S*)")
 
 
 class Folder:
@@ -62,6 +72,58 @@ class Folder:
         return any(map(functools.partial(os.path.samestat, facts), mine)) or (
             str(Path(path).absolute()) in self._own
         )
+
+
+class SlurmJob:
+    """A job of Slurm by its number. Raises ``TargetError`` where the controller knows none."""
+
+    def __init__(self, job: str) -> None:
+        self.pids: tuple[int, ...] = ()
+        self._job = job.partition(".")[0]
+        shown = self._ask()
+        if shown is None:
+            raise TargetError(
+                f"scontrol knows no job {self._job}, or is not here",
+                "Run it where squeue shows the job; a job that is over is read from its output.",
+            )
+        self._shown = shown
+        names = dict.fromkeys(shown.get(name, "") for name in ("StdOut", "StdErr"))
+        self.paths = tuple(name for name in names if name.startswith("/") and name != "/dev/null")
+        self._files = Files(Proc())
+        self._sizes: dict[str, int] = {}
+        self._first = True
+
+    def look(self) -> Look:
+        """Look now; a controller that does not answer says nothing."""
+        at = time.monotonic()
+        self._shown = shown = self._ask() or self._shown
+        state = shown.get("JobState", "")
+        if state not in GOES_ON:
+            code = shown.get("ExitCode", "")
+            return Look(
+                at=at, over=f"Slurm job {self._job} is {state or 'gone'} (exit code {code})"
+            )
+        logs = {path: (JOB, path) for path in self.paths}
+        signs, alarms = growth(self._files, logs, self._sizes, first=self._first)
+        self._first = False
+        if state in WAITS:
+            signs[JOB, state] = int(at)  # it may take days, and is no hang
+        return Look(
+            at=at, signs=signs, alarms=tuple(alarms), start=f"start {shown.get('Restarts', '0')}"
+        )
+
+    def ends_in(self) -> float | None:
+        """Return in how many seconds its time limit ends it."""
+        try:
+            end = time.mktime(time.strptime(self._shown.get("EndTime", ""), "%Y-%m-%dT%H:%M:%S"))
+        except (ValueError, OverflowError):
+            return None
+        return end - time.time()
+
+    def _ask(self) -> Mapping[str, str] | None:
+        asked = run("scontrol", "show", "job", "-o", self._job, limit=PATIENCE)
+        text = asked.output.decode("utf-8", "replace")
+        return dict(_FIELD.findall(text)) if asked.code == 0 else None
 
 
 def growth(

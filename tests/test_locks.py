@@ -10,13 +10,7 @@ from fake_proc import FakeProc
 from small_jobs import ALL_REDUCE, BARRIER, ELSEWHERE, dump, process, report_of, still
 
 from whyhang.analyzer.facts import Excerpt, Fact, LockWait, Process, replace
-from whyhang.collectors.live.open_files import (
-    lock_holders,
-    lock_wait,
-    locked_files,
-    locks_of_others,
-    positions,
-)
+from whyhang.collectors.live.open_files import FileLocks, positions
 
 TABLE = b"""\
 1: FLOCK  ADVISORY  WRITE 4711 fe:00:2162783 0 EOF
@@ -44,25 +38,35 @@ def wanting(facts: list[Fact], rank: int, lock: LockWait) -> list[Fact]:
     ]
 
 
-def test_the_kernels_table_names_holder_and_waiters() -> None:
+def locks(fake: FakeProc, table: bytes = TABLE) -> FileLocks:
+    """Read a table of the kernel's."""
+    (fake.folder / "locks").write_bytes(table)
+    return FileLocks(fake.host())
+
+
+def test_the_kernels_table_names_holder_and_waiters(tmp_path: Path) -> None:
     """Each waiting process is tied to the one that took the lock; locks of nobody are left out."""
-    assert lock_holders(TABLE) == {4712: 4711, 4713: 4711}
+    table = locks(FakeProc(tmp_path))
+    awaited = {pid: table.awaited(pid) for pid in (4711, 4712, 4713, 900)}
+    lock = LockWait(holder_pid=4711)
+
+    assert awaited == {4711: None, 4712: lock, 4713: lock, 900: None}
 
 
 @pytest.mark.parametrize("data", [b"", b"garbage\n", b"1: -> FLOCK\n2:\n", b"1: -> X Y Z W V\n"])
-def test_a_table_that_cannot_be_read_names_nobody(data: bytes) -> None:
+def test_a_table_that_cannot_be_read_names_nobody(tmp_path: Path, data: bytes) -> None:
     """Whatever stands in the table, reading it never fails."""
-    assert lock_holders(data) == {}
+    assert locks(FakeProc(tmp_path), data).awaited(4712) is None
 
 
 def test_the_holder_is_named_by_its_command(tmp_path: Path) -> None:
     """A holder that is there has a command line, one that has ended has none."""
     fake = FakeProc(tmp_path)
     fake.add(4711, 1, "python old_run.py")
-    host = fake.host()
+    table = b"1: FLOCK A WRITE 9999 fe:00:1 0 EOF\n1: -> FLOCK A WRITE 7 fe:00:1 0 EOF\n"
 
-    assert lock_wait(host, 7, 4711) == LockWait(holder_pid=4711, holder="python old_run.py")
-    assert lock_wait(host, 7, 9999) == LockWait(holder_pid=9999, holder="")
+    assert locks(fake).awaited(4712) == LockWait(holder_pid=4711, holder="python old_run.py")
+    assert locks(fake, table).awaited(7) == LockWait(holder_pid=9999, holder="")
 
 
 @pytest.mark.parametrize(
@@ -80,16 +84,16 @@ def test_the_file_is_named_where_the_system_call_tells(
 ) -> None:
     """Only a lock call on an open file names the file."""
     fake = FakeProc(tmp_path)
-    fake.add(7, 1, "python train.py")
-    (tmp_path / "7/fd").mkdir(exist_ok=True)
+    fake.add(4712, 1, "python train.py")
+    (tmp_path / "4712/fd").mkdir(exist_ok=True)
     if link is not None:
-        (tmp_path / "7/fd/5").symlink_to(link)
+        (tmp_path / "4712/fd/5").symlink_to(link)
     numbers = {"x86_64": {"flock": 73, "futex": 202}, "aarch64": {"flock": 32, "futex": 98}}
     if call is not None:
         number = numbers[os.uname().machine][call]
-        (tmp_path / "7/syscall").write_text(f"{number} 0x5 0x2 0x0 0x0 0x0 0x0 0x7ff 0x7f")
+        (tmp_path / "4712/syscall").write_text(f"{number} 0x5 0x2 0x0 0x0 0x0 0x0 0x7ff 0x7f")
 
-    assert lock_wait(fake.host(), 7, 1).path == path
+    assert locks(fake).awaited(4712) == LockWait(holder_pid=4711, path=path)
 
 
 def test_a_rank_that_waits_for_those_who_want_its_lock_is_to_blame() -> None:
@@ -174,14 +178,14 @@ def test_the_files_that_a_process_has_locked_are_named(tmp_path: Path) -> None:
     """Of the open files of a holder those count whose entry in fdinfo tells of a lock."""
     fake = FakeProc(tmp_path)
     fake.add(4711, 1, "python train.py")
-    (tmp_path / "locks").write_bytes(TABLE)
     for name, target, info in (("3", "/a/x.lock", "lock:\t1: FLOCK"), ("4", "/a/data.bin", "")):
         for folder in ("fd", "fdinfo"):
             (tmp_path / "4711" / folder).mkdir(exist_ok=True)
         (tmp_path / "4711" / "fd" / name).symlink_to(target)
         (tmp_path / "4711" / "fdinfo" / name).write_text(f"pos:\t7\nflags:\t0100002\n{info}\n")
 
-    assert locked_files(fake.host().proc, TABLE, (4711, 4712)) == {4711: ("/a/x.lock",)}
+    assert locks(fake).held(4711) == ("/a/x.lock",)
+    assert locks(fake).held(4712) == ()
     assert positions(fake.host().proc, 4711) == {"/a/x.lock": 7, "/a/data.bin": 7}
 
 
@@ -223,7 +227,8 @@ def test_a_file_that_a_stranger_has_locked_is_known_by_its_inode(tmp_path: Path)
         (tmp_path / "7" / "fdinfo" / name).write_text(f"pos:\t7\nino:\t{inode}\n")
     wait = LockWait(holder_pid=4711, holder="python old_run.py", path="/a/labels.db")
 
-    assert locks_of_others(fake.host(), TABLE, (7, 4711)) == {7: [wait]}
+    assert locks(fake).of_others(7) == (wait,)
+    assert locks(fake).of_others(4711) == ()
 
 
 @pytest.mark.parametrize(

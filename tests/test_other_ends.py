@@ -10,8 +10,7 @@ from fake_proc import FakeProc
 from small_jobs import ALL_REDUCE, process, report_of, still
 
 from whyhang.analyzer.facts import Excerpt, Fact, OtherEnd, Process, replace
-from whyhang.collectors.live.other_ends import other_end
-from whyhang.collectors.live.sockets import Sockets
+from whyhang.collectors.live.sockets import Sockets, other_end
 
 READ = "0 0x3 0x7f 0x10 0x0 0x0 0x0 0x7ff 0x7f"
 POLL = "7 0x0 0x1 0xdbba0 0x0 0x0 0x0 0x7ff 0x7f"

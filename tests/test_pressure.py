@@ -24,12 +24,15 @@ def limits_near(
     tmp_path: Path, cgroup: str, group: Path, later: dict[str, str], **first: str
 ) -> list[str]:
     """Read twice and give what is said; host figures are those of an idle one."""
+    mounts = (("", "cgroup2"), ("/cpu,cpuacct", "cgroup"))
+    table = (f"30 1 0:26 / {tmp_path}/cgroup{name} rw - {kind} cgroup rw" for name, kind in mounts)
     write(tmp_path / "proc" / "7", cgroup=cgroup)
+    write(tmp_path / "proc" / "self", mountinfo="\n".join(table))
     write(
         tmp_path / "proc", loadavg="0.1 0 0 1/1 1\n", meminfo="MemTotal: 9 kB\nMemAvailable: 8 kB\n"
     )
     write(group, **first)
-    pressure = Pressure(Proc(str(tmp_path / "proc")), RANK, str(tmp_path / "cgroup"))
+    pressure = Pressure(Proc(str(tmp_path / "proc")), RANK)
     write(group, **later)
     return [fact.says for fact in pressure.facts("n1")]
 

@@ -29,11 +29,10 @@ from whyhang.collectors.live import cgroups
 from whyhang.collectors.live.job.environment import environment, job_key, rank_of, split_zeros
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import JobProcess
-from whyhang.collectors.live.open_files import fold
+from whyhang.collectors.live.open_files import fold, messages
 from whyhang.collectors.live.pausing import Obstacle, obstacle
 from whyhang.collectors.live.proc import Proc, parse_stat, parse_status
 from whyhang.collectors.live.process import describe, observe
-from whyhang.collectors.live.segments import messages
 from whyhang.collectors.live.sockets import Sockets, socket_line
 from whyhang.collectors.live.syscalls import is_shared_futex, limit_of, parse_syscall
 

@@ -1,11 +1,22 @@
-"""The files that a process has open: what they are, how far it is in them, and locks on them.
+"""The files that a process has open or mapped: how far it is in them, locks on them, messages.
 
 Locks are those of /proc/locks (proc(5), fs/locks.c). A line is a lock that is held; one with an
 arrow, under the same number, waits for it. Locks that another host holds on a shared file system
 are not in it, nor is a lock file that programs merely look for.
+
+Open MPI's ranks spin while they wait, so neither a stack nor a counter of the kernel's tells one
+wait from the next. What the shared memory holds through which MPI passes messages between the
+ranks of a host changes with each message, and with nothing else: its segments are named
+``vader_segment.*`` (btl/vader of Open MPI 3 and 4) or ``sm_segment.*`` (btl/sm of 5).
 """
 
+import contextlib
+import functools
+import os
+import re
+import stat
 import time
+import zlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
@@ -13,10 +24,8 @@ from typing import NamedTuple
 from whyhang.analyzer.facts import LockWait, Process, replace
 from whyhang.analyzer.redact import redact, redact_command
 from whyhang.collectors.live.job.host import Host
-from whyhang.collectors.live.other_ends import other_end
 from whyhang.collectors.live.proc import Proc
-from whyhang.collectors.live.segments import messages
-from whyhang.collectors.live.sockets import Sockets
+from whyhang.collectors.live.sockets import Sockets, other_end
 from whyhang.collectors.live.syscalls import parse_syscall
 
 MAX_LINES = 64
@@ -25,6 +34,10 @@ MAX_LINES = 64
 MAX_POSITIONS = 64
 """Files of one process whose position is read."""
 
+MOST_READ = 1 << 20
+"""Bytes of one segment that are read; of its megabytes some tens of kilobytes are in use."""
+
+_SEGMENT = re.compile(rb"\s(/dev/shm/(?:vader|sm)_segment\.\S+)$", re.MULTILINE)
 _LIBRARY_PARTS = ("/site-packages/", "/dist-packages/", "/lib/python", "/usr/lib/", "/usr/share/")
 _STANDARD = 2  # the last of standard input, output and error
 _LOCK_CALLS = {"flock", "fcntl"}
@@ -93,23 +106,20 @@ def with_files(
     host: Host, processes: Mapping[int, Process], ranks: Collection[int], sockets: Sockets
 ) -> Iterator[tuple[int, Process]]:
     """Add locks on files to processes; of ranks, how far they are in files and whom they await."""
-    table = host.proc.bytes_of("locks") or b""
-    holders = lock_holders(table)
-    holds = locked_files(host.proc, table, processes)
-    others = locks_of_others(host, table, ranks)
+    locks = FileLocks(host)
     silent = silences(host, ranks, time.time())
     passed = messages(host, ranks)
     for pid, process in processes.items():
-        added = replace(
-            process,
-            lock=lock_wait(host, pid, holders[pid]) if pid in holders else None,
-            holds=holds.get(pid, ()),
-            locked_by_others=tuple(others.get(pid, ())),
-            other_end=other_end(host, pid, sockets) if pid in ranks else None,
-            positions=positions(host.proc, pid) if pid in ranks else {},
-            silent_for=silent.get(pid),
-            messages=passed.get(pid),
-        )
+        added = replace(process, lock=locks.awaited(pid), holds=locks.held(pid))
+        if pid in ranks:
+            added = replace(
+                added,
+                locked_by_others=locks.of_others(pid),
+                other_end=other_end(host, pid, sockets),
+                positions=positions(host.proc, pid),
+                silent_for=silent.get(pid),
+                messages=passed.get(pid),
+            )
         yield pid, added
 
 
@@ -149,57 +159,83 @@ def _locks(table: bytes) -> Iterator[_Lock]:
             yield _Lock(number, waits, fields[2] == b"WRITE", int(fields[3]), inode)
 
 
-def lock_holders(table: bytes) -> dict[int, int]:
-    """Return who holds the lock that a process waits for, by pid, as /proc/locks tells."""
-    holders = {lock.number: lock.pid for lock in _locks(table) if not lock.waits}
-    waiting = (lock for lock in _locks(table) if lock.waits and lock.number in holders)
-    return {lock.pid: holders[lock.number] for lock in waiting}
+class FileLocks:
+    """The kernel's table of locks at the moment when this is made."""
 
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        locks = list(_locks(host.proc.bytes_of("locks") or b""))
+        holders = {lock.number: lock.pid for lock in locks if not lock.waits}
+        waiting = (lock for lock in locks if lock.waits and lock.number in holders)
+        self._holders = {lock.pid: holders[lock.number] for lock in waiting}
+        exclusive = [lock for lock in locks if lock.exclusive and not lock.waits]
+        self._writers = {lock.pid for lock in exclusive}
+        self._writer_of = {lock.inode: lock.pid for lock in exclusive}
 
-def lock_wait(host: Host, pid: int, holder: int) -> LockWait:
-    """Describe a wait for a lock of ``holder``.
+    def awaited(self, pid: int) -> LockWait | None:
+        """Describe the lock that a process waits for.
 
-    The file is named where the main thread of ``pid`` is in a system call that locks one.
-    """
-    name, number = parse_syscall(host.system_call(pid)) or ("", None)
-    path = host.proc.link_of(f"{pid}/fd/{number}") if name in _LOCK_CALLS else None
-    return _held_by(host, holder, path if path is not None and path.startswith("/") else None)
+        Its file is named where the main thread is in a system call that locks one.
+        """
+        holder = self._holders.get(pid)
+        if holder is None:
+            return None
+        name, number = parse_syscall(self._host.system_call(pid)) or ("", None)
+        path = self._host.proc.link_of(f"{pid}/fd/{number}") if name in _LOCK_CALLS else None
+        return self._held_by(holder, path if path is not None and path.startswith("/") else None)
 
-
-def _held_by(host: Host, holder: int, path: str | None) -> LockWait:
-    command = redact_command(host.arguments(holder)) if holder in host.stats else ""
-    return LockWait(holder_pid=holder, holder=command, path=None if path is None else redact(path))
-
-
-def locked_files(proc: Proc, table: bytes, pids: Iterable[int]) -> dict[int, tuple[str, ...]]:
-    """Return for each of these processes the files on which it has an exclusive lock."""
-    writers = {lock.pid for lock in _locks(table) if lock.exclusive and not lock.waits}
-    locked = {}
-    for pid in writers.intersection(pids):
-        paths = [
+    def held(self, pid: int) -> tuple[str, ...]:
+        """Return the files on which a process has an exclusive lock."""
+        if pid not in self._writers:
+            return ()
+        paths = (
             redact(link)
-            for number, link in proc.open_files(pid).items()
-            if link.startswith("/") and b"lock" in proc.file_info(pid, number)
-        ]
-        if paths:
-            locked[pid] = tuple(dict.fromkeys(paths))
-    return locked
+            for number, link in self._host.proc.open_files(pid).items()
+            if link.startswith("/") and b"lock" in self._host.proc.file_info(pid, number)
+        )
+        return tuple(dict.fromkeys(paths))
+
+    def of_others(self, pid: int) -> tuple[LockWait, ...]:
+        """Return the exclusive locks of other processes on files that this one has open.
+
+        Files are told apart by their inode, which /proc/PID/fdinfo holds since Linux 5.14.
+        """
+        proc, locks = self._host.proc, dict[LockWait, None]()
+        for number, link in proc.open_files(pid).items() if self._writer_of else ():
+            if link.startswith("/"):
+                holder = self._writer_of.get(proc.file_info(pid, number).get(b"ino", b""))
+                if holder is not None and holder != pid:
+                    locks[self._held_by(holder, link)] = None
+        return tuple(locks)
+
+    def _held_by(self, holder: int, path: str | None) -> LockWait:
+        known = holder in self._host.stats
+        command = redact_command(self._host.arguments(holder)) if known else ""
+        path = None if path is None else redact(path)
+        return LockWait(holder_pid=holder, holder=command, path=path)
 
 
-def locks_of_others(host: Host, table: bytes, pids: Iterable[int]) -> dict[int, list[LockWait]]:
-    """Return for each of these processes the exclusive locks of others on files that it has open.
+def messages(host: Host, pids: Iterable[int]) -> dict[int, int]:
+    """Return a checksum of the segments that each process maps; without those that map none."""
+    checksum = functools.cache(_checksum)
+    sums: dict[int, int] = {}
+    for pid in pids:
+        names = {name.decode() for name in _SEGMENT.findall(host.memory(pid, "maps") or b"")}
+        if names:
+            parts = [checksum(path) for path in sorted(host.proc.path_for(pid, n) for n in names)]
+            sums[pid] = zlib.crc32(repr(parts).encode())
+    return sums
 
-    Files are told apart by their inode, which /proc/PID/fdinfo holds since Linux 5.14.
-    """
-    locks = _locks(table)
-    writers = {lock.inode: lock.pid for lock in locks if lock.exclusive and not lock.waits}
-    locked: dict[int, list[LockWait]] = {}
-    for pid in pids if writers else ():
-        links = {n: link for n, link in host.proc.open_files(pid).items() if link.startswith("/")}
-        for number, link in links.items():
-            holder = writers.get(host.proc.file_info(pid, number).get(b"ino", b""))
-            if holder is not None and holder != pid:
-                wait = _held_by(host, holder, link)
-                if wait not in locked.setdefault(pid, []):
-                    locked[pid].append(wait)
-    return locked
+
+def _checksum(path: str) -> int:
+    """Sum up the parts of a file in memory that were ever written; 0 where it cannot be read."""
+    total, at = 0, 0
+    with contextlib.suppress(OSError):  # no data after ``at`` is one, too
+        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with contextlib.closing(os.fdopen(file, "rb", buffering=0)) as segment:
+            while stat.S_ISREG(os.fstat(file).st_mode) and at < MOST_READ:
+                begin = segment.seek(at, os.SEEK_DATA)
+                at = min(segment.seek(begin, os.SEEK_HOLE), begin + MOST_READ)
+                segment.seek(begin)
+                total = zlib.crc32(segment.read(at - begin), total)
+    return total

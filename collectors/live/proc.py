@@ -123,14 +123,6 @@ class Proc:
         except OSError:
             return None
 
-    def read_outside(self, path: str) -> bytes | None:
-        """Read a file of another file system of the kernel's, such as that of control groups."""
-        try:
-            with open(path, "rb", buffering=0) as file:  # noqa: PTH123
-                return file.read(4096)
-        except OSError:
-            return None
-
     def kernel_stack(self, pid: int, tid: int) -> tuple[str, ...]:
         """Return the kernel functions that a thread is in, innermost first; only root may know."""
         lines = (self.bytes_of(f"{_task(pid, tid)}/stack") or b"").decode(errors="replace")

@@ -1,4 +1,4 @@
-"""Sockets by /proc (proc(5)): their ends, who listens on a port, a network's own addresses.
+"""Sockets and pipes by /proc (proc(5)): who is at their ends, who listens, a network's addresses.
 
 The tables /proc/PID/net/tcp and its neighbours belong to a network namespace and are read once
 for each.
@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterable
+import struct
+from collections.abc import Collection, Iterable
 from typing import TypeAlias
 
-from whyhang.analyzer.facts import Listener, replace
+from whyhang.analyzer.facts import Listener, OtherEnd, replace
 from whyhang.analyzer.redact import redact_command
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.proc import Proc
+from whyhang.collectors.live.syscalls import parse_syscall
 
 _LOCAL4 = re.compile(rb"\|-- (\d+\.\d+\.\d+\.\d+)\n\s+/32 host LOCAL")
-
-
 _Table: TypeAlias = "dict[bytes, tuple[str, list[bytes]]]"
 
 _STATES = (  # include/net/tcp_states.h
@@ -28,6 +28,14 @@ _STATES = (  # include/net/tcp_states.h
 _ESTABLISHED = b"01"
 _LISTEN = b"0A"
 _MAPPED = "0000000000000000FFFF0000"  # an IPv4 address among those of IPv6
+
+MOST_POLLED = 8
+_POLLED = struct.Struct("ihh")
+"""A descriptor among those of poll(2), with what is awaited there."""
+_POLLS = ("do_sys_poll", "do_poll", "poll_schedule")
+"""Kernel functions of a poll."""
+_ACCESS = 3
+"""The bits of an open file's flags that say whether it is read, written or both."""
 
 
 class Sockets:
@@ -131,49 +139,96 @@ def listeners(
     if not inodes:
         return ()
     ours = set(members)
-    first = _owners(host, set(inodes), ours)
-    missing = inodes.keys() - first.keys()
-    if missing:
+    found = owners(host, inodes, ours)
+    if missing := inodes.keys() - found.keys():
         space = host.proc.namespace(view, "net")
         others = (p for p in host.stats if p not in ours and host.proc.namespace(p, "net") == space)
-        first |= _owners(host, missing, others)
-    listening = []
-    for inode, address in inodes.items():
-        listener, owner = Listener(address=address), first.get(inode)
-        if owner is not None:
-            listener = replace(listener, pid=owner, ours=owner in ours)
-        if owner in host.stats:
-            listener = _described(listener, host, owner, view)
-        listening.append(listener)
-    return tuple(listening)
+        found |= owners(host, missing, others)
+    return tuple(
+        _listener(host, address, next(iter(found.get(inode, ())), None), ours, view)
+        for inode, address in inodes.items()
+    )
 
 
-def _owners(host: Host, inodes: set[str], pids: Iterable[int]) -> dict[str, int]:
-    wanted = {f"socket:[{inode}]": inode for inode in inodes}
-    found: dict[str, int] = {}
-    for pid in pids:
-        for link in wanted.keys() & set(host.proc.open_files(pid).values()):
-            found.setdefault(wanted[link], pid)
-        if len(found) == len(wanted):
-            break
-    return found
-
-
-def owners(host: Host, inode: str) -> set[int]:
-    """Return the processes that have a socket open."""
-    link = f"socket:[{inode}]"
-    return {pid for pid in host.stats if link in host.proc.open_files(pid).values()}
-
-
-def _described(listener: Listener, host: Host, owner: int, view: int) -> Listener:
-    stat, place = host.stats[owner], host.place(owner)
+def _listener(
+    host: Host, address: str, owner: int | None, ours: Collection[int], view: int
+) -> Listener:
+    if owner is None:
+        return Listener(address=address)
+    listener = Listener(address=address, pid=owner, ours=owner in ours)
+    if owner not in host.stats:
+        return listener
+    place = host.place(owner)
     return replace(
         listener,
-        command=redact_command(host.arguments(owner)) or f"[{stat.comm}]",
-        started_at=host.proc.started_at(stat),
+        command=redact_command(host.arguments(owner)) or f"[{host.stats[owner].comm}]",
+        started_at=host.proc.started_at(host.stats[owner]),
         rank=place.rank if place is not None else None,
         same_script=host.is_python(owner) and host.script(owner) == host.script(view),
     )
+
+
+def owners(host: Host, inodes: Iterable[str], pids: Iterable[int]) -> dict[str, list[int]]:
+    """Return which of these processes have each of these sockets open."""
+    wanted = {f"socket:[{inode}]": inode for inode in inodes}
+    found: dict[str, list[int]] = {}
+    for pid in pids:
+        for link in wanted.keys() & set(host.proc.open_files(pid).values()):
+            found.setdefault(wanted[link], []).append(pid)
+    return found
+
+
+def other_end(host: Host, pid: int, sockets: Sockets) -> OtherEnd | None:
+    """Return the process at the other end of what the main thread of ``pid`` waits at.
+
+    None where none is seen, or several have it.
+    """
+    pids = {p for number in _awaited(host, pid) for p in _at_the_end(host, pid, number, sockets)}
+    if len(pids) != 1:
+        return None
+    owner = pids.pop()
+    return OtherEnd(pid=owner, command=redact_command(host.arguments(owner)))
+
+
+def _awaited(host: Host, pid: int) -> list[int]:
+    """List the descriptors on which the system call of the main thread waits.
+
+    A poll that was interrupted, as by a dump of stacks, goes on under another number.
+    """
+    text = host.system_call(pid)
+    name, number = parse_syscall(text) or ("", None)
+    if number is not None:
+        return [number]
+    if name not in {"poll", "ppoll"} and not (host.proc.wchan(pid) or "").lstrip("_").startswith(
+        _POLLS
+    ):
+        return []
+    address, count = (int(word, 16) for word in [*text.split(), "0", "0"][1:3])
+    if count > MOST_POLLED:
+        return []
+    size = _POLLED.size * count
+    memory = host.files.read(f"{host.proc.root}/{pid}/mem", start=address, most=size).data
+    return [fd for fd, _, _ in _POLLED.iter_unpack(memory)] if len(memory) == size else []
+
+
+def _at_the_end(host: Host, pid: int, number: int, sockets: Sockets) -> Collection[int]:
+    link = host.proc.link_of(f"{pid}/fd/{number}") or ""
+    if link.startswith("socket:["):
+        inode = sockets.other_end(pid, link[8:-1])
+        return owners(host, [inode], host.stats).get(inode, ()) if inode is not None else ()
+    if not link.startswith("pipe:["):
+        return ()
+    mode = _mode(host, pid, number)
+    return {
+        other
+        for other in host.stats
+        for n, its in host.proc.open_files(other).items()
+        if other != pid and its == link and _mode(host, other, n) != mode
+    }
+
+
+def _mode(host: Host, pid: int, number: int) -> int:
+    return int(host.proc.file_info(pid, number).get(b"flags", b"0"), 8) & _ACCESS
 
 
 def own_addresses(proc: Proc, pid: int) -> frozenset[str]:

@@ -1,7 +1,6 @@
 """What holds a process back from below: its CPU quota, its memory limit, the load of its host.
 
-Control groups of both versions are read as mounted below /sys/fs/cgroup (cgroups(7)); a limit
-counts wherever above the process it is set. Said is only what is near a limit.
+A limit counts wherever above the process it is set. Said is only what is near one.
 """
 
 import os
@@ -9,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from whyhang.analyzer.facts import NearLimit, Source, Who, replace
+from whyhang.collectors.live.cgroups import control_groups, words_in
 from whyhang.collectors.live.job.members import JobProcess
 from whyhang.collectors.live.probes.probe import Collected, Probe, Site
 from whyhang.collectors.live.proc import Proc
@@ -29,63 +29,25 @@ def collect(site: Site, collected: Collected) -> None:
 class Pressure:
     """Reads the limits of a job's ranks when made, and again when asked which are near."""
 
-    def __init__(
-        self, proc: Proc, ranks: Iterable[JobProcess], root: str = "/sys/fs/cgroup"
-    ) -> None:
+    def __init__(self, proc: Proc, ranks: Iterable[JobProcess]) -> None:
         self._proc = proc
-        self._root = Path(root)
-        self._groups: dict[int, tuple[Path, ...]] = {}
-        self._places: dict[bytes, tuple[Path, ...]] = {}  # ranks mostly share their groups
-        for pid in [member.pid for member in ranks][:MAX_RANKS]:
-            table = self._proc.bytes_of(f"{pid}/cgroup") or b""
-            if table not in self._places:
-                self._places[table] = tuple(dict.fromkeys(self._folders(table)))
-            self._groups[pid] = self._places[table]
-        self._before = {f: self._stopped(f) for folders in self._places.values() for f in folders}
-
-    def _folders(self, table: bytes) -> Iterator[Path]:
-        """Return the folders of the control groups above a process, its own first."""
-        for line in table.decode(errors="replace").split():
-            _, kinds, path = (*line.split(":", 2), "", "")[:3]
-            mounts = ("", "unified") if not kinds else (kinds, *kinds.split(","))
-            if kinds and not {"cpu", "memory"} & set(kinds.split(",")):
-                continue
-            for mount in mounts:
-                folder = self._root / mount / path.lstrip("/")
-                while folder != self._root and self._root in folder.parents:
-                    if folder.is_dir():
-                        yield folder
-                    folder = folder.parent
-                if not mount and self._root.is_dir():
-                    yield self._root
-
-    def _stopped(self, folder: Path) -> tuple[int, int]:
-        """Count the CPU periods of a group, and those in which it had used up its quota."""
-        counts = _table(folder / "cpu.stat")
-        return counts.get("nr_periods", 0), counts.get("nr_throttled", 0)
+        pids = [member.pid for member in ranks][:MAX_RANKS]
+        self._groups = {pid: _groups_above(proc, pid) for pid in pids}
+        self._before = {f: _stopped(f) for groups in self._groups.values() for f in groups}
 
     def facts(self, hostname: str) -> Iterator[NearLimit]:
         """Say of each rank, and of the host, what is near its limit."""
         host = Who(host=hostname)
-        limits = {
-            folder: tuple(self._of_group(folder, host))
-            for folders in self._places.values()
-            for folder in folders
-        }
+        limits = {folder: tuple(self._of_group(folder, host)) for folder in self._before}
         for pid, folders in self._groups.items():
-            for folder in folders:
-                who = Who(host=hostname, pid=pid)
-                yield from (replace(fact, who=who) for fact in limits[folder])
+            who = Who(host=hostname, pid=pid)
+            yield from (replace(fact, who=who) for folder in folders for fact in limits[folder])
         if self._groups:
             yield from self._of_host(host)
 
     def _of_group(self, folder: Path, who: Who) -> Iterator[NearLimit]:
-        periods, stopped = (
-            now - then
-            for now, then in zip(
-                self._stopped(folder), self._before.get(folder, (0, 0)), strict=True
-            )
-        )
+        counts = zip(_stopped(folder), self._before[folder], strict=True)
+        periods, stopped = (now - then for now, then in counts)
         at = Source(file=str(folder))
         if periods > 0 and stopped / periods >= THROTTLED:
             yield NearLimit(limit="cpu-quota", measured=stopped, of=periods, who=who, source=at)
@@ -113,22 +75,36 @@ class Pressure:
             yield NearLimit(limit="host-memory", measured=share, who=who, source=at)
 
 
-def _lines(path: Path) -> list[list[str]]:
-    try:
-        return [line.split() for line in path.read_text("utf-8", "replace").splitlines()]
-    except OSError:
-        return []
+def _groups_above(proc: Proc, pid: int) -> tuple[Path, ...]:
+    """Return the folders of the control groups that a process is in, the innermost first."""
+    own = (
+        (Path(mount), Path(mount, group.lstrip("/")))
+        for mount, group in control_groups(proc, pid, {"cpu", "memory"})
+    )
+    above = (
+        folder
+        for mount, group in own
+        for folder in (group, *group.parents)
+        if folder.is_relative_to(mount) and folder.is_dir()
+    )
+    return tuple(dict.fromkeys(above))
+
+
+def _stopped(folder: Path) -> tuple[int, int]:
+    """Count the CPU periods of a group, and those in which it had used up its quota."""
+    counts = _table(folder / "cpu.stat")
+    return counts.get("nr_periods", 0), counts.get("nr_throttled", 0)
 
 
 def _table(path: Path) -> dict[str, int]:
     """Read lines of a name and a number."""
-    rows = (line for line in _lines(path) if len(line) > 1)
+    rows = (line for line in words_in(path) if len(line) > 1)
     return {name: int(number) for name, number, *_ in rows if number.isdecimal()}
 
 
 def _first(folder: Path, *names: str) -> int:
     """Read the number in the first of these files that holds one; "max" is none."""
-    texts = (word for name in names for line in _lines(folder / name) for word in line[:1])
+    texts = (word for name in names for line in words_in(folder / name) for word in line[:1])
     return next((int(word) for word in texts if word.isdecimal()), 0)
 
 

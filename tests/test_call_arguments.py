@@ -32,7 +32,7 @@ def _printed(*frames: tuple[str, int, Mapping[str, str]], pid: int = 7) -> bytes
 def _arguments(source: str, *frames: tuple[str, int, Mapping[str, str]]) -> list[str]:
     data, tree = _printed(*frames), parsed(source.encode())
     assert tree is not None
-    found = read_arguments(7, data, sites({7: data}), {FILE: tree})
+    found = read_arguments(Who(pid=7), data, sites({7: data}), {FILE: tree})
     return [f"{fact.name}={fact.value}" for fact in found]
 
 
@@ -90,7 +90,7 @@ def test_a_rank_that_has_come_past_the_call() -> None:
         tree = parsed(source.format(root).encode())
         assert tree is not None
         call = [site for site in sites({1: here, 2: past}) if site.line == 3]
-        found = read_arguments(2, past, call, {FILE: tree})
+        found = read_arguments(Who(pid=2), past, call, {FILE: tree})
         assert [f"{f.name}={f.value}" for f in found if f.name == "root"] == told
         assert not any(fact.stands for fact in found)
 
@@ -111,7 +111,7 @@ def test_the_tag_of_a_call_that_is_over() -> None:
         tree = parsed(source.encode())
         assert tree is not None
         call = [site for site in sites({1: here, 2: past}) if site.line == 5]
-        found = read_arguments(2, past, call, {FILE: tree})
+        found = read_arguments(Who(pid=2), past, call, {FILE: tree})
         assert [fact.value for fact in found if fact.name == "tag"] == told
 
 
@@ -125,7 +125,7 @@ def test_a_rank_that_has_left_the_function() -> None:
     tree = parsed(source.encode())
     assert tree is not None
 
-    found = read_arguments(2, outside, sites({1: inside, 2: outside}), {FILE: tree})
+    found = read_arguments(Who(pid=2), outside, sites({1: inside, 2: outside}), {FILE: tree})
 
     assert {(f.name, f.value, f.line) for f in found} == {("range", "7", 2)}
 

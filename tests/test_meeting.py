@@ -240,7 +240,7 @@ def test_the_place_is_read_from_the_innermost_call_that_says_it() -> None:
         ]
     )
 
-    spot = read_spot(7, data)
+    spot = read_spot(Who(pid=7), data)
 
     assert spot is not None
     assert (spot.who.pid, spot.rank, spot.world_size) == (7, 2, 4)
@@ -261,7 +261,7 @@ def test_urls_of_the_place_are_understood(url: str, address: str | None) -> None
     """Every form that torch knows, and nothing of others."""
     data = locals_of([("init_process_group", "distributed_c10d.py", {"init_method": f'"{url}"'})])
 
-    spot = read_spot(7, data)
+    spot = read_spot(Who(pid=7), data)
 
     assert spot is not None
     assert (str(spot.address) if spot.address is not None else None) == address
@@ -269,8 +269,11 @@ def test_urls_of_the_place_are_understood(url: str, address: str | None) -> None
 
 def test_a_process_outside_its_start_up_tells_no_place() -> None:
     """Variables of other functions are not looked at; damaged output is nothing."""
-    assert read_spot(7, locals_of([("main", "x.py", {"hostname": '"a"', "port": "1"})])) is None
-    assert read_spot(7, b"{") is None
+    assert (
+        read_spot(Who(pid=7), locals_of([("main", "x.py", {"hostname": '"a"', "port": "1"})]))
+        is None
+    )
+    assert read_spot(Who(pid=7), b"{") is None
 
 
 def test_listeners_are_named_by_pid_and_command() -> None:

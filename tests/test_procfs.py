@@ -34,7 +34,7 @@ from whyhang.collectors.live.pausing import Obstacle, obstacle
 from whyhang.collectors.live.proc import Proc, parse_stat, parse_status
 from whyhang.collectors.live.process import describe, observe
 from whyhang.collectors.live.sockets import Sockets, socket_line
-from whyhang.collectors.live.syscalls import is_shared_futex, limit_of, parse_syscall
+from whyhang.collectors.live.syscalls import parse_syscall
 
 linux = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="there is no /proc")
 
@@ -181,11 +181,15 @@ def test_descriptors_are_folded_with_the_telling_ones_first() -> None:
 
 def test_system_call_with_its_descriptor() -> None:
     """A read of descriptor 5 is told from a wait that has none, on both machines."""
-    assert parse_syscall("0 0x5 0x7f 0x10 0x0 0x0 0x0 0x7ff 0x7f", "x86_64") == ("read", 5)
-    assert parse_syscall("63 0x5 0x7f 0x10 0x0 0x0 0x0 0x7ff 0x7f", "aarch64") == ("read", 5)
-    assert parse_syscall("202 0x55 0x189", "x86_64") == ("futex", None)
+    for text, machine, name, descriptor in (
+        ("0 0x5 0x7f 0x10 0x0 0x0 0x0 0x7ff 0x7f", "x86_64", "read", 5),
+        ("63 0x5 0x7f 0x10 0x0 0x0 0x0 0x7ff 0x7f", "aarch64", "read", 5),
+        ("202 0x55 0x189", "x86_64", "futex", None),
+    ):
+        call = parse_syscall(text, machine)
+        assert (call.name, call.descriptor) == (name, descriptor)
     for text in ("running", "-1 0x7f 0x7f", "", "99999 0x1"):
-        assert parse_syscall(text, "x86_64") is None
+        assert not parse_syscall(text, "x86_64").name
 
 
 @pytest.mark.parametrize(
@@ -202,14 +206,17 @@ def test_system_call_with_its_descriptor() -> None:
 )
 def test_limit_of_a_wait_for_data(text: str, limit: float | None) -> None:
     """A poll ends after its milliseconds, a read when data has come; a lock is no such wait."""
-    assert limit_of(text, "x86_64") == limit
+    assert parse_syscall(text, "x86_64").limit == limit
 
 
 def test_a_futex_that_processes_share_is_distinguished_from_one_of_a_process() -> None:
     """The bit FUTEX_PRIVATE_FLAG of the operation."""
-    assert is_shared_futex("202 0x7f04d03bd000 0x109 0x0 0x0 0x0 0x0 0x7ff 0x7f", "x86_64")
-    assert not is_shared_futex("202 0x55bb15b98c60 0x189 0x0 0x0 0x0 0x0 0x7ff 0x7f", "x86_64")
-    assert not is_shared_futex("0 0x5 0x109 0x0 0x0 0x0 0x0 0x7ff 0x7f", "x86_64")
+    for text, shared in (
+        ("202 0x7f04d03bd000 0x109 0x0 0x0 0x0 0x0 0x7ff 0x7f", True),
+        ("202 0x55bb15b98c60 0x189 0x0 0x0 0x0 0x0 0x7ff 0x7f", False),
+        ("0 0x5 0x109 0x0 0x0 0x0 0x0 0x7ff 0x7f", False),
+    ):
+        assert parse_syscall(text, "x86_64").shared is shared
 
 
 def test_process_record_of_a_fake_rank(tmp_path: Path) -> None:

@@ -14,10 +14,11 @@ import ast
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from whyhang.analyzer.facts import CallArgument, Frame, Record, Source, Who
+from whyhang.analyzer.facts import CallArgument, Record, Source, Who
 from whyhang.analyzer.redact import redact
-from whyhang.analyzer.stacks.usercode import is_library, short
-from whyhang.collectors.stacks.pyspy_json import PrintedFrame, read_traces
+from whyhang.analyzer.stacks.usercode import short
+from whyhang.collectors.live.frame_variables import own_frames
+from whyhang.collectors.stacks.pyspy_json import PrintedFrame
 
 LONGEST = 60  # characters of a value
 MOST_CALLS = 8  # at one line
@@ -70,7 +71,7 @@ class Site(Record):
 
 def sites(dumps: Mapping[int, bytes]) -> list[Site]:
     """List where the innermost frames of user code of these processes stand."""
-    stacks = (frames for pid, data in dumps.items() if (frames := _own_frames(data, pid)))
+    stacks = (frames for pid, data in dumps.items() if (frames := own_frames(pid, data)))
     found = {
         Site(
             file=innermost.filename,
@@ -84,14 +85,14 @@ def sites(dumps: Mapping[int, bytes]) -> list[Site]:
 
 
 def read_arguments(
-    pid: int, data: bytes, at: Iterable[Site], trees: Mapping[str, ast.Module]
+    who: Who, data: bytes, at: Iterable[Site], trees: Mapping[str, ast.Module]
 ) -> list[CallArgument]:
-    """Evaluate the arguments of the calls at these sites for one process; ``who`` has its pid.
+    """Evaluate the arguments of the calls at these sites for one process.
 
     ``trees``: the parsed source of each file. ``data`` is what ``py-spy dump --json --locals``
     printed.
     """
-    frames = {(f.filename, f.name): f for f in reversed(_own_frames(data, pid))}
+    frames = {(f.filename, f.name): f for f in reversed(own_frames(who.pid or 0, data))}
     found: dict[CallArgument, None] = {}
     for site in at:
         tree = trees.get(site.file)
@@ -118,7 +119,7 @@ def read_arguments(
                     file=short(site.file),
                     line=line,
                     stands=stands,
-                    who=Who(pid=pid),
+                    who=who,
                     source=Source(file="claims.json"),
                 )
                 found[argument] = None
@@ -131,16 +132,6 @@ def parsed(source: bytes) -> ast.Module | None:
         return ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-
-
-def _own_frames(data: bytes, pid: int) -> list[PrintedFrame]:
-    """List the frames of user code of a main thread, innermost first."""
-    main = next((thread for thread in read_traces(data) if thread.os_thread_id == pid), None)
-    return [
-        frame
-        for frame in (main.frames if main is not None else ())
-        if not is_library(Frame(function=frame.name, file=frame.filename, line=frame.line))
-    ]
 
 
 def _values(frame: PrintedFrame | None) -> dict[str, object]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple, TypeAlias
 
 from whyhang.analyzer.facts import (
@@ -21,14 +21,12 @@ from whyhang.analyzer.facts import (
     Role,
     Source,
     counted,
-    replace,
 )
 from whyhang.collectors.files.bundle import Bundle
 from whyhang.collectors.live.bundling import Taken, bundle_of
 from whyhang.collectors.live.call_arguments import parsed, read_arguments, sites
 from whyhang.collectors.live.frame_variables import (
     MOST,
-    read_checksum,
     read_counters,
     read_numbers,
     read_spot,
@@ -140,77 +138,64 @@ class Capture:
 
     def take_more(self, what: More, processes: Iterable[Named]) -> None:
         """Take more of some processes."""
-        take = {
+        takers = {
             "native_stacks": self._take_native_stacks,
             "peers": self._take_peers,
             "counters": self._take_counters,
-        }[what]
-        take([process.pid for process in processes])
+        }
+        takers[what]([process.pid for process in processes])
 
-    def _take_native_stacks(self, pids: Iterable[int]) -> None:
+    def _take_native_stacks(self, pids: Collection[int]) -> None:
         """Take native stacks of some processes, about a second each, as part of the last look."""
-        wanted = set(pids)
-        members = [m for m in self.job.members if m.pid in wanted and m.python]
+        members = [m for m in self.job.members if m.pid in pids and m.python]
         self._tell(f"native stacks of {counted(len(members), 'process')}")
         snapshot = self._new_snapshot(max(0, len(self._snapshots) - 1), native=True)
         self._native.append(snapshot)
         snapshot.take(members, {member.pid for member in members})
 
-    def _take_peers(self, pids: Iterable[int]) -> None:
+    def _take_peers(self, pids: Collection[int]) -> None:
         """Ask processes whose call names another rank (a send, a broadcast) which one it is."""
         wanted = [pid for pid in pids if pid in self._known]
         self._tell(f"the peers of {counted(len(wanted), 'rank')}")
         kept = "the ranks that torch's send, recv or broadcast named were"
-        self._peers += [
-            Dump(
-                pid=outcome.command.pid,
-                look=self._snapshots[-1].number,
-                taken_at=outcome.began,
-                data=peers_only(outcome.output),
-                tool="py-spy-peers",
-            )
-            for outcome in self._ask_for_variables(wanted, kept)
-        ]
+        for outcome in self._ask_for_variables(wanted, kept):
+            pid, began, data = outcome.command.pid, outcome.began, peers_only(outcome.output)
+            look = self._snapshots[-1].number
+            dump = Dump(pid=pid, look=look, taken_at=began, data=data, tool="py-spy-peers")
+            self._peers.append(dump)
 
-    def _take_counters(self, pids: Iterable[int]) -> None:
+    def _take_counters(self, pids: Collection[int]) -> None:
         """Ask processes that stand at one line in which step they are, and what they call there."""
         members = {member.pid: member for member in self.job.members}
         wanted = [pid for pid in pids if pid in members]
         self._tell(f"the steps of {counted(len(wanted), 'rank')}")
         kept = "whole numbers with the name of a step or counter, arguments, and a checksum were"
-        printed = {
-            outcome.command.pid: outcome.output
-            for outcome in self._ask_for_variables(wanted[:MOST], kept)
-        }
+        answers = self._ask_for_variables(wanted[:MOST], kept)
+        printed = {outcome.command.pid: outcome.output for outcome in answers}
         calls = sites(printed)
         trees = self._sources({site.file: next(iter(printed)) for site in calls})
         for pid, data in printed.items():
             who = members[pid].who(self.hostname)
-            checksum = read_checksum(pid, data)
-            counters = read_counters(pid, data)
-            arguments = read_arguments(pid, data, calls, trees)
-            self._facts += [replace(each, who=who) for each in (*counters, *arguments)]
-            self._facts += [replace(checksum, who=who)] if checksum is not None else []
+            self._facts += read_counters(who, data)
+            self._facts += read_arguments(who, data, calls, trees)
 
     def _sources(self, files: Mapping[str, int]) -> dict[str, ast.Module]:
         """Parse source files, each as the process given for it sees it."""
-        read = (
-            (file, self.host.files.read(self.host.proc.path_for(pid, file), most=MAX_BYTES))
-            for file, pid in files.items()
-        )
-        trees = ((file, parsed(content.data)) for file, content in read if content.is_file)
-        return {file: tree for file, tree in trees if tree is not None}
+        trees: dict[str, ast.Module] = {}
+        for file, pid in files.items():
+            path = self.host.proc.path_for(pid, file)
+            tree = parsed(self.host.files.read(path, most=MAX_BYTES).data)
+            if tree is not None:
+                trees[file] = tree
+        return trees
 
     def bundle(self) -> Bundle:
         """Return everything taken so far as a bundle in memory."""
-        parts: list[Snapshot | Collected] = [
-            *self._snapshots,
-            *self._native,
-            *self._collected,
-        ]
+        snapshots = [*self._snapshots, *self._native]
+        parts: list[Snapshot | Collected] = [*snapshots, *self._collected]
         # the first stacks may have shown that a process is none of the job's, or a rank
         members = {member.pid: member for member in self.job.members}
-        dumps = [d for each in (*self._snapshots, *self._native) for d in each.dumps]
+        dumps = [*(dump for each in snapshots for dump in each.dumps), *self._peers]
         return bundle_of(
             Taken(
                 job=self.job,
@@ -225,7 +210,7 @@ class Capture:
                     for pid, process in each.processes.items()
                     if pid in members
                 ),
-                dumps=tuple(dump for dump in (*dumps, *self._peers) if dump.pid in members),
+                dumps=tuple(dump for dump in dumps if dump.pid in members),
                 facts=(
                     *self._facts,
                     *self._steps,
@@ -245,10 +230,10 @@ class Capture:
         for snapshot in (*self._snapshots, *self._native):
             for pid, took in snapshot.pauses:
                 seconds.setdefault(pid, []).append(took)
-        for pid, each in seconds.items():
-            if pid in members:
-                who, source = members[pid].who(self.hostname), Source(file="claims.json")
-                yield Paused(dumps=len(each), seconds=round(sum(each), 3), who=who, source=source)
+        for pid in (pid for pid in seconds if pid in members):
+            who, total = members[pid].who(self.hostname), round(sum(seconds[pid]), 3)
+            source = Source(file="claims.json")
+            yield Paused(dumps=len(seconds[pid]), seconds=total, who=who, source=source)
 
     def _take_snapshot(self, site: Site | None = None) -> None:
         self._tell(f"look {len(self._snapshots) + 1}: {self.job.in_words()}")
@@ -301,13 +286,10 @@ class Capture:
         self._tell("asking where the ranks are to meet")
         kept = "address, rank and world size of init_process_group were"
         answers = self._ask_for_variables(pids, kept)
-        calls = tuple(
-            replace(call, who=ranks[outcome.command.pid])
-            for outcome in answers
-            if (call := read_spot(outcome.command.pid, outcome.output)) is not None
-        )
-        self._facts += calls
-        return calls
+        calls = (read_spot(ranks[answer.command.pid], answer.output) for answer in answers)
+        spots = tuple(call for call in calls if call is not None)
+        self._facts += spots
+        return spots
 
     def _ask_for_variables(self, pids: Iterable[int], kept: str) -> list[Outcome]:
         """Have py-spy print all variables of processes; no more may be kept than is told."""

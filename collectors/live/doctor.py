@@ -7,13 +7,14 @@ one, as the ranks of a job are none, and py-spy is asked for its stacks.
 import contextlib
 import os
 import platform
+import re
 import shutil
 import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from importlib import metadata, util
+from importlib import metadata
 from pathlib import Path
 
 from whyhang.analyzer.facts import Record
@@ -46,39 +47,30 @@ class Check(Record):
 _WORDS = tables.read("live", "doctor.toml", dict[str, dict[str, str]])
 
 
-def _check(name: str, result: str, *, ok: bool, remedy: str = "") -> Check:
-    """Make a check of the words of the table, and of a ``remedy`` that is known only now."""
+def _check(name: str, result: str, *, ok: bool, **more: str) -> Check:
+    """Make a check of the words of the table, and of a remedy that is known only now."""
     words = _WORDS[name]
-    if ok:
-        return Check(what=words["what"], ok=True, result=result)
-    remedy = remedy or words.get("remedy", "")
-    return Check(what=words["what"], ok=False, result=result, cost=words["cost"], remedy=remedy)
+    about = {"what": words["what"]} if ok else {**words, **more}
+    return Check(ok=ok, result=result, **about)
 
 
 def checks() -> list[Check]:
     """Try everything out; takes a second or two. Never raises for what this machine lacks."""
-    results = [_platform(), _py_spy()]
-    if results[0].ok:
+    live = Path("/proc/self/stat").exists()
+    system = f"{platform.system()} {platform.release()}{'' if live else ', no /proc'}"
+    version = run(pyspy.executable(), "--version", limit=LIMIT)
+    there = version.code == 0
+    results = [
+        _check("live", system, ok=live),
+        _check("py-spy", _words(version).strip() if there else "not found", ok=there),
+    ]
+    if live:
         with _stranger() as pid:
-            results += [
-                _stacks(pid, "stacks"),
-                _stacks(pid, "native"),
-                _kernel_places(pid),
-            ]
+            results += [_stacks(pid, "stacks"), _stacks(pid, "native"), _kernel_places(pid)]
         results += [_other_users(), _namespace(), _kernel_log()]
-    return [*results, _gdb(), gpus(), _ras(), _torch()]
-
-
-def _platform() -> Check:
-    proc = Path("/proc/self/stat").exists()
-    result = f"{platform.system()} {platform.release()}" + ("" if proc else ", no /proc")
-    return _check("live", result, ok=proc)
-
-
-def _py_spy() -> Check:
-    outcome = run(pyspy.executable(), "--version", limit=LIMIT)
-    there = outcome.code == 0
-    return _check("py-spy", _words(outcome).strip() if there else "not found", ok=there)
+    gdb = shutil.which("gdb")
+    results += [_check("gdb", gdb or "not installed", ok=gdb is not None), gpus(), _ras(), _torch()]
+    return results
 
 
 @contextlib.contextmanager
@@ -121,17 +113,13 @@ def _rights() -> Iterator[str]:
     yield f"CAP_SYS_PTRACE {'yes' if _has_ptrace() else 'no'}"
     if scope := _text(_YAMA):
         yield f"kernel.yama.ptrace_scope={scope}"
-    if _own_status("Seccomp") == "2":
+    if "Seccomp:\t2" in _text("/proc/self/status").splitlines():
         yield "a seccomp filter is on, as in containers"
 
 
 def _has_ptrace() -> bool:
-    return bool(int(_own_status("CapEff") or "0", 16) >> _CAP_SYS_PTRACE & 1)
-
-
-def _own_status(name: str) -> str:
-    lines = (line.partition(":") for line in _text("/proc/self/status").splitlines())
-    return next((value.strip() for key, _, value in lines if key == name), "")
+    rights = re.search(r"^CapEff:\s*(\w+)", _text("/proc/self/status"), re.MULTILINE)
+    return rights is not None and bool(int(rights[1], 16) >> _CAP_SYS_PTRACE & 1)
 
 
 def _kernel_places(pid: int | None) -> Check:
@@ -163,11 +151,6 @@ def _kernel_log() -> Check:
     return _check("kernel-log", "readable" if readable else "not readable", ok=readable)
 
 
-def _gdb() -> Check:
-    path = shutil.which("gdb")
-    return _check("gdb", path or "not installed", ok=path is not None)
-
-
 def gpus() -> Check:
     """Ask the driver's own tool; it hangs or fails where a GPU is broken."""
     for command in (("nvidia-smi", "-L"), ("rocm-smi", "--showid")):
@@ -196,13 +179,10 @@ def _ras() -> Check:
 
 
 def _torch() -> Check:
-    there = util.find_spec("torch") is not None
     try:
-        version = metadata.version("torch") if there else ""
+        return _check("torch", f"{metadata.version('torch')}, next to whyhang", ok=True)
     except metadata.PackageNotFoundError:
-        version = "of unknown version"
-    result = f"{version}, next to whyhang" if there else "not installed next to whyhang"
-    return _check("torch", result, ok=there)
+        return _check("torch", "not installed next to whyhang", ok=False)
 
 
 def _words(outcome: Outcome) -> str:

@@ -15,7 +15,7 @@ that use ``multiprocessing.Process`` themselves mostly call that argument ``rank
 
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from whyhang.analyzer.facts import (
     Address,
@@ -73,31 +73,25 @@ def starting(dumps: Mapping[int, bytes]) -> list[int]:
     return [pid for pid, data in dumps.items() if any(name in data for name in calls)][:MOST]
 
 
-def read_spot(pid: int, data: bytes) -> InitArguments | None:
-    """Take the arguments of such a call; its ``who`` has the process only."""
+def read_spot(who: Who, data: bytes) -> InitArguments | None:
+    """Take the arguments of such a call; what is deeper is what counts."""
     for thread in read_traces(data):
         frames = [frame for frame in thread.frames if frame.filename.endswith(_INIT_FILES)]
         if any(frame.name in _INIT for frame in frames):
-            return _spot(pid, dict(_arguments(frames)))
+            given = {
+                variable.name: str(variable.repr).strip("\"'")
+                for frame in reversed(frames)
+                for variable in frame.locals or ()
+                if variable.name in _INIT_NAMES and variable.repr not in {None, "None", "-1"}
+            }
+            return InitArguments(
+                address=_address(given),
+                rank=_whole(given.get("rank")),
+                world_size=_whole(given.get("world_size")),
+                who=who,
+                source=Source(file="claims.json"),
+            )
     return None
-
-
-def _arguments(frames: Iterable[PrintedFrame]) -> Iterator[tuple[str, str]]:
-    """Yield the arguments, the outer before the inner: what is deeper is what counts."""
-    for frame in reversed(list(frames)):
-        for variable in frame.locals or ():
-            if variable.name in _INIT_NAMES and variable.repr not in {None, "None", "-1"}:
-                yield variable.name, str(variable.repr).strip("\"'")
-
-
-def _spot(pid: int, arguments: Mapping[str, str]) -> InitArguments:
-    return InitArguments(
-        address=_address(arguments),
-        rank=_whole(arguments.get("rank")),
-        world_size=_whole(arguments.get("world_size")),
-        who=Who(pid=pid),
-        source=Source(file="claims.json"),
-    )
 
 
 def _address(arguments: Mapping[str, str]) -> Address | None:
@@ -125,37 +119,35 @@ _COUNTERS = re.compile(
 _DIGITS = 12
 
 
-def read_counters(pid: int, data: bytes) -> list[LoopCounter]:
-    """Take the counters of a main thread; their ``who`` has the process only."""
+def own_frames(pid: int, data: bytes) -> list[PrintedFrame]:
+    """List the frames of user code of a main thread, innermost first."""
     main = next((thread for thread in read_traces(data) if thread.os_thread_id == pid), None)
     return [
-        LoopCounter(
-            name=variable.name,
-            value=int(variable.repr or ""),
-            function=frame.name,
-            file=short(frame.filename),
-            who=Who(pid=pid),
-            source=Source(file="claims.json"),
-        )
-        for frame in (main.frames if main is not None else ())
-        if not is_library(Frame(function=frame.name, file=frame.filename, line=frame.line))
-        for variable in frame.locals or ()
-        if _counts(variable)
-    ]
-
-
-def read_checksum(pid: int, data: bytes) -> Variables | None:
-    """Sum up the variables of a main thread; its ``who`` has the process only."""
-    main = next((thread for thread in read_traces(data) if thread.os_thread_id == pid), None)
-    own = [
-        (frame.name, frame.line, [(each.name, each.repr) for each in frame.locals or ()])
+        frame
         for frame in (main.frames if main is not None else ())
         if not is_library(Frame(function=frame.name, file=frame.filename, line=frame.line))
     ]
-    if not own:
-        return None
-    checksum = zlib.crc32(repr(own).encode(errors="replace"))
-    return Variables(checksum=checksum, who=Who(pid=pid), source=Source(file="claims.json"))
+
+
+def read_counters(who: Who, data: bytes) -> Iterator[LoopCounter | Variables]:
+    """Take the counters of a main thread, and a checksum of all its variables."""
+    frames, source = own_frames(who.pid or 0, data), Source(file="claims.json")
+    for frame in frames:
+        for variable in filter(_counts, frame.locals or ()):
+            yield LoopCounter(
+                name=variable.name,
+                value=int(variable.repr or ""),
+                function=frame.name,
+                file=short(frame.filename),
+                who=who,
+                source=source,
+            )
+    if frames:
+        own = [
+            (f.name, f.line, [(each.name, each.repr) for each in f.locals or ()]) for f in frames
+        ]
+        checksum = zlib.crc32(repr(own).encode(errors="replace"))
+        yield Variables(checksum=checksum, who=who, source=source)
 
 
 def _counts(variable: Local) -> bool:

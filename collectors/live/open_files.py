@@ -26,7 +26,6 @@ from whyhang.analyzer.redact import redact, redact_command
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.proc import Proc
 from whyhang.collectors.live.sockets import Sockets, other_end
-from whyhang.collectors.live.syscalls import parse_syscall
 
 MAX_LINES = 64
 """Lines kept; sockets and devices go before files."""
@@ -180,9 +179,10 @@ class FileLocks:
         holder = self._holders.get(pid)
         if holder is None:
             return None
-        name, number = parse_syscall(self._host.system_call(pid)) or ("", None)
-        path = self._host.proc.link_of(f"{pid}/fd/{number}") if name in _LOCK_CALLS else None
-        return self._held_by(holder, path if path is not None and path.startswith("/") else None)
+        call = self._host.system_call(pid)
+        path = self._host.proc.link_of(f"{pid}/fd/{call.descriptor}") or ""
+        locked = call.name in _LOCK_CALLS and path.startswith("/")
+        return self._held_by(holder, path if locked else None)
 
     def held(self, pid: int) -> tuple[str, ...]:
         """Return the files on which a process has an exclusive lock."""

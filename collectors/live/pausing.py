@@ -18,7 +18,6 @@ import time
 from whyhang.analyzer.facts import SWITCHES_PER_PAUSE, Process, ThreadState, replace
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.proc import Proc, Wakes
-from whyhang.collectors.live.syscalls import parse_syscall
 
 WAIT = 0.05
 """Seconds in which a stop that is on its way shows."""
@@ -128,8 +127,7 @@ def _is_writing(host: Host, process: Process) -> bool:
     """
     pid = process.who.pid or 0
     call = host.system_call(pid)
-    parsed = parse_syscall(call)
-    in_write = parsed is not None and parsed[0] in _WRITES
+    in_write = call.name in _WRITES
     if not _waits_to_write(process.threads, in_write=in_write):
         return False
     time.sleep(0.02)

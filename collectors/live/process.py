@@ -10,7 +10,6 @@ from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import JobProcess
 from whyhang.collectors.live.open_files import descriptors, name_of
 from whyhang.collectors.live.sockets import Sockets
-from whyhang.collectors.live.syscalls import is_shared_futex, limit_of, parse_syscall
 
 MAX_PATH = 512
 FIFO_OPENING = "wait_for_partner"
@@ -21,11 +20,6 @@ _IDLE = (
     "futex", "do_futex", "ep_poll", "do_epoll", "poll_", "do_poll", "do_sys_poll", "do_select",
     "core_sys_select", "hrtimer_nanosleep", "do_nanosleep", "do_sigtimedwait", "sigsuspend",
 )  # fmt: skip
-_MONOTONIC = 1
-_TIMER_ABSTIME = 1
-_WAIT_BITSET = 9
-_FUTEX_WAYS = 0x17F
-"""Of futex(2): what it does, and whether its time is that of the wall."""
 _TIMESPEC = struct.Struct("qq")
 """Of time.h; /proc/PID/syscall tells where it lies."""
 _BY_PATH = {"openat", "newfstatat", "statx"}
@@ -88,23 +82,19 @@ def _in_call(host: Host, pid: int, thread: ThreadState, sockets: Sockets) -> Thr
     proc = host.proc
     if thread.state == "D":
         thread = replace(thread, kernel=proc.kernel_stack(pid, thread.tid))
-    text = host.system_call(pid, thread.tid)
-    call = parse_syscall(text)
-    if call is None:
+    call = host.system_call(pid, thread.tid)
+    if not call.name:
         return thread
-    name, number = call
-    thread = replace(thread, limit=limit_of(text))
-    if name in {"clock_nanosleep", "futex"}:
-        thread = replace(thread, sleeps_for=_sleeps_for(host, pid, text, name))
-    if is_shared_futex(text):
+    thread = replace(thread, limit=call.limit, sleeps_for=_sleeps_for(host, pid, call.end))
+    if call.shared:
         return replace(thread, syscall=SHARED_FUTEX)
-    link = proc.link_of(f"{pid}/fd/{number}") if number is not None else None
+    link = proc.link_of(f"{pid}/fd/{call.descriptor}")
     if link is not None:
         known = redact(name_of(link, pid, sockets) or link)
-        thread = replace(thread, syscall=f"{name}({number}: {known})")
+        thread = replace(thread, syscall=f"{call.name}({call.descriptor}: {known})")
     else:
-        link = _path_of(host, pid, int(text.split()[2], 16)) if name in _BY_PATH else ""
-        thread = replace(thread, syscall=f"{name}({redact(link)})" if link else name)
+        link = _path_of(host, pid, call.arguments[1]) if call.name in _BY_PATH else ""
+        thread = replace(thread, syscall=f"{call.name}({redact(link)})" if link else call.name)
     if not link.startswith("/"):
         return thread
     if thread.wchan == FIFO_OPENING:
@@ -114,22 +104,16 @@ def _in_call(host: Host, pid: int, thread: ThreadState, sockets: Sockets) -> Thr
     return replace(thread, file=redact(link), mount=None if folder is None else mounts[folder])
 
 
-def _sleeps_for(host: Host, pid: int, text: str, name: str) -> float | None:
+def _sleeps_for(host: Host, pid: int, end: int | None) -> float | None:
     """Return for how many seconds more a thread sleeps that was given the time of its end.
 
     ``time.sleep`` and the waits of locks with a limit give that of the monotonic clock (Python 3.11
     and later), which counts the same in all processes of a host, but for those in a time namespace
     of their own.
     """
-    first, flags, third, fourth = (int(word, 16) for word in text.split()[1:5])
-    futex = name == "futex"
-    if futex:
-        request, timed = fourth, flags & _FUTEX_WAYS == _WAIT_BITSET and fourth != 0
-    else:
-        request, timed = third, first == _MONOTONIC and flags & _TIMER_ABSTIME != 0
-    if not timed or host.proc.foreign(pid, "time"):
+    if end is None or host.proc.foreign(pid, "time"):
         return None
-    content = host.files.read(f"{host.proc.root}/{pid}/mem", start=request, most=_TIMESPEC.size)
+    content = host.files.read(f"{host.proc.root}/{pid}/mem", start=end, most=_TIMESPEC.size)
     if len(content.data) < _TIMESPEC.size:
         return None
     seconds, nanoseconds = _TIMESPEC.unpack(content.data[: _TIMESPEC.size])

@@ -16,7 +16,6 @@ from whyhang.analyzer.facts import Listener, OtherEnd, replace
 from whyhang.analyzer.redact import redact_command
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.proc import Proc
-from whyhang.collectors.live.syscalls import parse_syscall
 
 _LOCAL4 = re.compile(rb"\|-- (\d+\.\d+\.\d+\.\d+)\n\s+/32 host LOCAL")
 _Table: TypeAlias = "dict[bytes, tuple[str, list[bytes]]]"
@@ -195,15 +194,14 @@ def _awaited(host: Host, pid: int) -> list[int]:
 
     A poll that was interrupted, as by a dump of stacks, goes on under another number.
     """
-    text = host.system_call(pid)
-    name, number = parse_syscall(text) or ("", None)
-    if number is not None:
-        return [number]
-    if name not in {"poll", "ppoll"} and not (host.proc.wchan(pid) or "").lstrip("_").startswith(
-        _POLLS
-    ):
+    call = host.system_call(pid)
+    if call.descriptor is not None:
+        return [call.descriptor]
+    if call.name not in {"poll", "ppoll"} and not (host.proc.wchan(pid) or "").lstrip(
+        "_"
+    ).startswith(_POLLS):
         return []
-    address, count = (int(word, 16) for word in [*text.split(), "0", "0"][1:3])
+    address, count, *_ = call.arguments
     if count > MOST_POLLED:
         return []
     size = _POLLED.size * count

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from whyhang.collectors.gpu import nvml_child
-from whyhang.collectors.live.children import AnsweringChild
+from whyhang.collectors.live.files import AnsweringChild
 from whyhang.collectors.watch.course import JOB
 
 PATIENCE = 2.0

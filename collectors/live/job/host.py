@@ -20,6 +20,7 @@ from whyhang.collectors.live.job.environment import (
     split_zeros,
 )
 from whyhang.collectors.live.proc import Proc
+from whyhang.collectors.live.syscalls import SystemCall, parse_syscall
 
 _LOOPBACK = LOOPBACK | {"0.0.0.0"}  # noqa: S104 - compared, not bound
 
@@ -64,11 +65,11 @@ class Host:
         for name, path in paths.items():
             self._memory[name] = None if contents[path].trouble else contents[path].data
 
-    def system_call(self, pid: int, tid: int | None = None) -> str:
-        """Return what /proc/PID/syscall tells of a thread now; see ``parse_syscall``."""
+    def system_call(self, pid: int, tid: int | None = None) -> SystemCall:
+        """Return what a thread waits in now."""
         path = f"{pid}" if tid in {None, pid} else f"{pid}/task/{tid}"
         content = self.files.read(f"{self.proc.root}/{path}/syscall")
-        return content.data.decode(errors="replace")
+        return parse_syscall(content.data.decode(errors="replace"))
 
     def has_ended(self, pid: int) -> bool:
         """Return whether a process waits to be collected by its parent."""

@@ -15,7 +15,7 @@ from whyhang.analyzer.job.identify import identify
 from whyhang.analyzer.job.launch import plan_of
 from whyhang.analyzer.job.slurm_hosts import expand, hosts_of_ranks, other_hosts
 from whyhang.analyzer.report import Report
-from whyhang.collectors.live.probes.store_rendezvous import readable
+from whyhang.collectors.live.probes.store import readable
 from whyhang.signatures import load
 from whyhang.signatures.frames import TABLE
 

@@ -8,8 +8,8 @@ from job_docs import PY, ranks, roles
 
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.facts import Role
-from whyhang.collectors.live.job.exits import ended
 from whyhang.collectors.live.job.find import find_job
+from whyhang.collectors.live.job.members import ended
 
 
 def test_single_program_is_a_job_of_one(fake: FakeProc) -> None:

@@ -71,7 +71,8 @@ def asked(*pids: int, limit: float = 2.0) -> tuple[RasAnswer | None, str]:
     """Ask the RAS of a job that these processes are."""
     name, port = endpoint(Host(Proc()).environ(pids[0]))
     netns = pids[0] if Proc().foreign(pids[0], "net") else None
-    return ask(Endpoint(host=name, port=port, netns=netns), pids, limit)
+    answer = ask(Endpoint(host=name, port=port, netns=netns), pids, limit)
+    return None if answer.trouble else answer, answer.trouble
 
 
 def test_a_report_is_taken_as_it_came(tmp_path: Path) -> None:

@@ -15,21 +15,23 @@ from pathlib import Path
 import pytest
 from fake_proc import FakeProc
 from fr_docs import REAL, entry, header, pickled
+from live_sites import site_of
 
 from whyhang.analyzer.cli import main
 from whyhang.analyzer.facts import Gap
 from whyhang.collectors.flight_recorder.places import left_behind, prefixes
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import HostJob, rank_by_environment
-from whyhang.collectors.live.probes.probe import BundleFile, Collected
+from whyhang.collectors.live.probes.probe import BundleFile, Collected, Site
 from whyhang.collectors.live.probes.recorders import asked, from_debug_server, written
+from whyhang.collectors.live.proc import Proc
 
 
 def dump(ranks: int = 2) -> bytes:
     return pickled(header(("0", "default_pg", range(ranks))), [entry(0)])
 
 
-def job(root: Path, *ranks: int, **environ: str) -> tuple[Host, HostJob]:
+def job(root: Path, *ranks: int, **environ: str) -> Site:
     """Make ranks of a job of two that began a minute ago and have a file system of their own."""
     (root / "proc").mkdir()
     fake = FakeProc(root / "proc")
@@ -41,15 +43,15 @@ def job(root: Path, *ranks: int, **environ: str) -> tuple[Host, HostJob]:
         (root / "proc" / f"{70 + rank}" / "cwd").symlink_to(root / "cwd")
     host = fake.host()
     members = tuple(rank_by_environment(host, pid) for pid in host.stats)
-    return host, HostJob(members=members, world_size=2)
+    return site_of(host, HostJob(members=members, world_size=2))
 
 
 def take(
-    collect: Callable[..., list[BundleFile]], *arguments: object, **options: object
+    collect: Callable[..., list[BundleFile]], site: Site, *arguments: object, **options: object
 ) -> Collected:
     """Return what a part of the probe brings, with its dumps among the files."""
     evidence = Collected()
-    evidence.files += collect(*arguments, evidence, **options)
+    evidence.files += collect(site, evidence, *arguments, **options)
     return evidence
 
 
@@ -106,7 +108,7 @@ def test_the_newest_dump_of_the_present_run_is_taken(tmp_path: Path) -> None:
     put(tmp_path, "/tmp/nccl_trace_rank_1", b"\x80\x02older", age=9)
     put(tmp_path, "/home/u/.cache/torch/comm_lib_trace_rank_1", dump())
 
-    (one,) = take(written, *job(tmp_path)).files
+    (one,) = take(written, job(tmp_path)).files
 
     assert (one.entry.rank, one.entry.pid) == (1, 71)
     assert one.data == dump()
@@ -116,7 +118,7 @@ def test_a_relative_choice_is_below_the_working_directory(tmp_path: Path) -> Non
     """Jobs write beside themselves."""
     put(tmp_path / "cwd", "traces/rank_1", dump())
 
-    assert take(written, *job(tmp_path, TORCH_FR_DUMP_TEMP_FILE="traces/rank_")).files
+    assert take(written, job(tmp_path, TORCH_FR_DUMP_TEMP_FILE="traces/rank_")).files
 
 
 @pytest.mark.parametrize(
@@ -129,7 +131,7 @@ def test_what_does_not_fit_the_job_is_left_and_reported(
     """Dumps of an earlier run or of another job lie in the same place."""
     put(tmp_path, "/tmp/nccl_trace_rank_1", data, age=age)
 
-    taken = take(written, *job(tmp_path))
+    taken = take(written, job(tmp_path))
 
     assert taken.files == []
     assert why in str(taken.facts[0])
@@ -137,7 +139,7 @@ def test_what_does_not_fit_the_job_is_left_and_reported(
 
 def test_nothing_written_is_nothing_reported(tmp_path: Path) -> None:
     """Most jobs that hang have written no dump yet."""
-    assert take(written, *job(tmp_path)) == Collected()
+    assert take(written, job(tmp_path)) == Collected()
 
 
 def test_a_pipe_where_a_dump_should_be_is_never_waited_for(tmp_path: Path) -> None:
@@ -146,7 +148,7 @@ def test_a_pipe_where_a_dump_should_be_is_never_waited_for(tmp_path: Path) -> No
     path.parent.mkdir()
     os.mkfifo(path)
 
-    assert take(written, *job(tmp_path)).files == []
+    assert take(written, job(tmp_path)).files == []
 
 
 @pytest.fixture
@@ -174,7 +176,7 @@ def listening(tmp_path: Path) -> Iterator[Path]:
 
 def test_a_rank_with_a_pipe_is_asked(tmp_path: Path, listening: Path) -> None:
     """What was done is told, and the dump that comes is taken."""
-    taken = take(asked, *job(tmp_path, TORCH_NCCL_DEBUG_INFO_PIPE_FILE="/pipes/hang_"))
+    taken = take(asked, job(tmp_path, TORCH_NCCL_DEBUG_INFO_PIPE_FILE="/pipes/hang_"))
 
     assert [made.data for made in taken.files] == [dump()]
     assert taken.touched == ["asked rank 1 for a recorder dump through its pipe"]
@@ -186,10 +188,10 @@ def test_a_pipe_that_nobody_reads_is_a_gap(tmp_path: Path) -> None:
     (tmp_path / "pipes").mkdir()
     os.mkfifo(tmp_path / "pipes/hang_1.pipe")
     (tmp_path / "pipes/hang_2.pipe").write_bytes(b"mine")
-    host, ranks = job(tmp_path, 1, 2, 3, TORCH_NCCL_DEBUG_INFO_PIPE_FILE="/pipes/hang_")
+    ranks = job(tmp_path, 1, 2, 3, TORCH_NCCL_DEBUG_INFO_PIPE_FILE="/pipes/hang_")
     (tmp_path / "none").mkdir()
 
-    taken = take(asked, host, ranks)
+    taken = take(asked, ranks)
 
     seen_as = f"{tmp_path}/proc/72/root"
     assert [gap.why.replace(seen_as, "") for gap in taken.facts if isinstance(gap, Gap)] == [
@@ -198,7 +200,7 @@ def test_a_pipe_that_nobody_reads_is_a_gap(tmp_path: Path) -> None:
         "its pipe cannot be written to (No such file or directory)",
     ]
     assert taken.touched == []
-    assert "was not set at its start" in str(take(asked, *job(tmp_path / "none")).facts[0])
+    assert "was not set at its start" in str(take(asked, job(tmp_path / "none")).facts[0])
     assert (tmp_path / "pipes/hang_2.pipe").read_bytes() == b"mine"
 
 
@@ -209,7 +211,7 @@ def test_a_rank_that_does_not_answer_is_a_gap(tmp_path: Path) -> None:
     reading = os.open(tmp_path / "pipes/hang_1.pipe", os.O_RDONLY | os.O_NONBLOCK)
     own = job(tmp_path, TORCH_NCCL_DEBUG_INFO_PIPE_FILE="/pipes/hang_")
 
-    taken = take(asked, *own, patience=0.3)
+    taken = take(asked, own, patience=0.3)
 
     os.close(reading)
     assert "it wrote none within 0.3 s of being asked" in str(taken.facts[0])
@@ -243,7 +245,7 @@ def server() -> Iterator[str]:
 
 def test_the_debug_server_gives_all_ranks(server: str) -> None:
     """Its page holds a JSON dump for each."""
-    taken = take(from_debug_server, server, 5)
+    taken = take(from_debug_server, site_of(Host(Proc())), server)
 
     assert [made.entry.rank for made in taken.files] == [0, 2]
     assert json.loads(taken.files[1].data)["version"] == "2.10"
@@ -253,7 +255,7 @@ def test_the_debug_server_gives_all_ranks(server: str) -> None:
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "nonsense"])
 def test_no_debug_server_is_a_gap(address: str) -> None:
     """Nobody listens there."""
-    taken = take(from_debug_server, address, 2)
+    taken = take(from_debug_server, site_of(Host(Proc())), address)
 
     assert taken.files == []
     assert taken.facts

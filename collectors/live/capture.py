@@ -33,10 +33,9 @@ from whyhang.collectors.live.frame_variables import (
     starting,
 )
 from whyhang.collectors.live.job.by_stacks import number, settle, whom_to_ask
-from whyhang.collectors.live.job.exits import ended
 from whyhang.collectors.live.job.find import find_job
 from whyhang.collectors.live.job.host import Host
-from whyhang.collectors.live.job.members import HostJob, JobProcess, worth_reading
+from whyhang.collectors.live.job.members import HostJob, JobProcess, ended, worth_reading
 from whyhang.collectors.live.probes import PROBES, log_growth
 from whyhang.collectors.live.probes.probe import Collected, Options, Running, Site
 from whyhang.collectors.live.probes.source_lines import MAX_BYTES, excerpts, stands

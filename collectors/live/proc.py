@@ -166,11 +166,6 @@ class Proc:
         data = self.bytes_of(f"{_task(pid, tid)}/status")
         return parse_status(data) if data else None
 
-    def process_of(self, tid: int) -> int | None:
-        """Return the process of a thread; /proc/TID exists, though it is not listed."""
-        status = self.status(tid)
-        return status.process or None if status is not None else None
-
     def table(self) -> dict[int, Stat]:
         """Read the stat line of every process of this host that is no kernel thread."""
         stats = (self.stat(pid) for pid in self._numbers(""))

@@ -94,10 +94,12 @@ def number(job: HostJob, host: Host, numbers: Mapping[int, Numbers]) -> HostJob:
     """Return the ranks their numbers, by what their variables say."""
     sizes = [each.size for each in numbers.values() if each.size]
     if job.alike is not None:
-        return _number_alike(job, host, numbers, sizes)
-    if job.launcher == "ray":
-        return _number_ray(job, host, numbers)
-    return _number_family(job, host, numbers, max(sizes, default=None))
+        given = (_option(host, member.pid, _SIZES) for member in job.ranks)
+        sizes += [size for size in given if size is not None]
+        job = replace(job, launcher="a shell", world_size=max(sizes, default=None))
+    elif job.launcher != "ray":
+        return _number_family(job, host, numbers, max(sizes, default=None))
+    return _number_programs(job, host, numbers)
 
 
 def _kind(host: Host, pid: int, stack: str) -> Role | None:
@@ -231,45 +233,26 @@ def _ended(host: Host, root: int, numbers: Sequence[int], size: int | None) -> l
     return [inferred_rank(host, pid, rank, rank) for pid, rank in zip(dead, missing, strict=True)]
 
 
-def _number_alike(
-    job: HostJob, host: Host, numbers: Mapping[int, Numbers], sizes: Sequence[int]
-) -> HostJob:
-    """Return programs the number they join as, else of an argument, else of a variable."""
-    ranks = [member.pid for member in job.ranks]
-    options = (_option(host, pid, _SIZES) for pid in ranks)
-    size = max((*sizes, *(size for size in options if size is not None)), default=None)
-    given = [rank for pid in ranks if (rank := numbers.get(pid, Numbers()).rank) is not None]
-    distinct = len(set(given)) == len(given) and max(given, default=0) < (size or len(ranks))
-    members = [
-        _numbered(member, host, numbers.get(member.pid, Numbers()), distinct=distinct)
-        for member in job.members
-    ]
-    members.sort(key=by_rank)
-    return replace(job, members=tuple(members), launcher="a shell", world_size=size)
+def _number_programs(job: HostJob, host: Host, numbers: Mapping[int, Numbers]) -> HostJob:
+    """Return programs the number they join as, else of an argument, else of a variable.
 
-
-def _number_ray(job: HostJob, host: Host, numbers: Mapping[int, Numbers]) -> HostJob:
-    """Return workers of Ray the number that a variable holds; others of them are on other hosts."""
-    given = [each.rank for each in numbers.values() if each.rank is not None]
-    distinct = len(set(given)) == len(given)
-    named = (numbers.get(member.pid, Numbers()) for member in job.members)
-    members = (
-        _numbered(member, host, each, distinct=distinct) if member.rank is None else member
-        for member, each in zip(job.members, named, strict=True)
-    )
-    return replace(job, members=tuple(members))
-
-
-def _numbered(member: JobProcess, host: Host, numbers: Numbers, *, distinct: bool) -> JobProcess:
-    if member.role is not Role.RANK:
-        return member
-    option = _option(host, member.pid, _RANK)
-    if numbers.joins or option is not None:
-        rank = numbers.rank if numbers.joins else option
-        return replace(member, rank=rank, trust=Trust.ENVIRONMENT)
-    if numbers.rank is not None and distinct:
-        return replace(member, rank=numbers.rank, trust=Trust.INFERRED)
-    return member
+    Variables count only where each has its own; workers of Ray may be on other hosts, too.
+    """
+    known = [rank for each in numbers.values() if (rank := each.rank) is not None]
+    size = (job.world_size or len(job.ranks)) if job.alike is not None else None
+    fits = size is None or max(known, default=0) < size
+    distinct = fits and len(set(known)) == len(known)
+    members = []
+    for member in job.members:
+        said, rank, trust = numbers.get(member.pid, Numbers()), member.rank, member.trust
+        option = _option(host, member.pid, _RANK)
+        if member.role is Role.RANK and rank is None:
+            if said.joins or option is not None:
+                rank, trust = said.rank if said.joins else option, Trust.ENVIRONMENT
+            elif said.rank is not None and distinct:
+                rank, trust = said.rank, Trust.INFERRED
+        members.append(replace(member, rank=rank, trust=trust))
+    return replace(job, members=tuple(sorted(members, key=by_rank)))
 
 
 def _option(host: Host, pid: int, names: Collection[str]) -> int | None:

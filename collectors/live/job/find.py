@@ -7,6 +7,7 @@ program that rewrote its title) the tree of processes decides (``unnamed.py``), 
 settle the rest (``by_stacks.py``).
 """
 
+import contextlib
 import os
 import pwd
 from collections import Counter
@@ -172,8 +173,9 @@ def _checked(host: Host, pid: int) -> int:
             f"process {stat.ppid}",
             other,
         )
-    if pid not in host.stats:
-        return host.proc.process_of(pid) or pid
+    if pid not in host.stats:  # the id of a thread: /proc/TID exists, though it is not listed
+        status = host.proc.status(pid)
+        return status.process or pid if status is not None else pid
     if not host.readable(pid):
         raise _no_right(host, pid)
     return pid
@@ -195,6 +197,9 @@ def _not_here(host: Host, pid: int) -> TargetError:
 
 def _no_right(host: Host, pid: int) -> TargetError:
     name, owner = host.stats[pid].comm, host.proc.owner(pid)
+    user = f"user {owner}"
+    with contextlib.suppress(KeyError):
+        user = f"user {pwd.getpwuid(owner or 0).pw_name}"
     if owner == os.geteuid():
         return TargetError(
             f"process {pid} ({name}) is protected: it has rights that whyhang has not, or it "
@@ -203,14 +208,6 @@ def _no_right(host: Host, pid: int) -> TargetError:
             "pid of a process of the training job: pgrep -af python.",
         )
     return TargetError(
-        f"process {pid} ({name}) belongs to {_user_name(owner)}, and this user may not look into "
-        "it",
+        f"process {pid} ({name}) belongs to {user}, and this user may not look into it",
         f'Run it as that user or as root: sudo "$(command -v whyhang)" {pid}.',
     )
-
-
-def _user_name(uid: int | None) -> str:
-    try:
-        return f"user {pwd.getpwuid(uid).pw_name}" if uid is not None else "another user"
-    except KeyError:
-        return f"user {uid}"

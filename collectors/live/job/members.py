@@ -1,10 +1,24 @@
 """The processes of a job: what each is, and how they become one record."""
 
-from collections.abc import Iterable
+import os
+import signal
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from whyhang.analyzer.errors import TargetError
-from whyhang.analyzer.facts import Gap, Process, Record, Role, Trust, Who, counted, replace
+from whyhang.analyzer.facts import (
+    Exit,
+    Gap,
+    Process,
+    Record,
+    Role,
+    Source,
+    Trust,
+    Who,
+    counted,
+    replace,
+)
 from whyhang.collectors.live.job.host import Host
 
 
@@ -138,17 +152,37 @@ def worth_reading(members: Iterable[JobProcess]) -> set[int]:
     written in one. Pools of compile workers are not; they are many and wait for their rank.
     """
     chosen: set[int] = set()
-    others: dict[int | None, int] = {}
+    others = Counter[int | None]()
     for member in members:
-        if member.role is Role.OTHER and member.python:
-            others[member.owner] = others.get(member.owner, 0) + 1
-            if others[member.owner] <= MOST_OTHERS:
-                chosen.add(member.pid)
-        elif member.role is Role.RANK or (
-            member.python and member.role in {Role.DATALOADER_WORKER, Role.LAUNCHER}
-        ):
+        others[member.owner] += member.role is Role.OTHER and member.python
+        few = member.role is Role.OTHER and others[member.owner] <= MOST_OTHERS
+        wanted = few or member.role in {Role.DATALOADER_WORKER, Role.LAUNCHER}
+        if member.role is Role.RANK or (member.python and wanted):
             chosen.add(member.pid)
     return chosen
+
+
+def ended(host: Host, job: HostJob, hostname: str) -> Iterator[Exit]:
+    """Yield the exits of the job's processes that nobody has collected (proc(5), stat)."""
+    members = {member.pid: member for member in job.members}
+    pids = [one for pid in members for one in (pid, *host.children.get(pid, ()))]
+    for pid in filter(host.has_ended, dict.fromkeys(pids)):
+        stat = host.stats[pid]
+        number = os.WTERMSIG(stat.exit_code) if os.WIFSIGNALED(stat.exit_code) else None
+        code = None if number else os.WEXITSTATUS(stat.exit_code)
+        how = f"exit code {code}"
+        if number is not None:
+            known = number in set(signal.Signals)
+            how = f"signal {signal.Signals(number).name if known else number}"
+        who = members[pid].who(hostname) if pid in members else Who(host=hostname, pid=pid)
+        yield Exit(
+            who=who,
+            source=Source(file=f"{host.proc.root}/{pid}/stat"),
+            quote=f"process {pid} ({stat.comm}) has ended with {how} and was not collected by its "
+            f"parent, process {stat.ppid}",
+            exitcode=code,
+            signal=number,
+        )
 
 
 def ambiguous(pid: int, choices: Iterable[int], what: str) -> TargetError:

@@ -39,23 +39,18 @@ def beat_at(files: Files, path: str) -> Beat | None:
 
 
 def _file(site: Site, ranks: list[JobProcess], paths: dict[int, str], look: int) -> BundleFile:
-    lines = []
-    for rank in ranks:
-        beat = beat_at(site.host.files, paths[rank.pid]) if rank.pid in paths else None
-        if beat is not None:
-            number = beat.rank if rank.rank is None else rank.rank
-            lines.append(
-                line(
-                    number,
-                    beat.world,
-                    rank.pid,
-                    beat.step,
-                    beat.beats,
-                    beat.longest,
-                    beat.time,
-                    site.hostname,
-                )
-            )
+    beats = [
+        (rank, beat)
+        for rank in ranks
+        if rank.pid in paths and (beat := beat_at(site.host.files, paths[rank.pid]))
+    ]
+    lines = [
+        line(
+            beat.rank if rank.rank is None else rank.rank,
+            *(beat.world, rank.pid, beat.step, beat.beats, beat.longest, beat.time, site.hostname),
+        )
+        for rank, beat in beats
+    ]
     name, data = f"heartbeats.look{look}.txt", b"".join(lines)
     return site.file(name, "heartbeats", data, taken_at=time.time())
 

@@ -60,7 +60,15 @@ def collect(site: Site, collected: Collected) -> None:
     if rows is None:
         rows, trouble = _journal(since)
     if rows is None:
-        collected.facts.append(_gap(trouble))
+        gap = Gap(
+            what="the kernel's log of this host",
+            why=trouble,
+            cost="GPU faults (Xid), processes killed for lack of memory and stuck storage do not "
+            "show",
+            remedy="Run as root, with CAP_SYSLOG or in the group systemd-journal, or give whyhang "
+            "the output of dmesg -T",
+        )
+        collected.facts.append(gap)
         return
     about = _About(site)
     kept = [
@@ -175,16 +183,6 @@ def _journal_rows(text: str) -> Iterator[tuple[float, str]]:
 def _stamp(moment: float) -> str:
     whole = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(moment))
     return f"{whole}.{int(moment % 1 * 1e6):06d}+00:00"
-
-
-def _gap(why: str) -> Gap:
-    return Gap(
-        what="the kernel's log of this host",
-        why=why,
-        cost="GPU faults (Xid), processes killed for lack of memory and stuck storage do not show",
-        remedy="Run as root, with CAP_SYSLOG or in the group systemd-journal, or give whyhang "
-        "the output of dmesg -T",
-    )
 
 
 PROBE = Probe(name="the kernel's log of this host", limit=LIMIT + 0.5, collect=collect)

@@ -6,6 +6,7 @@ Versions come from what lies beside the library: torch/version.py, the name of t
 of the job are told by the files that its frames come from, also before a library is loaded.
 """
 
+import functools
 import re
 import struct
 from collections.abc import Iterable, Iterator
@@ -31,7 +32,8 @@ _TORCH = re.compile(r"^(?P<root>.*)/torch/lib/libtorch_c(?:pu|uda)\.so")
 _TORCH_FRAME = re.compile(rb'"filename": "([^"\n]+)/torch/')
 _VERSION = re.compile(r"^__version__ = ['\"]([^'\"]+)['\"]", re.MULTILINE)
 _CUDA = re.compile(r"^cuda(?:: [^=]+)? = ['\"]([\d.]+)['\"]", re.MULTILINE)
-_NOTE, _BUILD_ID = 4, 3
+_NOTE = 4
+_BUILD_ID = re.compile(rb"\x04\0\0\0([\x01-\xff])\0\0\0\x03\0\0\0GNU\0", re.DOTALL)
 
 
 def collect(site: Site, collected: Collected) -> None:
@@ -64,29 +66,17 @@ def libraries(maps: bytes, who: Who, source: Source) -> Iterator[Library]:
 def build_id(files: Files, path: str) -> str | None:
     """Read the build id out of an ELF file of 64 bits; None where there is none."""
     head = files.read(path, most=64).data
-    if len(head) < 64 or head[:5] != b"\x7fELF\x02":
+    if len(head) < 64 or head[:6] != b"\x7fELF\x02\x01":
         return None
-    order = "<" if head[5] == 1 else ">"
-    (offset,) = struct.unpack_from(f"{order}Q", head, 32)
-    size, count = struct.unpack_from(f"{order}HH", head, 54)
+    (offset,) = struct.unpack_from("<Q", head, 32)
+    size, count = struct.unpack_from("<HH", head, 54)
     table = files.read(path, start=offset, most=min(size * count, 1 << 16)).data
     for at in range(0, len(table) - 55, size or 56):
-        kind, _, start, _, _, length = struct.unpack_from(f"{order}IIQQQQ", table, at)
+        kind, _, start, _, _, length = struct.unpack_from("<IIQQQQ", table, at)
         if kind == _NOTE and length < 1 << 16:
-            identifier = _build_id_in(files.read(path, start=start, most=length).data, order)
-            if identifier is not None:
-                return identifier
-    return None
-
-
-def _build_id_in(notes: bytes, order: str) -> str | None:
-    at = 0
-    while at + 12 <= len(notes):
-        name, value, kind = struct.unpack_from(f"{order}III", notes, at)
-        start = at + 12 + (name + 3) // 4 * 4
-        if kind == _BUILD_ID and notes[at + 12 : at + 12 + name] == b"GNU\0":
-            return notes[start : start + value].hex()
-        at = start + (value + 3) // 4 * 4
+            notes = files.read(path, start=start, most=length).data
+            if note := _BUILD_ID.search(notes):
+                return notes[note.end() : note.end() + note[1][0]].hex()
     return None
 
 
@@ -96,19 +86,21 @@ class Fingerprints:
     def __init__(self, host: Host, hostname: str) -> None:
         self._host = host
         self._hostname = hostname
-        self._builds: dict[tuple[str | None, bool], str | None] = {}
-        self._texts: dict[str, str] = {}
-        self._names: dict[str, tuple[str, ...]] = {}
+        self._text = functools.cache(
+            lambda path: host.files.read(path, most=10_000).data.decode("utf-8", "replace")
+        )
+        self._names = functools.cache(lambda folder: host.files.names(folder).names)
+        self._builds: dict[str | None, str | None] = {}
 
     def of_job(self, dumps: Iterable[tuple[int, bytes]], *, nccl: bool) -> Iterator[Setting]:
         """Say which torch, and with ``nccl`` which NCCL, the job runs, by its frames.
 
         NCCL is that of the Python package; a library put in front of it is not seen.
         """
-        for pid, data in dumps:
-            frame = _TORCH_FRAME.search(data)
-            root = frame[1].decode(errors="replace") if frame is not None else ""
-            torch = self._torch_versions(pid, root).get("torch") if root else None
+        frames = ((pid, frame) for pid, data in dumps if (frame := _TORCH_FRAME.search(data)))
+        for pid, frame in frames:
+            root = frame[1].decode(errors="replace")
+            torch = self._torch_versions(pid, root).get("torch")
             if torch is not None:
                 who, source = Who(host=self._hostname), Source(file="claims.json")
                 yield Setting(name="torch", value=torch, who=who, source=source)
@@ -124,11 +116,8 @@ class Fingerprints:
             data = self._host.memory(member.pid, "maps")
             if not data:
                 continue
-            who = Who(rank=member.rank, trust=member.trust, host=self._hostname, pid=member.pid)
-            source = Source(file=f"/proc/{member.pid}/maps")
-            versions: dict[SettingName, str] = {}
-            if driver is not None:
-                versions["driver"] = driver[1].decode()
+            who, source = member.who(self._hostname), Source(file=f"/proc/{member.pid}/maps")
+            versions: dict[SettingName, str] = {"driver": driver[1].decode()} if driver else {}
             mapped = {library.name: library for library in libraries(data, who, source)}
             for _, library in sorted(mapped.items()):
                 yield replace(library, build=self._build(library))
@@ -137,11 +126,10 @@ class Fingerprints:
                 yield Setting(name=name, value=value, who=who, source=source)
 
     def _build(self, library: Library) -> str | None:
-        key = (library.inode, library.deleted)
-        if key not in self._builds:
+        if not library.deleted and library.inode not in self._builds:
             path = self._host.proc.path_for(library.who.pid or 0, library.path)
-            self._builds[key] = None if library.deleted else build_id(self._host.files, path)
-        return self._builds[key]
+            self._builds[library.inode] = build_id(self._host.files, path)
+        return None if library.deleted else self._builds[library.inode]
 
     def _versions(self, pid: int, library: Library) -> dict[SettingName, str]:
         if library.name in {"libnccl.so", "librccl.so"}:
@@ -153,22 +141,14 @@ class Fingerprints:
         return self._torch_versions(pid, match["root"]) if match is not None else {}
 
     def _torch_versions(self, pid: int, root: str) -> dict[SettingName, str]:
-        path = self._host.proc.path_for(pid, f"{root}/torch/version.py")
-        if path not in self._texts:
-            content = self._host.files.read(path, most=10_000)
-            self._texts[path] = content.data.decode("utf-8", "replace")
-        version, cuda = _VERSION.search(self._texts[path]), _CUDA.search(self._texts[path])
+        text = self._text(self._host.proc.path_for(pid, f"{root}/torch/version.py"))
+        version, cuda = _VERSION.search(text), _CUDA.search(text)
         versions: dict[SettingName, str] = {"torch": version[1]} if version else {}
-        if cuda:
-            versions["cuda"] = cuda[1]
-        return versions
+        return versions | ({"cuda": cuda[1]} if cuda else {})
 
     def _package_version(self, pid: int, root: str) -> str | None:
         """Read the version of nvidia/nccl/lib/libnccl.so.2 off its package's name."""
-        folder = self._host.proc.path_for(pid, root)
-        if root and folder not in self._names:
-            self._names[folder] = self._host.files.names(folder).names
-        names = self._names.get(folder, ())
+        names = self._names(self._host.proc.path_for(pid, root)) if root else ()
         return next((match[1] for name in names if (match := _PACKAGE.match(name))), None)
 
 

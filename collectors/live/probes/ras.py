@@ -28,12 +28,16 @@ _CLIENT = Path(__file__).parents[2] / "ras" / "client.py"
 
 
 class RasAnswer(Record):
-    """One report as RAS sent it; ``pid`` is the process that answered, where that was seen."""
+    """One report as RAS sent it, or in ``trouble`` why there is none.
 
-    data: bytes
-    form: str  # "json" or "text"
-    taken_at: float
+    ``form`` is "json" or "text"; ``pid`` is the process that answered, where that was seen.
+    """
+
+    data: bytes = b""
+    form: str = ""
+    taken_at: float = 0.0
     pid: int | None = None
+    trouble: str = ""
 
 
 class Endpoint(Record):
@@ -57,17 +61,17 @@ def collect(site: Site, collected: Collected) -> None:
     for number in range(min(2, site.options.looks)):
         if number:
             site.wait_for(site.options.looks - 1)
-        answer, why = ask(place, pids)
-        if answer is None:
-            collected.facts += [] if collected.files else [_gap(place, why)]
+        answer = ask(place, pids)
+        if answer.trouble:
+            collected.facts += [] if collected.files else [_gap(place, answer.trouble)]
             return
         name = f"ras.look{number}.{'json' if answer.form == 'json' else 'txt'}"
         file = site.file(name, "ras", answer.data, look=number, taken_at=answer.taken_at)
         collected.files.append(file)
 
 
-def ask(place: Endpoint, pids: Iterable[int], limit: float = LIMIT) -> tuple[RasAnswer | None, str]:
-    """Ask once; return the report of the job of ``pids``, or why there is none."""
+def ask(place: Endpoint, pids: Iterable[int], limit: float = LIMIT) -> RasAnswer:
+    """Ask once for the report of the job of ``pids``."""
     own = set(pids)
     task = {
         "host": place.host,
@@ -78,15 +82,17 @@ def ask(place: Endpoint, pids: Iterable[int], limit: float = LIMIT) -> tuple[Ras
     }
     arguments = (sys.executable, "-I", "-S", str(_CLIENT), json.dumps(task))
     outcome = run(*arguments, limit=limit + SPARE)
-    answer, trouble = _read(outcome.output)
-    if answer is None:
+    line, _, data = outcome.output.partition(b"\n")  # of a report that is cut off, what there is
+    try:
+        answer = RasAnswer(data=data, **json.loads(line))
+    except ValueError:
         late = f"no report came within {limit:g} s; a process may be silent"
-        return None, trouble or (late if outcome.timed_out else outcome.errors)
-    if answer.pid is None:  # it was not seen who answered: a process of the job, by what it says?
+        return RasAnswer(trouble=late if outcome.timed_out else outcome.errors or "it failed")
+    if not answer.trouble and answer.pid is None:  # who answered was not seen: one of the job's?
         reported = {int(pid) for pid in re.findall(rb'"pid": (\d+)', answer.data)}
         if not reported or 2 * len(own & reported) < len(own):
-            return None, "it cannot be seen whether what answers is of this job"
-    return answer, ""
+            return RasAnswer(trouble="it cannot be seen whether what answers is of this job")
+    return answer
 
 
 def endpoint(environ: Mapping[str, str]) -> tuple[str, int]:
@@ -106,18 +112,6 @@ def _listening(host: Host, ranks: Iterable[JobProcess], sockets: Sockets) -> End
             netns = pid if host.proc.foreign(pid, "net") else None
             return Endpoint(host=name, port=port, netns=netns)
     return None
-
-
-def _read(output: bytes) -> tuple[RasAnswer | None, str]:
-    """Read what the child printed; of a report that it could not finish, what there is."""
-    line, _, data = output.partition(b"\n")
-    try:
-        header = json.loads(line)
-    except ValueError:
-        return None, ""
-    if trouble := header.pop("trouble", ""):
-        return None, trouble
-    return RasAnswer(data=data, **header), ""
 
 
 def _gap(place: Endpoint, why: str) -> Gap:

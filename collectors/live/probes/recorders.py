@@ -13,16 +13,15 @@ import io
 import pickletools
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from whyhang.analyzer.facts import Gap, Role, Trust, Who, replace
+from whyhang.analyzer.facts import Gap, Role, Trust, Who
 from whyhang.analyzer.redact import redact, redact_bytes
 from whyhang.collectors.files.bundle import Entry
 from whyhang.collectors.flight_recorder.places import prefixes
 from whyhang.collectors.flight_recorder.reader import world_size_of
 from whyhang.collectors.live.files import MAX_BYTES
-from whyhang.collectors.live.job.host import Host
-from whyhang.collectors.live.job.members import HostJob, JobProcess
+from whyhang.collectors.live.job.members import JobProcess
 from whyhang.collectors.live.probes.probe import BundleFile, Collected, Probe, Site
 
 PATIENCE = 5.0
@@ -36,34 +35,26 @@ _PAGE = re.compile(r"<h2>Rank (\d+):[^<]*</h2>\s*<pre>(.*?)</pre>", re.DOTALL)
 def collect(site: Site, collected: Collected) -> None:
     """Take the dumps that the ranks have written, and new ones if told to; the last one counts."""
     site.wait_for_last()
-    every = written(site.host, site.job, collected)
+    every = written(site, collected)
     if site.options.ask:
-        every += asked(site.host, site.job, collected)
+        every += asked(site, collected)
     if site.options.debug_server:
-        every += from_debug_server(site.options.debug_server, site.options.limit, collected)
+        every += from_debug_server(site, collected, site.options.debug_server)
     dumps = {dump.entry.rank or 0: dump for dump in every}
-    width = site.job.rank_width()
-    collected.files += [_named(rank, dumps[rank], width, site.hostname) for rank in sorted(dumps)]
+    collected.files += [dumps[rank] for rank in sorted(dumps)]
 
 
-def _named(rank: int, file: BundleFile, width: int, hostname: str) -> BundleFile:
-    entry = replace(
-        file.entry,
-        path=f"rank{rank:0{width}}.flight_recorder",
-        host=hostname if file.entry.pid is not None else None,
-    )
-    return replace(file, entry=entry)
+def _numbered(site: Site) -> list[JobProcess]:
+    return [
+        each for each in site.job.ranks if each.rank is not None and each.pid in site.host.stats
+    ]
 
 
-def _numbered(host: Host, job: HostJob) -> list[JobProcess]:
-    return [each for each in job.ranks if each.rank is not None and each.pid in host.stats]
-
-
-def written(host: Host, job: HostJob, collected: Collected) -> list[BundleFile]:
+def written(site: Site, collected: Collected) -> list[BundleFile]:
     """Take the newest dump of each rank that its present process has written."""
     dumps = []
-    for rank in _numbered(host, job):
-        dump, unfit = _newest(host, rank, job.world_size)
+    for rank in _numbered(site):
+        dump, unfit = _newest(site, rank)
         if dump is not None:
             dumps.append(dump)
         elif unfit:
@@ -76,62 +67,68 @@ def written(host: Host, job: HostJob, collected: Collected) -> list[BundleFile]:
     return dumps
 
 
-def asked(
-    host: Host, job: HostJob, collected: Collected, patience: float = PATIENCE
-) -> list[BundleFile]:
+def asked(site: Site, collected: Collected, patience: float = PATIENCE) -> list[BundleFile]:
     """Ask the ranks that have a pipe for a dump, and take what they then write."""
-    since = time.time()
-    waiting: list[JobProcess] = []
-    for rank in _numbered(host, job):
-        stem = host.environ(rank.pid).get("TORCH_NCCL_DEBUG_INFO_PIPE_FILE")
+    since, waiting = time.time(), list[JobProcess]()
+    for rank in _numbered(site):
+        stem = site.host.environ(rank.pid).get("TORCH_NCCL_DEBUG_INFO_PIPE_FILE")
         if not stem:
             why = "TORCH_NCCL_DEBUG_INFO_PIPE_FILE was not set at its start"
             remedy = "set it for the next run, with TORCH_FR_BUFFER_SIZE"
             collected.facts.append(_gap(rank, why, remedy))
             continue
-        pipe = host.proc.path_for(rank.pid, f"{stem}{rank.rank}.pipe")
-        if trouble := host.files.knock(pipe).trouble:
+        pipe = site.host.proc.path_for(rank.pid, f"{stem}{rank.rank}.pipe")
+        if trouble := site.host.files.knock(pipe).trouble:
             collected.facts.append(_gap(rank, trouble))
         else:
             waiting.append(rank)
             done = f"asked rank {rank.rank} for a recorder dump through its pipe"
             collected.touched.append(done)
-    dumps = list(_arrivals(host, waiting, job.world_size, since, patience))
+    dumps = list(_arrivals(site, waiting, since, patience))
     come = {dump.entry.pid for dump in dumps}
     why = f"it wrote none within {patience:g} s of being asked"
     collected.facts += [_gap(rank, why) for rank in waiting if rank.pid not in come]
     return dumps
 
 
-def from_debug_server(address: str, limit: float, collected: Collected) -> list[BundleFile]:
+def from_debug_server(site: Site, collected: Collected, address: str) -> list[BundleFile]:
     """Ask torch's debug server ("host:port") for the recorders of all ranks."""
     host, _, port = address.rpartition(":")
-    if not port.isdecimal():
-        collected.facts.append(_no_server(address, "that is no HOST:PORT"))
-        return []
-    asked_for = f"asked the debug server at {address} for the recorders of all ranks"
-    collected.touched.append(asked_for)
-    connection = http.client.HTTPConnection(host or "localhost", int(port), timeout=limit)
-    try:
-        connection.request("GET", "/fr_trace_json")
-        answer = connection.getresponse()
-        page = answer.read(MAX_BYTES).decode("utf-8", "replace")
-        why = f"it answered {answer.status} {answer.reason[:160]}, no dumps"
-    except (OSError, http.client.HTTPException) as error:
-        page, why = "", f"it did not answer ({error})"
-    finally:
-        connection.close()
-    dumps = [_dump(int(rank), html.unescape(text).encode()) for rank, text in _PAGE.findall(page)]
-    collected.facts += [] if dumps else [_no_server(address, why)]
-    return dumps
+    page, why = "", "that is no HOST:PORT"
+    if port.isdecimal():
+        asked_for = f"asked the debug server at {address} for the recorders of all ranks"
+        collected.touched.append(asked_for)
+        limit = site.options.limit
+        connection = http.client.HTTPConnection(host or "localhost", int(port), timeout=limit)
+        try:
+            connection.request("GET", "/fr_trace_json")
+            answer = connection.getresponse()
+            page = answer.read(MAX_BYTES).decode("utf-8", "replace")
+            why = f"it answered {answer.status} {answer.reason[:160]}, no dumps"
+        except (OSError, http.client.HTTPException) as error:
+            why = f"it did not answer ({error})"
+        finally:
+            connection.close()
+    found = _PAGE.findall(page)
+    if not found:
+        gap = Gap(
+            what=f"torch's debug server at {address}",
+            why=why,
+            cost="the recorders were not read",
+            remedy="Its port is the one given to start_debug_server (25999 unless chosen), "
+            "on the host of rank 0",
+        )
+        collected.facts.append(gap)
+    return [_dump(site, int(rank), html.unescape(text).encode()) for rank, text in found]
 
 
 def _dump(
-    rank: int | None, data: bytes, pid: int | None = None, modified_at: float | None = None
+    site: Site, rank: int, data: bytes, pid: int | None = None, modified_at: float | None = None
 ) -> BundleFile:
     entry = Entry(
-        path="",
+        path=f"rank{rank:0{site.job.rank_width()}}.flight_recorder",
         kind="flight-recorder",
+        host=site.hostname if pid is not None else None,
         pid=pid,
         rank=rank,
         trust=Trust.CONTENT if pid is None else Trust.ENVIRONMENT,
@@ -156,10 +153,10 @@ def _without_secrets(data: bytes) -> bytes:
     return bytes(clean[:end])
 
 
-def _newest(host: Host, rank: JobProcess, world_size: int | None) -> tuple[BundleFile | None, str]:
+def _newest(site: Site, rank: JobProcess) -> tuple[BundleFile | None, str]:
     """Find the newest dump that fits; where there is none but others, say why they do not."""
     best: BundleFile | None = None
-    unfit = ""
+    unfit, host = "", site.host
     started_at = host.proc.started_at(host.stats[rank.pid]) or 0.0
     for prefix in prefixes(host.environ(rank.pid)):
         path = f"{prefix}{rank.rank}"
@@ -173,15 +170,15 @@ def _newest(host: Host, rank: JobProcess, world_size: int | None) -> tuple[Bundl
             continue
         data = host.files.read(reached).data
         size = world_size_of(data) if data else None
-        if size is not None and world_size not in {None, size}:
+        if size is not None and site.job.world_size not in {None, size}:
             unfit = unfit or f"{path} is of a job of {size} ranks, and this one has more or fewer"
         elif data:
-            best = _dump(rank.rank, data, rank.pid, modified)
+            best = _dump(site, rank.rank or 0, data, rank.pid, modified)
     return best, unfit
 
 
 def _arrivals(
-    host: Host, waiting: list[JobProcess], world_size: int | None, since: float, patience: float
+    site: Site, waiting: Iterable[JobProcess], since: float, patience: float
 ) -> Iterator[BundleFile]:
     """Wait for dumps newer than the moment of asking, each until it grows no more."""
     deadline = time.monotonic() + patience
@@ -190,7 +187,7 @@ def _arrivals(
     while left and time.monotonic() < deadline:
         time.sleep(0.1)
         for rank in list(left):
-            dump, _ = _newest(host, rank, world_size)
+            dump, _ = _newest(site, rank)
             if dump is None or (dump.entry.taken_at or 0) < since - _SLACK:
                 continue
             if sizes.get(rank.pid) == len(dump.data):
@@ -209,16 +206,6 @@ def _gap(
 ) -> Gap:
     who = Who(rank=rank.rank, trust=Trust.ENVIRONMENT, pid=rank.pid)
     return Gap(what=f"{what} of rank {rank.rank}", why=why, cost=cost, remedy=remedy, who=who)
-
-
-def _no_server(address: str, why: str) -> Gap:
-    return Gap(
-        what=f"torch's debug server at {address}",
-        why=why,
-        cost="the recorders were not read",
-        remedy="Its port is the one given to start_debug_server (25999 unless chosen), "
-        "on the host of rank 0",
-    )
 
 
 PROBE = Probe(name="the recorders of the ranks", limit=60.0, collect=collect)

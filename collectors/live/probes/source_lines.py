@@ -44,10 +44,10 @@ def collect(site: Site, collected: Collected) -> None:
 
 def stands(snapshots: Iterable[Snapshot]) -> dict[tuple[str, int], int]:
     """Return the places of user code in snapshots, each with a process that was seen there."""
+    dumps = (dump for snapshot in snapshots for dump in snapshot.dumps)
     pids: dict[tuple[str, int], int] = {}
-    for dump in (dump for snapshot in snapshots for dump in snapshot.dumps):
-        for place in places(dump.data):
-            pids.setdefault(place, dump.pid)
+    for dump in dumps:
+        pids = dict.fromkeys(places(dump.data), dump.pid) | pids
     return pids
 
 
@@ -71,7 +71,12 @@ def excerpts(host: Host, pids: Mapping[tuple[str, int], int]) -> Iterator[Excerp
     for file, lines in list(wanted.items())[:MAX_FILES]:
         content = host.files.read(host.proc.path_for(readers[file], file), most=MAX_BYTES + 1)
         if not (content.is_file or content.trouble):
-            yield _no_file(file, readers[file])
+            yield Gap(
+                what=f"the source lines of {redact(file)}",
+                why="it is no plain file any more, and whoever opens it may wait for ever",
+                cost="the report cannot show them",
+                who=Who(pid=readers[file]),
+            )
         text = without_literals(_lines(content.data), lines)
         heads = _heads(text, lines)
         for first, last in _ranges(lines, heads | _ways_out(text, lines, heads)):
@@ -165,15 +170,6 @@ def _lines(data: bytes) -> list[str]:
     if len(data) > MAX_BYTES or b"\0" in data:
         return []
     return data.decode(errors="replace").splitlines()
-
-
-def _no_file(file: str, pid: int) -> Gap:
-    return Gap(
-        what=f"the source lines of {redact(file)}",
-        why="it is no plain file any more, and whoever opens it may wait for ever",
-        cost="the report cannot show them",
-        who=Who(pid=pid),
-    )
 
 
 PROBE = Probe(name="the source lines of the stacks", limit=5.0, collect=collect)

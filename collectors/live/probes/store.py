@@ -4,18 +4,25 @@ Each place where ranks or torchrun's agents are to meet is asked by a child proc
 (``store_client.py``), which is ended when its time is over. It looks at the place as the
 ranks do: in their network and with their names of hosts, where they live in namespaces of their
 own. Nothing is set, added or waited for; the store sees a client come, ask and go.
+
+The value of ``torch.rendezvous.<rdzv-id>``, who has come to which round, is a pickled
+``_RendezvousState`` in base64 (torch 1.9 to 2.15, dynamic_rendezvous.py): nodes are
+``_NodeDesc(addr, pid, local_id)``. Its operations are listed, not run: no class is looked up and
+nothing is called. What is wanted stands in it as texts, numbers and booleans in a row, each name
+before its value.
 """
 
+import base64
+import itertools
 import json
+import pickletools
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, TypeAlias
 
-import msgspec
-
-from whyhang.analyzer.facts import Gap, Record, Source, StoreView, Who, replace
+from whyhang.analyzer.facts import Gap, Source, StoreView, Who
 from whyhang.analyzer.redact import redact
-from whyhang.collectors.live.probes import store_rendezvous
 from whyhang.collectors.live.probes.probe import Collected, Probe, Site
 from whyhang.collectors.live.probes.store_places import MeetingPlace, meeting_places
 from whyhang.collectors.live.programs import Outcome, TimedCommand, run_all
@@ -36,24 +43,13 @@ VALUES = ("init/", "torch.rendezvous.", "torchelastic/", "store_based_barrier_ke
 """Parts of the names of keys whose values are read: counts, addresses, who has joined."""
 
 
-class _Reply(Record):
-    """What the child has found out; see ``store_client.py``."""
+MAX_STATE = 1 << 20
+MAX_OPERATIONS = 200_000
+"""Bytes and operations of the state of a rendezvous."""
 
-    stage: str = ""
-    outcome: str = ""
-    why: str | None = None
-    resolved: tuple[str, ...] = ()
-    connected_to: str | None = None
-    num_keys: int | None = None
-    keys: tuple[str, ...] | None = None
-    complete: bool = True
-    values: dict[str, str] = {}
-    mtu: int | None = None
-    echo_small: bool | None = None
-    echo_large: bool | None = None
-    probe_trouble: str | None = None
-
-
+_Atom: TypeAlias = "str | bytes | float | None"
+_CONSTANTS: dict[str, _Atom] = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
+_NODES = {"participants": "nodes", "wait_list": "waiting", "redundancy_list": "spare"}
 _RESOLVING = {"", "entering", "resolving"}
 _CLIENT = Path(__file__).with_name("store_client.py")
 
@@ -69,11 +65,10 @@ def ask(site: Site, places: list[MeetingPlace], collected: Collected, limit: flo
     grace = GRACE + (PROBING if site.options.probe else 0.0)
     commands = {_command(site, place, limit, grace): place for place in places}
     for outcome in run_all(commands, width=len(commands)):
-        reply = _read_reply(outcome.output)
-        view = _view(commands[outcome.command], outcome, reply, site.hostname)
-        view = _with_network(site, view)
-        collected.facts += [view, *_gaps(view, reply)]
-        collected.touched += _touched(view, reply, asked=site.options.store)
+        said = _printed(outcome.output)
+        view = _view(site, commands[outcome.command], outcome, said)
+        collected.facts += [view, *_gaps(view, said.get("probe_trouble"))]
+        collected.touched += _touched(view, said.get("probe_trouble"), asked=site.options.store)
 
 
 def _command(site: Site, place: MeetingPlace, limit: float, grace: float) -> TimedCommand:
@@ -104,72 +99,72 @@ def _likely_keys(world_size: int) -> list[str]:
     return ["init/", *gloo, "/default_pg/0//cuda//0"]
 
 
-def _read_reply(output: bytes) -> _Reply:
-    """Put together what the child printed, line by line."""
-    fields: dict[str, object] = {}
-    values: dict[str, str] = {}
+def _printed(output: bytes) -> dict[str, Any]:
+    """Put together what the child printed, line by line; see ``store_client.py``."""
+    said: dict[str, Any] = {"values": {}}
     for line in output.splitlines():
         try:
             entry = json.loads(line)
         except ValueError:
             break  # cut off in the middle
-        values |= entry.pop("values", {})
-        fields |= entry
-    return msgspec.convert({**fields, "values": values}, type=_Reply)
+        values = said["values"] | entry.pop("values", {})
+        said |= {**entry, "values": values}
+    return said
 
 
-def _view(place: MeetingPlace, outcome: Outcome, reply: _Reply, hostname: str) -> StoreView:
-    not_started = outcome.code is None and not outcome.timed_out
-    ended = "failed" if not_started else reply.outcome
-    if ended in {"", "timeout"}:
-        ended = "silent" if reply.stage == "greeting" else "unreachable"
-        ended = "unanswered" if reply.stage in _RESOLVING else ended
-        ended = "answered" if reply.num_keys is not None else ended
-    elif ended == "closed" and reply.num_keys is not None:
-        ended = "answered"
-    keys = None if reply.keys is None else (redact(key) for key in reply.keys)
+def _view(site: Site, place: MeetingPlace, outcome: Outcome, said: dict[str, Any]) -> StoreView:
+    """Say what the store told, who listens there, and whether that is in the network of its ranks.
+
+    A rendezvous's state is a pickle, which is put so that a person can read it.
+    """
+    host, pid = site.host, place.pids[0]
+    started = outcome.code is not None or outcome.timed_out
+    resolved, keys = said.get("resolved", ()), said.get("keys")
+    address = said.get("connected_to") or next(iter(resolved), place.host)
+    members = (*(member.pid for member in site.job.members), *place.pids)
     return StoreView(
-        who=Who(host=hostname),
+        who=Who(host=site.hostname),
         source=Source(file="stores.json"),
         host=place.host,
         port=place.port,
-        outcome=ended,
-        why=redact(outcome.errors if not_started else reply.why or ""),
-        resolved=tuple(redact(address) for address in reply.resolved),
-        connected_to=reply.connected_to,
+        outcome=_outcome(said) if started else "failed",
+        why=redact((said.get("why") or "") if started else outcome.errors),
+        resolved=tuple(map(redact, resolved)),
+        connected_to=said.get("connected_to"),
         asked_by=place.pids,
-        num_keys=reply.num_keys,
-        keys=None if keys is None else tuple(key.removeprefix("/") for key in keys),
-        complete=reply.complete,
-        values={key.removeprefix("/"): _harmless(key, text) for key, text in reply.values.items()},
-        mtu=reply.mtu,
-        echo_small=reply.echo_small,
-        echo_large=reply.echo_large,
+        num_keys=said.get("num_keys"),
+        keys=None if keys is None else tuple(redact(key).removeprefix("/") for key in keys),
+        complete=said.get("complete", True),
+        values={
+            key.removeprefix("/"): ("torch.rendezvous." in key and readable(text)) or redact(text)
+            for key, text in said["values"].items()
+        },
+        listeners=listeners(host, Sockets(host.proc), pid, place.port, members),
+        own_address=is_own(own_addresses(host.proc, pid), address),
+        network=host.proc.namespace(pid, "net"),
+        mtu=said.get("mtu"),
+        echo_small=said.get("echo_small"),
+        echo_large=said.get("echo_large"),
         taken_at=outcome.began,
         seconds=round(outcome.seconds, 3),
     )
 
 
-def _with_network(site: Site, view: StoreView) -> StoreView:
-    """Add who listens there, and whether the address belongs to the processes' own network."""
-    pid, host = view.asked_by[0], site.host
-    address = view.connected_to or next(iter(view.resolved), view.host)
-    members = (*(member.pid for member in site.job.members), *view.asked_by)
-    return replace(
-        view,
-        own_address=is_own(own_addresses(host.proc, pid), address),
-        listeners=listeners(host, Sockets(host.proc), pid, view.port, members),
-        network=host.proc.namespace(pid, "net"),
-    )
+def _outcome(said: dict[str, Any]) -> str:
+    """Say what came of it, also where the time was up or the store hung up."""
+    outcome, stage = said.get("outcome", ""), said.get("stage", "")
+    if outcome not in {"", "timeout", "closed"}:
+        return str(outcome)
+    if "num_keys" in said:
+        return "answered"
+    if outcome == "closed":
+        return "closed"
+    if stage in _RESOLVING:
+        return "unanswered"
+    return "silent" if stage == "greeting" else "unreachable"
 
 
-def _harmless(key: str, value: str) -> str:
-    """Return a value for a person to read: a rendezvous's state is a pickle otherwise."""
-    state = store_rendezvous.readable(value) if "torch.rendezvous." in key else None
-    return state or redact(value)
-
-
-def _touched(view: StoreView, reply: _Reply, *, asked: bool) -> Iterator[str]:
+def _touched(view: StoreView, no_ping: str | None, *, asked: bool) -> Iterator[str]:
     """Say what was done to the store and its host."""
     place = f"{view.host}:{view.port}"
     if view.connected_to is not None and asked:
@@ -179,11 +174,11 @@ def _touched(view: StoreView, reply: _Reply, *, asked: bool) -> Iterator[str]:
         )
     elif view.connected_to is not None:
         yield f"connected to {place} and said nothing"
-    if view.mtu is not None and reply.probe_trouble is None:
+    if view.mtu is not None and no_ping is None:
         yield f"sent up to three echo requests of up to {view.mtu} bytes to {view.host}"
 
 
-def _gaps(view: StoreView, reply: _Reply) -> Iterator[Gap]:
+def _gaps(view: StoreView, no_ping: str | None) -> Iterator[Gap]:
     """Say what could not be learnt of a store, where that is not itself the finding."""
     why, cost, remedy = "", "which ranks have joined is not known from it", ""
     if view.outcome == "elsewhere":
@@ -201,13 +196,66 @@ def _gaps(view: StoreView, reply: _Reply) -> Iterator[Gap]:
     if why:
         what = f"the store at {view.host}:{view.port}"
         yield Gap(what=what, why=why, cost=cost, remedy=remedy)
-    if reply.probe_trouble is not None:
+    if no_ping is not None:
         yield Gap(
             what=f"pings to {view.host}",
-            why=f"they could not be sent ({reply.probe_trouble})",
+            why=f"they could not be sent ({no_ping})",
             cost="whether large packets come through is not known",
             remedy="run whyhang as root, or allow them with sysctl net.ipv4.ping_group_range",
         )
+
+
+def readable(value: str) -> str | None:
+    """Return the state as JSON: round, complete, closed, and the nodes "host pid" by standing.
+
+    None where the value is no such state.
+    """
+    fields: dict[str, _Atom] = {}
+    nodes: dict[str, list[str]] = {name: [] for name in _NODES.values()}
+    section, address = "", ""
+    try:
+        atoms = list(_atoms(base64.b64decode(value[: 2 * MAX_STATE], validate=True)))
+        for name, after in itertools.pairwise(atoms):
+            if name in {"round", "complete", "closed"}:
+                fields.setdefault(str(name), after)
+            elif name in {*_NODES, "last_heartbeats"}:
+                section = _NODES.get(str(name), "")
+            elif name == "addr":
+                address = str(after)
+            elif name == "pid" and section:
+                nodes[section].append(f"{address} {int(after or 0)}")
+        state = {
+            "round": int(fields["round"] or 0),
+            "complete": bool(fields["complete"]),
+            "closed": bool(fields["closed"]),
+            **nodes,
+        }
+    except (ValueError, KeyError, IndexError, TypeError):
+        return None
+    return json.dumps(state)
+
+
+def _atoms(data: bytes) -> Iterator[_Atom]:
+    """Yield texts, numbers and constants of a pickle in their order, also those told before."""
+    memo: dict[object, _Atom] = {}
+    last: _Atom = None  # what MEMOIZE keeps: a text, or None in the place of what is built
+    for count, (operation, argument, _) in enumerate(pickletools.genops(data)):
+        name = operation.name
+        if count > MAX_OPERATIONS:
+            raise ValueError("too long")
+        if name in {"MEMOIZE", "BINPUT", "LONG_BINPUT"}:
+            memo[len(memo) if argument is None else argument] = last
+        elif name in {"BINGET", "LONG_BINGET"}:
+            last = memo[argument]
+            if last is not None:
+                yield last
+        elif name in _CONSTANTS:
+            yield _CONSTANTS[name]
+        elif name not in {"PROTO", "FRAME", "GLOBAL"} and argument is not None:
+            last = argument
+            yield argument
+        else:
+            last = None
 
 
 PROBE = Probe(name="the job's store", limit=LIMIT + GRACE + PROBING + 1.0, collect=collect)

@@ -26,10 +26,10 @@ def site_of(
 ) -> Site:
     """Make a site after one snapshot, which was the last."""
     options = options or Options(looks=1)
-    site = Site(
-        host, job or HostJob(members=()), hostname, options, snapshots=[snapshot(host)], spots=spots
-    )
-    site.tell(over=True)
+    site = Site(host, job or HostJob(members=()), hostname, options)
+    site.snapshots.append(snapshot(host))
+    site.spots = spots
+    site.wake(over=True)
     return site
 
 

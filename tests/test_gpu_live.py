@@ -69,14 +69,15 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Non
 def watched(*, looks: int = 2) -> Collected:
     """Ask at each look, with a moment in between, and come to an end."""
     host = Host(Proc())
-    site = Site(host, HostJob(members=()), "h", Options(looks=looks), snapshots=[snapshot(host)])
+    site = Site(host, HostJob(members=()), "h", Options(looks=looks))
+    site.snapshots.append(snapshot(host))
     running = Running(gpus.PROBE, site)
     for number in range(1, looks):
         time.sleep(0.3)
         site.snapshots.append(snapshot(host, number))
-        site.tell()
+        site.wake()
     time.sleep(0.3)
-    site.tell(over=True)
+    site.wake(over=True)
     return running.finish(time.monotonic())
 
 

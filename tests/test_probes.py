@@ -84,7 +84,8 @@ def test_a_mistake_in_a_probe_is_not_hidden() -> None:
 def test_probes_follow_the_snapshots() -> None:
     """They may wait for each to begin, and for the last one to be over."""
     host = Host(Proc())
-    site = Site(host, HostJob(members=()), "h", Options(looks=3), [snapshot(host)])
+    site = Site(host, HostJob(members=()), "h", Options(looks=3))
+    site.snapshots.append(snapshot(host))
     seen: list[object] = []
 
     def follow(site: Site, collected: Collected) -> None:
@@ -102,7 +103,7 @@ def test_probes_follow_the_snapshots() -> None:
         assert seen == [True] * number
         if number < 3:
             site.snapshots.append(snapshot(host, number))
-        site.tell(over=number == 3)
+        site.wake(over=number == 3)
     one.finish(time.monotonic())
 
     assert seen == [True, True, True, False, "over"]

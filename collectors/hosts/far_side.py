@@ -28,7 +28,7 @@ from whyhang.collectors.hosts.reduce import packed, reduced
 from whyhang.collectors.live.capture import Capture, Named
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.probes import logs
-from whyhang.collectors.live.probes.probe import Options, Site
+from whyhang.collectors.live.probes.probe import Options
 from whyhang.collectors.live.proc import Proc
 from whyhang.collectors.live.sockets import own_addresses
 from whyhang.collectors.logs.reader import LogReader
@@ -100,8 +100,7 @@ class FarSide:
         others: list[str] = []
         written: dict[str, bool] = {}
         for taken in (job.capture for job in self._jobs):
-            site = Site(taken.host, taken.job, taken.hostname, taken.options, [])
-            written |= logs.identities(site)
+            written |= logs.identities(taken)
             there = local.known(taken.host, taken.job)
             if there is not None and order.get("grows"):
                 others += local.others_of(taken.host, there)

@@ -35,7 +35,7 @@ from whyhang.collectors.live.frame_variables import (
 from whyhang.collectors.live.job.by_stacks import number, settle, whom_to_ask
 from whyhang.collectors.live.job.find import find_job
 from whyhang.collectors.live.job.host import Host
-from whyhang.collectors.live.job.members import HostJob, JobProcess, ended, worth_reading
+from whyhang.collectors.live.job.members import JobProcess, ended, worth_reading
 from whyhang.collectors.live.probes import PROBES, log_growth
 from whyhang.collectors.live.probes.probe import Collected, Options, Running, Site
 from whyhang.collectors.live.probes.source_lines import MAX_BYTES, excerpts, stands
@@ -57,7 +57,7 @@ class Named(NamedTuple):
     pid: int
 
 
-class Capture:
+class Capture(Site):
     """A job under observation on this host, and what was taken of it so far."""
 
     def __init__(
@@ -73,21 +73,17 @@ class Capture:
         ``tell`` is called with what is being done, in a few words, for a person who waits.
         """
         tell(f"finding the job of process {pid}")
+        host = Host(Proc())
+        super().__init__(host, find_job(host, pid), hostname or os.uname().nodename, options)
         self.target = pid
-        self.options = options
         self.created_at = time.time()
-        self.hostname = hostname or os.uname().nodename
-        self.host = Host(Proc())
-        self.job: HostJob = find_job(self.host, pid)
         self._tell = tell
         self._known: dict[int, Process] = {}
-        self._snapshots: list[Snapshot] = []
         self._native: list[Snapshot] = []
         self._peers: list[Dump] = []
         self._collected: list[Collected] = []
-        self._facts: list[Fact] = [*self.job.left_out, *ended(self.host, self.job, self.hostname)]
+        self._facts: list[Fact] = [*self.job.left_out, *ended(host, self.job, self.hostname)]
         self._touched: list[str] = []
-        self._site: Site | None = None
         self._log_sizes: dict[str, int] = {}
         self._steps: list[Fact] = []  # written since the look before the last
 
@@ -102,17 +98,16 @@ class Capture:
         """
         self._take_snapshot()
         self._settle()
-        spots = self._ask_for_spots()
-        site = Site(self.host, self.job, self.hostname, self.options, self._snapshots, spots)
-        self._site, self._log_sizes = site, log_growth.sizes(site)
-        running = [Running(probe, site) for probe in PROBES]
+        self.spots = self._ask_for_spots()
+        self._log_sizes = log_growth.sizes(self)
+        running = [Running(probe, self) for probe in PROBES]
         try:
             seen()
             for _ in range(1, self.options.looks):
                 self._wait()
-                self._take_snapshot(site)
+                self._take_snapshot()
         finally:
-            site.tell(over=True)
+            self.wake(over=True)
         last = time.monotonic()
         for each in running:
             self._tell(f"waiting for {each.probe.name}")
@@ -125,15 +120,14 @@ class Capture:
         They are ``spacing`` times the interval from each other, or less where that is long and a
         rank that slept wakes up.
         """
-        begun = len(self._snapshots)
+        begun = len(self.snapshots)
         for _ in range(count):
             self._wait(spacing)
             self._take_snapshot()
         # the probes that read them saw the first snapshots only
-        self._facts += excerpts(self.host, stands(self._snapshots[begun:]))
-        if self._site is not None:
-            self._steps = list(log_growth.steps_written(self._site, self._log_sizes))
-            self._log_sizes = log_growth.sizes(self._site)
+        self._facts += excerpts(self.host, stands(self.snapshots[begun:]))
+        self._steps = list(log_growth.steps_written(self, self._log_sizes))
+        self._log_sizes = log_growth.sizes(self)
 
     def take_more(self, what: More, processes: Iterable[Named]) -> None:
         """Take more of some processes."""
@@ -148,7 +142,7 @@ class Capture:
         """Take native stacks of some processes, about a second each, as part of the last look."""
         members = [m for m in self.job.members if m.pid in pids and m.python]
         self._tell(f"native stacks of {counted(len(members), 'process')}")
-        snapshot = self._new_snapshot(max(0, len(self._snapshots) - 1), native=True)
+        snapshot = self._new_snapshot(max(0, len(self.snapshots) - 1), native=True)
         self._native.append(snapshot)
         snapshot.take(members, {member.pid for member in members})
 
@@ -159,7 +153,7 @@ class Capture:
         kept = "the ranks that torch's send, recv or broadcast named were"
         for outcome in self._ask_for_variables(wanted, kept):
             pid, began, data = outcome.command.pid, outcome.began, peers_only(outcome.output)
-            look = self._snapshots[-1].number
+            look = self.snapshots[-1].number
             dump = Dump(pid=pid, look=look, taken_at=began, data=data, tool="py-spy-peers")
             self._peers.append(dump)
 
@@ -190,7 +184,7 @@ class Capture:
 
     def bundle(self) -> Bundle:
         """Return everything taken so far as a bundle in memory."""
-        snapshots = [*self._snapshots, *self._native]
+        snapshots = [*self.snapshots, *self._native]
         parts: list[Snapshot | Collected] = [*snapshots, *self._collected]
         # the first stacks may have shown that a process is none of the job's, or a rank
         members = {member.pid: member for member in self.job.members}
@@ -201,11 +195,11 @@ class Capture:
                 target=self.target,
                 hostname=self.hostname,
                 created_at=self.created_at,
-                looks=len(self._snapshots),
+                looks=len(self.snapshots),
                 interval=self.options.interval,
                 processes=tuple(
                     members[pid].describes(process, self.hostname)
-                    for each in self._snapshots
+                    for each in self.snapshots
                     for pid, process in each.processes.items()
                     if pid in members
                 ),
@@ -226,7 +220,7 @@ class Capture:
     def _pauses(self, members: Mapping[int, JobProcess]) -> Iterator[Paused]:
         """Yield how long the stack dumps of each process took."""
         seconds: dict[int, list[float]] = {}
-        for snapshot in (*self._snapshots, *self._native):
+        for snapshot in (*self.snapshots, *self._native):
             for pid, took in snapshot.pauses:
                 seconds.setdefault(pid, []).append(took)
         for pid in (pid for pid in seconds if pid in members):
@@ -234,12 +228,11 @@ class Capture:
             source = Source(file="claims.json")
             yield Paused(dumps=len(seconds[pid]), seconds=total, who=who, source=source)
 
-    def _take_snapshot(self, site: Site | None = None) -> None:
-        self._tell(f"look {len(self._snapshots) + 1}: {self.job.in_words()}")
-        snapshot = self._new_snapshot(len(self._snapshots), native=self.options.native)
-        self._snapshots.append(snapshot)
-        if site is not None:
-            site.tell()
+    def _take_snapshot(self) -> None:
+        self._tell(f"look {len(self.snapshots) + 1}: {self.job.in_words()}")
+        snapshot = self._new_snapshot(len(self.snapshots), native=self.options.native)
+        self.snapshots.append(snapshot)
+        self.wake(over=self.over)
         snapshot.take(self.job.members, worth_reading(self.job.members))
 
     def _new_snapshot(self, number: int, *, native: bool) -> Snapshot:
@@ -250,13 +243,13 @@ class Capture:
             self._known,
             limit=self.options.limit,
             native=native,
-            at_rest=self._snapshots[-1].at_rest if self._snapshots and not native else None,
+            at_rest=self.snapshots[-1].at_rest if self.snapshots and not native else None,
         )
 
     def _wait(self, spacing: float = 1.0) -> None:
         """Wait until the next snapshot is to begin."""
-        self._snapshots[-1].settle()
-        further = len(self._snapshots) - self.options.looks
+        self.snapshots[-1].settle()
+        further = len(self.snapshots) - self.options.looks
         seconds = self.options.interval * spacing * spread(further)
         if spacing > 1.0:
             ranks = (m.pid for m in self.job.members if m.role is Role.RANK)
@@ -266,7 +259,7 @@ class Capture:
 
     def _settle(self) -> None:
         """Tell from the first stacks which processes are ranks, and number them."""
-        dumps = {dump.pid: dump.data for dump in self._snapshots[0].dumps}
+        dumps = {dump.pid: dump.data for dump in self.snapshots[0].dumps}
         self.job = settle(self.job, self.host, dumps)
         nameless = whom_to_ask(self.job)
         if nameless:
@@ -279,7 +272,7 @@ class Capture:
     def _ask_for_spots(self) -> tuple[InitArguments, ...]:
         """Learn from ranks that are starting where they were told to meet."""
         ranks = {member.pid: member.who(self.hostname) for member in self.job.ranks}
-        pids = starting({d.pid: d.data for d in self._snapshots[0].dumps if d.pid in ranks})
+        pids = starting({d.pid: d.data for d in self.snapshots[0].dumps if d.pid in ranks})
         if not pids:
             return ()
         self._tell("asking where the ranks are to meet")
@@ -292,7 +285,7 @@ class Capture:
 
     def _ask_for_variables(self, pids: Iterable[int], kept: str) -> list[Outcome]:
         """Have py-spy print all variables of processes; no more may be kept than is told."""
-        answered = [o for o in self._snapshots[-1].dump_locals(pids) if o.code == 0]
+        answered = [o for o in self.snapshots[-1].dump_locals(pids) if o.code == 0]
         self._touched.append(
             f"py-spy dump --locals paused {counted(len(answered), 'process')}; "
             f"of the variables only {kept} kept"

@@ -206,7 +206,7 @@ class Processes:
 
     def _open_logs(self) -> Iterator[tuple[str, tuple[str, str]]]:
         """Yield where each log is read, with whose it is and what it is called."""
-        site = Site(self.host, self.job, os.uname().nodename, Options(), [])
+        site = Site(self.host, self.job, os.uname().nodename, Options())
         names = {member.pid: _name(member) for member in self._watched}
         own: set[tuple[int | None, int | None]] = set()
         for number in (1, 2):

@@ -60,21 +60,13 @@ class Site:
     it is ``over``.
     """
 
-    def __init__(
-        self,
-        host: Host,
-        job: HostJob,
-        hostname: str,
-        options: Options,
-        snapshots: list[Snapshot],
-        spots: tuple[InitArguments, ...] = (),
-    ) -> None:
+    def __init__(self, host: Host, job: HostJob, hostname: str, options: Options) -> None:
         self.host = host
         self.job = job
         self.hostname = hostname
         self.options = options
-        self.snapshots = snapshots
-        self.spots = spots
+        self.snapshots: list[Snapshot] = []
+        self.spots: tuple[InitArguments, ...] = ()
         self.over = False
         self._changed = threading.Condition()
 
@@ -103,7 +95,7 @@ class Site:
         with self._changed:
             self._changed.wait_for(lambda: self.over)
 
-    def tell(self, *, over: bool = False) -> None:
+    def wake(self, *, over: bool = False) -> None:
         """Wake who waits: a snapshot has begun, or the last one is over."""
         with self._changed:
             self.over = over

@@ -25,14 +25,13 @@ from whyhang.analyzer.facts import (
     Who,
 )
 from whyhang.analyzer.job.identify import identify
-from whyhang.collectors.live import cgroups
 from whyhang.collectors.live.job.environment import environment, job_key, rank_of, split_zeros
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import JobProcess
 from whyhang.collectors.live.open_files import fold, messages
 from whyhang.collectors.live.pausing import Obstacle, obstacle
 from whyhang.collectors.live.proc import Proc, parse_stat, parse_status
-from whyhang.collectors.live.process import describe, observe
+from whyhang.collectors.live.process import describe, frozen, observe
 from whyhang.collectors.live.sockets import Sockets, socket_line
 from whyhang.collectors.live.syscalls import parse_syscall
 
@@ -308,7 +307,9 @@ def test_threads_and_the_process_of_a_thread() -> None:
         ids = Proc().thread_ids(os.getpid())
         assert ids[0] == os.getpid()
         assert thread.native_id in ids
-        assert Proc().process_of(thread.native_id or 0) == os.getpid()
+        status = Proc().status(thread.native_id or 0)
+        assert status is not None
+        assert status.process == os.getpid()
     finally:
         stop.set()
         thread.join()
@@ -323,7 +324,7 @@ def _source() -> Source:
 
 
 @pytest.mark.parametrize(
-    ("line", "mount", "file", "frozen", "running"),
+    ("line", "mount", "file", "stopped", "running"),
     [
         (
             "0::/job",
@@ -342,7 +343,7 @@ def _source() -> Source:
     ],
 )
 def test_a_frozen_control_group_is_seen(
-    tmp_path: Path, line: str, mount: str, file: str, frozen: str, running: str
+    tmp_path: Path, line: str, mount: str, file: str, stopped: str, running: str
 ) -> None:
     """Both versions of control groups say in a file whether their processes may run."""
     group = tmp_path / "freezer" / "job"
@@ -355,9 +356,9 @@ def test_a_frozen_control_group_is_seen(
     proc = Proc(str(tmp_path / "proc"))
 
     (group / file).write_text(running)
-    assert cgroups.frozen(proc, 7) is None
-    (group / file).write_text(frozen)
-    assert cgroups.frozen(proc, 7) == "/job"
+    assert frozen(proc, 7) is None
+    (group / file).write_text(stopped)
+    assert frozen(proc, 7) == "/job"
 
 
 def test_who_waits_for_a_server_of_fuse_is_not_paused(tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ from whyhang.analyzer.facts import (
     Record,
     Role,
     Setting,
-    SettingName,
     Source,
     Statement,
     StoreView,
@@ -34,6 +33,8 @@ from whyhang.collectors.live.probes.probe import BundleFile
 from whyhang.collectors.live.snapshot import Dump
 
 _NAMES = {Role.LAUNCHER: "launcher", Role.DATALOADER_WORKER: "worker", Role.RANK: "rank"}
+_KINDS = {"stores": StoreView, "file_stores": FileView, "exits": Exit, "excerpts": Excerpt}
+"""What stands in files of its own."""
 MANY = 3
 """Equal gaps of more processes than this are told as one."""
 
@@ -92,13 +93,9 @@ def _process_files(taken: Taken) -> Iterator[BundleFile]:
         processes = [process for process in taken.processes if process.look == look]
         if processes:
             times = [process.taken_at for process in processes if process.taken_at is not None]
-            entry = Entry(
-                path=f"processes.look{look}.json",
-                kind="processes",
-                host=taken.hostname,
-                look=look,
-                taken_at=min(times, default=None),
-            )
+            path, began = f"processes.look{look}.json", min(times, default=None)
+            host = taken.hostname
+            entry = Entry(path=path, kind="processes", host=host, look=look, taken_at=began)
             yield BundleFile(entry=entry, data=facts_file("processes", processes))
 
 
@@ -132,13 +129,11 @@ def _fact_files(taken: Taken) -> Iterator[BundleFile]:
     gaps = (fact for fact in taken.facts if isinstance(fact, Gap))
     statements = (fact for fact in taken.facts if isinstance(fact, Statement))
     rows: dict[str, list[Fact | claims.ClaimRow]] = {
-        "stores": [fact for fact in taken.facts if isinstance(fact, StoreView)],
-        "file_stores": [fact for fact in taken.facts if isinstance(fact, FileView)],
-        "exits": [fact for fact in taken.facts if isinstance(fact, Exit)],
-        "excerpts": [fact for fact in taken.facts if isinstance(fact, Excerpt)],
-        "claims": [row for fact in (*_of_job(taken), *statements) for row in claims.rows(fact)],
-        "gaps": [*_fold_gaps(gaps)],
+        kind: [fact for fact in taken.facts if isinstance(fact, record)]
+        for kind, record in _KINDS.items()
     }
+    rows["claims"] = [row for fact in (*_of_job(taken), *statements) for row in claims.rows(fact)]
+    rows["gaps"] = [*_fold_gaps(gaps)]
     for kind, facts in rows.items():
         if facts:
             entry = Entry(path=f"{kind}.json", kind=kind, host=taken.hostname)
@@ -147,13 +142,10 @@ def _fact_files(taken: Taken) -> Iterator[BundleFile]:
 
 def _of_job(taken: Taken) -> Iterator[Statement]:
     who, source = Who(host=taken.hostname), Source(file="claims.json")
-    settings: dict[SettingName, str | None] = {
-        "backend": _backend(taken.processes),
-        "launcher": taken.job.launcher,
-    }
-    for name, value in settings.items():
-        if value is not None:
-            yield Setting(name=name, value=value, who=who, source=source)
+    if backend := _backend(taken.processes):
+        yield Setting(name="backend", value=backend, who=who, source=source)
+    if taken.job.launcher is not None:
+        yield Setting(name="launcher", value=taken.job.launcher, who=who, source=source)
     if taken.in_container:
         yield PartOfHost(who=who, source=source)
     if taken.job.world_size is not None:
@@ -180,10 +172,6 @@ def _fold_gaps(gaps: Iterable[Gap]) -> Iterable[Gap]:
             continue
         ranks = [gap.who.rank for gap in same.values() if gap.who.rank is not None]
         which = f", of ranks {fold(ranks)} among them" if ranks else ""
-        yield Gap(
-            what=f"stacks of {counted(len(same), 'process')}{which}",
-            why=why,
-            cost=cost,
-            remedy=remedy,
-            who=Who(host=next(iter(same.values())).who.host),
-        )
+        what = f"stacks of {counted(len(same), 'process')}{which}"
+        who = Who(host=next(iter(same.values())).who.host)
+        yield Gap(what=what, why=why, cost=cost, remedy=remedy, who=who)

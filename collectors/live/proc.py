@@ -250,12 +250,11 @@ class Proc:
 
         A thread that reads from a disk is in that state for moments, too.
         """
-        sleeper = None
-        for number in range(3):
-            time.sleep(0.02 if number else 0.0)
+        for pause in (0.0, 0.02, 0.02):
+            time.sleep(pause)
             sleeper = next((thread for thread in self.threads(pid) if thread.state == "D"), None)
             if sleeper is None:
-                break
+                return None
         return sleeper
 
     def sleep_until_woken(self, pids: Iterable[int], most: float) -> None:
@@ -285,22 +284,17 @@ class Proc:
         for tid in self.thread_ids(pid)[:MAX_THREADS]:
             stat = self.stat(pid, tid)
             if stat is not None:
-                wchan = None if stat.state == "R" else self.wchan(pid, tid)
-                states.append(
-                    ThreadState(
-                        tid=tid,
-                        name=stat.comm,
-                        state=stat.state,
-                        wchan=wchan,
-                        cpu_ticks=stat.cpu_ticks,
-                        inner=self._inner(pid, tid) if contained else None,
-                    )
+                status = self.status(pid, tid) if contained else None
+                thread = ThreadState(
+                    tid=tid,
+                    name=stat.comm,
+                    state=stat.state,
+                    wchan=None if stat.state == "R" else self.wchan(pid, tid),
+                    cpu_ticks=stat.cpu_ticks,
+                    inner=status.inner or None if status is not None else None,
                 )
+                states.append(thread)
         return tuple(states)
-
-    def _inner(self, pid: int, tid: int) -> int | None:
-        status = self.status(pid, tid)
-        return status.inner or None if status is not None else None
 
     def started_at(self, stat: Stat) -> float | None:
         """Return the time at which a process started, in seconds since the epoch."""

@@ -119,13 +119,12 @@ class Host:
 
     def launcher(self, pid: int) -> str | None:
         """Name the kind of launcher that a process is, by its command line."""
-        arguments = self.arguments(pid)
-        stat = self.stats.get(pid)
-        if stat is not None and stat.comm == "pt_elastic":
+        name = self.stats[pid].comm if pid in self.stats else ""
+        if name == "pt_elastic":
             return "torchrun"  # torch names the agent's main thread so, since 2.6
-        if stat is not None and stat.comm in {"slurmstepd", "raylet"}:
-            return PROGRAMS[stat.comm]  # slurmstepd rewrites its command line
-        return launcher_of(arguments)
+        if name in {"slurmstepd", "raylet"}:
+            return PROGRAMS[name]  # slurmstepd rewrites its command line
+        return launcher_of(self.arguments(pid))
 
     def is_python(self, pid: int) -> bool:
         """Return whether the process runs a Python interpreter, by its executable."""
@@ -160,11 +159,11 @@ class Host:
     def ancestors(self, pid: int) -> Iterator[int]:
         """Yield the parent, its parent and so on, nearest first."""
         seen = {pid}
-        while (stat := self.stats.get(pid)) is not None and stat.ppid not in seen:
-            pid = stat.ppid
-            seen.add(pid)
-            if pid not in self.stats:
+        while pid in self.stats:
+            pid = self.stats[pid].ppid
+            if pid in seen or pid not in self.stats:
                 return
+            seen.add(pid)
             yield pid
 
     def between(self, pid: int, top: int) -> list[int]:

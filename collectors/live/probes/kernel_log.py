@@ -10,7 +10,6 @@ import contextlib
 import os
 import re
 import time
-from collections.abc import Iterator
 
 from whyhang.analyzer.facts import Gap
 from whyhang.collectors.live.probes.probe import Collected, Probe, Site
@@ -47,6 +46,7 @@ _NAME = re.compile(
 _CLOSED = re.compile(
     r"insufficient permissions|not seeing messages|No journal files", re.IGNORECASE
 )
+_JOURNAL_LINE = re.compile(r"^(\d+(?:\.\d+)?) .*? kernel: (.*)$", re.MULTILINE)
 
 Rows = list[tuple[float, str]]
 
@@ -56,13 +56,15 @@ def collect(site: Site, collected: Collected) -> None:
     stats = [site.host.stats.get(member.pid) for member in site.job.members]
     starts = [at for stat in stats if stat and (at := site.host.proc.started_at(stat))]
     since = min(starts, default=0.0) - BEFORE
-    rows, trouble = _records(DEVICE, since)
-    if rows is None:
-        rows, trouble = _journal(since)
-    if rows is None:
+    try:
+        try:
+            rows = _records(DEVICE, since)
+        except OSError:
+            rows = _journal(since)
+    except OSError as error:
         gap = Gap(
             what="the kernel's log of this host",
-            why=trouble,
+            why=str(error),
             cost="GPU faults (Xid), processes killed for lack of memory and stuck storage do not "
             "show",
             remedy="Run as root, with CAP_SYSLOG or in the group systemd-journal, or give whyhang "
@@ -120,33 +122,20 @@ class _About:
         return pid in self._own or (pid not in self._others and may_be)
 
 
-def _records(device: str, since: float = 0.0) -> tuple[Rows | None, str]:
-    """Read the records that the kernel still has; None and why where it may not be read.
-
-    Those before ``since`` are left out, in seconds since the epoch.
-    """
+def _records(device: str, since: float = 0.0) -> Rows:
+    """Read the records that the kernel still has, from ``since`` on. Raises ``OSError``."""
     offset = time.time() - time.monotonic()
     rows: Rows = []
-    try:
-        descriptor = os.open(device, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as error:
-        return None, f"{device}: {error.strerror}"
-    try:
+    descriptor = os.open(device, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb", buffering=0) as log:
         while True:
             with contextlib.suppress(BrokenPipeError):  # overwritten meanwhile: the next is there
-                record = os.read(descriptor, _RECORD)
-                if not record:
-                    break
+                record = log.read(_RECORD)
+                if not record:  # that was the last one
+                    return rows
                 row = _parsed(record, offset)
                 if row is not None and row[0] >= since:
                     rows.append(row)
-    except BlockingIOError:  # that was the last one
-        pass
-    except OSError as error:
-        return None, f"{device}: {error.strerror}"
-    finally:
-        os.close(descriptor)
-    return rows, ""
 
 
 def _parsed(record: bytes, offset: float) -> tuple[float, str] | None:
@@ -159,25 +148,16 @@ def _parsed(record: bytes, offset: float) -> tuple[float, str] | None:
     return offset + int(fields[2]) / 1e6, line.decode("utf-8", "replace")
 
 
-def _journal(since: float) -> tuple[Rows | None, str]:
+def _journal(since: float) -> Rows:
+    """Read the same of the journal. Raises ``OSError``."""
     arguments = ("journalctl", "-k", "-b", "--no-pager", "-o", "short-unix")
-    from_then = f"--since=@{max(0, int(since))}"
-    outcome = run(*arguments, from_then, limit=LIMIT)
+    outcome = run(*arguments, f"--since=@{max(0, int(since))}", limit=LIMIT)
     if outcome.timed_out:
-        return None, f"journalctl did not come back within {LIMIT:g} s"
-    rows = list(_journal_rows(outcome.output.decode("utf-8", "replace")))
-    if not rows and (outcome.code != 0 or _CLOSED.search(outcome.errors)):
-        return None, "/dev/kmsg and the journal are closed to this user"
-    return rows, ""
-
-
-def _journal_rows(text: str) -> Iterator[tuple[float, str]]:
-    for line in text.splitlines():
-        moment, _, rest = line.partition(" ")
-        _, kernel, message = rest.partition(" kernel: ")
-        if kernel:
-            with contextlib.suppress(ValueError):
-                yield float(moment), message
+        raise OSError(f"journalctl did not come back within {LIMIT:g} s")
+    found = _JOURNAL_LINE.findall(outcome.output.decode("utf-8", "replace"))
+    if not found and (outcome.code != 0 or _CLOSED.search(outcome.errors)):
+        raise OSError("/dev/kmsg and the journal are closed to this user")
+    return [(float(moment), message) for moment, message in found]
 
 
 def _stamp(moment: float) -> str:

@@ -17,7 +17,7 @@ from whyhang.analyzer.redact import redact
 from whyhang.collectors.files.naming import from_path
 from whyhang.collectors.live.files import Content
 from whyhang.collectors.live.job.members import JobProcess
-from whyhang.collectors.live.probes.probe import BundleFile, Collected, Probe, Site
+from whyhang.collectors.live.probes.probe import Collected, Probe, Site
 
 MAX_FILES = 64
 MAX_BYTES = 8 << 20
@@ -56,19 +56,17 @@ _VARIABLE = re.compile(r"\$\{?(?P<name>[A-Za-z_]\w*)\}?")
 def collect(site: Site, collected: Collected) -> None:
     """Read the logs once the last look has been taken, each file once."""
     site.wait_for_last()
-    others = site.options.others_logs
-    own = {_identity(os.fstat(number)) for number in _STANDARD}
-    seen: set[tuple[int | None, int | None]] = set(own)
+    files, others = site.host.files, site.options.others_logs
+    seen: set[tuple[int | None, int | None]] = set()  # what whyhang itself writes to, too
+    seen |= {(facts.st_dev, facts.st_ino) for facts in map(os.fstat, _STANDARD)}
     names: set[str] = set()
     total = 0
-    pids = (member.pid for member in site.job.members)
-    began = min(
-        (site.host.proc.started_at(site.host.stats[pid]) or 0.0 for pid in pids), default=0.0
-    )
+    stats = [site.host.stats[member.pid] for member in site.job.members]
+    began = min((site.host.proc.started_at(stat) or 0.0 for stat in stats), default=0.0)
     for path, shown, who in candidates(site):
         if len(names) == MAX_FILES or total > MAX_TOTAL:
             break
-        content = site.host.files.read(path, most=0)
+        content = files.read(path, most=0)
         if not content.is_file or not content.length or (content.device, content.inode) in seen:
             continue
         if others and identity(site, path, content) in others:
@@ -77,15 +75,24 @@ def collect(site: Site, collected: Collected) -> None:
             continue  # of an earlier job
         seen.add((content.device, content.inode))
         start = max(0, content.length - MAX_BYTES)
-        content = site.host.files.read(path, most=MAX_BYTES, start=start)
+        content = files.read(path, most=MAX_BYTES, start=start)
         if content.trouble or b"\0" in content.data[:4096]:
             continue
         total += len(content.data)
-        file = _file(site, content, _free_name(shown, names), who)
-        names.add(file.entry.path)
-        collected.files.append(file)
+        names.add(name := _free_name(shown, names))
+        trust = who.trust if who.rank is not None else Trust.NONE
+        about = {"pid": who.pid, "rank": who.rank, "trust": trust, "local_rank": who.local_rank}
+        written = content.modified_at
+        collected.files.append(site.file(name, "log", content.data, taken_at=written, **about))
         if start:
-            collected.facts.append(_cut_off(file, redact(shown), who))
+            gap = Gap(
+                what=f"the beginning of {redact(shown)}",
+                why=f"only its last {MAX_BYTES >> 20} MiB were read",
+                cost="what it says before is not known; line numbers count from there",
+                remedy=f"whyhang {redact(shown)}",
+                who=Who(host=site.hostname, pid=who.pid),
+            )
+            collected.facts.append(gap)
 
 
 def identities(site: Site) -> dict[str, bool]:
@@ -104,48 +111,49 @@ def identities(site: Site) -> dict[str, bool]:
 
 def identity(site: Site, path: str, content: Content) -> str:
     """Name a file by its file system and its number there, alike on all hosts that mount it."""
-    match = _OF_PROCESS.match(path)
-    pid = int(match["pid"]) if match else os.getpid()
-    link = site.host.proc.link_of(path.removeprefix(f"{site.host.proc.root}/")) if match else None
-    shown = link or path
-    mounts = site.host.proc.mounts(pid)
-    parts = PurePosixPath(shown)
-    above = next((str(one) for one in parts.parents if str(one) in mounts), "")
+    proc, pid, shown = site.host.proc, os.getpid(), path
+    if match := _OF_PROCESS.match(path):
+        pid, shown = int(match["pid"]), proc.link_of(path.removeprefix(f"{proc.root}/")) or path
+    mounts = proc.mounts(pid)
+    above = next((str(one) for one in PurePosixPath(shown).parents if str(one) in mounts), "")
     system = mounts.get(above, "")
     if not _NETWORK.match(system):
-        boot = site.host.proc.bytes_of("sys/kernel/random/boot_id") or b""
+        boot = proc.bytes_of("sys/kernel/random/boot_id") or b""
         system = f"{boot.decode().strip()}:{content.device}"
     return f"{system}:{content.inode}"
-
-
-def _identity(facts: os.stat_result) -> tuple[int, int]:
-    return facts.st_dev, facts.st_ino
 
 
 def candidates(site: Site) -> Iterator[tuple[str, str, Who]]:
     """Yield files that may be logs: where to read each, its name, and whose it is."""
     host = site.host
     nobody = Who(host=site.hostname)
-    writers: dict[str, set[int]] = {}
+    writers: dict[str, list[JobProcess]] = {}
     paths: dict[str, str] = {}
     for member in site.job.members:
         for number, link in host.proc.open_files(member.pid).items():
-            if _NO_FILE.match(link) or not link.startswith("/"):
-                continue
-            if number in _STANDARD or (
-                _LOG_NAME.search(PurePosixPath(link).name) and _writes(site, member.pid, number)
+            if (
+                link.startswith("/")
+                and not _NO_FILE.match(link)
+                and _is_log(site, member.pid, number, link)
             ):
                 paths.setdefault(link, f"{host.proc.root}/{member.pid}/fd/{number}")
-                writers.setdefault(link, set()).add(member.pid)
-    members = {member.pid: member for member in site.job.members}
+                writers.setdefault(link, []).append(member)
     for link, path in paths.items():
-        yield path, link, _whose(site, link, [members[pid] for pid in writers[link]]) or nobody
+        yield path, link, _whose(site, link, writers[link]) or nobody
     for link, path in _beside(site, paths):
         yield path, link, replace(from_path(link), host=site.hostname)
     if not site.job.ranks:
         for pid, name in named(site):
             for path in _below(site, host.proc.path_for(pid, name), DEPTH):
                 yield path, path, nobody
+
+
+def _is_log(site: Site, pid: int, number: int, link: str) -> bool:
+    """Return whether an open file is what a process prints, or one of that name that it writes."""
+    if number in _STANDARD or not _LOG_NAME.search(PurePosixPath(link).name):
+        return number in _STANDARD
+    flags = site.host.proc.file_info(pid, number).get(b"flags", b"0")
+    return int(flags, 8) & os.O_ACCMODE != os.O_RDONLY
 
 
 def _beside(site: Site, paths: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -163,12 +171,6 @@ def _beside(site: Site, paths: Mapping[str, str]) -> Iterator[tuple[str, str]]:
             link = f"{folder}/{name}"
             if _NUMBER.sub("0", name) in patterns[folder] and link not in paths:
                 yield link, f"{place}/{name}"
-
-
-def _writes(site: Site, pid: int, number: int) -> bool:
-    """Return whether a process has a file open for writing."""
-    flags = site.host.proc.file_info(pid, number).get(b"flags", b"0")
-    return int(flags, 8) & os.O_ACCMODE in {os.O_WRONLY, os.O_RDWR}
 
 
 def _whose(site: Site, link: str, writers: Iterable[JobProcess]) -> Who | None:
@@ -230,29 +232,6 @@ def _free_name(shown: str, taken: Iterable[str]) -> str:
     names = ("/".join(("logs", *parts[-length:])) for length in range(1, len(parts) + 1))
     used = set(taken)
     return next((name for name in names if name not in used), f"logs/{len(used)}.log")
-
-
-def _file(site: Site, content: Content, name: str, who: Who) -> BundleFile:
-    return site.file(
-        name,
-        "log",
-        content.data,
-        pid=who.pid,
-        rank=who.rank,
-        trust=who.trust if who.rank is not None else Trust.NONE,
-        local_rank=who.local_rank,
-        taken_at=content.modified_at,
-    )
-
-
-def _cut_off(file: BundleFile, shown: str, who: Who) -> Gap:
-    return Gap(
-        what=f"the beginning of {shown}",
-        why=f"only its last {MAX_BYTES >> 20} MiB were read",
-        cost="what it says before is not known; line numbers count from there",
-        remedy=f"whyhang {shown}",
-        who=Who(host=file.entry.host, pid=who.pid),
-    )
 
 
 PROBE = Probe(name="the logs of the job", limit=10.0, collect=collect)

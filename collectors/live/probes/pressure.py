@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from whyhang.analyzer.facts import NearLimit, Source, Who, replace
-from whyhang.collectors.live.cgroups import control_groups, words_in
 from whyhang.collectors.live.job.members import JobProcess
 from whyhang.collectors.live.probes.probe import Collected, Probe, Site
 from whyhang.collectors.live.proc import Proc
+from whyhang.collectors.live.process import control_groups, words_in
 
 THROTTLED = 0.25  # share of the periods between two readings
 FULL = 0.9  # of the memory limit, or of the memory of the host

@@ -101,14 +101,14 @@ class Client:
 
     def ask(self, query: bytes) -> None:
         """Send queries, all in one piece."""
-        self._connection.settimeout(self._left())
+        self._limit()
         self._connection.sendall(query)
 
-    def _left(self) -> float:
+    def _limit(self) -> None:
         left = self._deadline - time.monotonic()
         if left <= 0:
             raise TimeoutError
-        return left
+        self._connection.settimeout(left)
 
     def take(self, count: int) -> bytes:
         """Read so many bytes. Raises ``EOFError`` where the server closes before."""
@@ -119,7 +119,7 @@ class Client:
         return data
 
     def _receive(self, most: int) -> bytes:
-        self._connection.settimeout(self._left())
+        self._limit()
         data = self._connection.recv(most)
         if not data:
             raise EOFError

@@ -11,12 +11,15 @@ function a length of a loop is still known where who called it has the number by
 """
 
 import ast
+import contextlib
+import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from whyhang.analyzer.facts import CallArgument, Record, Source, Who
 from whyhang.analyzer.redact import redact
 from whyhang.analyzer.stacks.usercode import short
+from whyhang.collectors import tables
 from whyhang.collectors.live.frame_variables import own_frames
 from whyhang.collectors.stacks.pyspy_json import PrintedFrame
 
@@ -25,35 +28,26 @@ MOST_CALLS = 8  # at one line
 RANGE = "range"
 """The argument that says how often a loop is gone round."""
 
-_KEPT = {"root", "src", "dst", "source", "dest", "tag", "group", "process_group", RANGE}
-_OF_MESSAGES = {"source", "dest", "src", "dst", "tag"}
-# Where mpi4py's methods take them that are not named.
-_POSITIONS: Mapping[str, Mapping[int, str]] = {
-    "send": {1: "dest", 2: "tag"},
-    "isend": {1: "dest", 2: "tag"},
-    "ssend": {1: "dest", 2: "tag"},
-    "recv": {1: "source", 2: "tag"},
-    "bcast": {1: "root"},
-    "gather": {1: "root"},
-    "scatter": {1: "root"},
-    "reduce": {2: "root"},
-}
-"""By the operation in lower case: mpi4py's methods of arrays differ from those of objects."""
-_OF_ARRAYS: Mapping[str, int] = {"Gather": 2, "Scatter": 2, "Reduce": 3}
-_ARITHMETIC: Mapping[type[ast.operator], Callable[[int, int], int]] = {
-    ast.Add: int.__add__,
-    ast.Sub: int.__sub__,
-    ast.Mult: int.__mul__,
-    ast.FloorDiv: int.__floordiv__,
-    ast.Mod: int.__mod__,
-}
-_COMPARISONS: Mapping[type[ast.cmpop], Callable[[int, int], bool]] = {
-    ast.Eq: int.__eq__,
-    ast.NotEq: int.__ne__,
-    ast.Lt: int.__lt__,
-    ast.LtE: int.__le__,
-    ast.Gt: int.__gt__,
-    ast.GtE: int.__ge__,
+
+class _Table(Record):
+    kept: frozenset[str]
+    of_messages: frozenset[str]
+    positions: dict[str, dict[str, int]]
+
+
+_TABLE = tables.read("live", "call_arguments.toml", _Table)
+_OPERATORS: Mapping[type[ast.AST], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
 }
 
 
@@ -104,12 +98,11 @@ def read_arguments(
         module = frames.get((site.file, "<module>"))
         values = {**_constants(tree), **_values(module), **_values(around)}
         stands = frame is not None and frame.line == site.line
-        counted = set() if stands else _counters(tree, site.line)
-        turned = set() if stands else _set_in_loops(tree, site.line)
+        counted, turned = (set(), set()) if stands else _names_of_loops(tree, site.line)
         for op, name, expression, line in _arguments(tree, site):
             told = frame is not None or (name == RANGE and isinstance(expression, ast.Name))
             text = _evaluated(expression, values) if told else ""
-            changing = turned if name in _OF_MESSAGES else counted
+            changing = turned if name in _TABLE.of_messages else counted
             if text and changing.isdisjoint(_names(expression)):
                 argument = CallArgument(
                     op=op,
@@ -186,10 +179,10 @@ def _arguments(tree: ast.Module, site: Site) -> Iterator[tuple[str, str, ast.exp
 
 def _given(call: ast.Call, op: str) -> Iterator[tuple[str, ast.expr]]:
     for keyword in call.keywords:
-        if keyword.arg in _KEPT:
+        if keyword.arg in _TABLE.kept:
             yield keyword.arg or "", keyword.value
-    places = {_OF_ARRAYS[op]: "root"} if op in _OF_ARRAYS else _POSITIONS.get(op.lower(), {})
-    for position, name in places.items():
+    places = _TABLE.positions.get(op) or _TABLE.positions.get(op.lower(), {})
+    for name, position in places.items():
         if position < len(call.args) and not any(isinstance(a, ast.Starred) for a in call.args):
             yield name, call.args[position]
 
@@ -200,25 +193,15 @@ def _called(function: ast.expr) -> str:
     return function.id if isinstance(function, ast.Name) else ""
 
 
-def _counters(tree: ast.Module, line: int) -> set[str]:
-    """Return the names that the loops around a line count with."""
-    return {
-        name
-        for node in ast.walk(tree)
-        if isinstance(node, ast.For) and node.lineno <= line <= (node.end_lineno or 0)
-        for name in _names(node.target)
-    }
-
-
-def _set_in_loops(tree: ast.Module, line: int) -> set[str]:
-    """Return the names that the loops around a line set: each turn has a message of its own."""
-    return {
-        node.id
-        for loop in ast.walk(tree)
-        if isinstance(loop, ast.For | ast.While) and loop.lineno <= line <= (loop.end_lineno or 0)
-        for node in ast.walk(loop)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-    }
+def _names_of_loops(tree: ast.Module, line: int) -> tuple[set[str], set[str]]:
+    """Return the names that the loops around a line count with, and all that they set."""
+    counted, turned = set[str](), set[str]()
+    for loop in ast.walk(tree):
+        if isinstance(loop, ast.For | ast.While) and loop.lineno <= line <= (loop.end_lineno or 0):
+            counted |= _names(loop.target) if isinstance(loop, ast.For) else set()
+            names = (node for node in ast.walk(loop) if isinstance(node, ast.Name))
+            turned |= {name.id for name in names if isinstance(name.ctx, ast.Store)}
+    return counted, turned
 
 
 def _names(expression: ast.AST) -> set[str]:
@@ -250,31 +233,22 @@ def _value(expression: ast.expr, values: Mapping[str, object]) -> object:
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             inner = _value(operand, values)
             return -inner if isinstance(inner, int) else None
-        case ast.BinOp(left=left, op=op, right=right):
-            a, b = _value(left, values), _value(right, values)
-            compute = _ARITHMETIC.get(type(op))
-            if not (isinstance(a, int) and isinstance(b, int) and compute):
-                return None
-            divides = isinstance(op, ast.FloorDiv | ast.Mod)
-            return None if divides and b == 0 else compute(a, b)
         case ast.IfExp(test=test, body=body, orelse=orelse):
             chosen = _value(test, values)
             known = isinstance(chosen, int | str)
             return _value(body if chosen else orelse, values) if known else None
-        case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _COMPARISONS:
+        case (
+            ast.BinOp(left=left, op=op, right=right)
+            | ast.Compare(left=left, ops=[op], comparators=[right])
+        ):
             a, b = _value(left, values), _value(right, values)
-            if not (isinstance(a, int) and isinstance(b, int)):
-                return None
-            return _COMPARISONS[type(op)](a, b)
+            compute = _OPERATORS.get(type(op))
+            if isinstance(a, int) and isinstance(b, int) and compute:
+                with contextlib.suppress(ZeroDivisionError):
+                    return compute(a, b)
         case ast.Subscript(value=inner, slice=slice_):
-            return _item(_value(inner, values), _value(slice_, values))
-        case _:
-            return None
-
-
-def _item(whole: object, index: object) -> object:
-    if isinstance(whole, dict):
-        return whole.get(index) if isinstance(index, int | str) else None
-    if not isinstance(whole, list | tuple) or not isinstance(index, int):
-        return None
-    return whole[index] if -len(whole) <= index < len(whole) else None
+            whole, index = _value(inner, values), _value(slice_, values)
+            if isinstance(whole, dict | list | tuple) and isinstance(index, int | str):
+                with contextlib.suppress(LookupError, TypeError):
+                    return whole[index]  # type: ignore[index]
+    return None

@@ -67,7 +67,9 @@ def checks() -> list[Check]:
     if live:
         with _stranger() as pid:
             results += [_stacks(pid, "stacks"), _stacks(pid, "native"), _kernel_places(pid)]
-        results += [_other_users(), _namespace(), _kernel_log()]
+        inside = Proc().in_container()
+        seen = "only those of this container are seen" if inside else "all are seen"
+        results += [_other_users(), _check("namespace", seen, ok=not inside), _kernel_log()]
     gdb = shutil.which("gdb")
     results += [_check("gdb", gdb or "not installed", ok=gdb is not None), gpus(), _ras(), _torch()]
     return results
@@ -134,12 +136,6 @@ def _other_users() -> Check:
     able = _has_ptrace()
     result = "readable" if able else "hidden (hidepid)" if hidden else "not readable"
     return _check("other-users", result, ok=able)
-
-
-def _namespace() -> Check:
-    inside = Proc().in_container()
-    result = "only those of this container are seen" if inside else "all are seen"
-    return _check("namespace", result, ok=not inside)
 
 
 def _kernel_log() -> Check:

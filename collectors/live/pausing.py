@@ -137,9 +137,7 @@ def _is_writing(host: Host, process: Process) -> bool:
 
 def _waits_to_write(threads: tuple[ThreadState, ...], *, in_write: bool) -> bool:
     """Return whether a thread waits until it may write on; ``in_write``: the main one writes."""
-    if not threads:
-        return False
-    if threads[0].state == "S" and in_write:
+    if in_write and threads and threads[0].state == "S":
         return True
     at_rest = all(thread.state != "R" for thread in threads)
     return at_rest and any(thread.wchan in _WRITING for thread in threads)

@@ -134,18 +134,12 @@ class Snapshot:
             if self._observe(pid) and pid in worth_reading:
                 if self._must_not_pause(pid):
                     self._unpaused.add(pid)
-                if gdb.is_for(self._host, pid):
-                    yield from self._dump_native_program(pid)
-                else:
+                if not gdb.is_for(self._host, pid):
                     yield self._dump(pid, plain=plain)
-
-    def _dump_native_program(self, pid: int) -> Iterator[TimedCommand]:
-        """Have gdb read a program without Python; it can only read what it pauses."""
-        arguments = gdb.command(pid)
-        if arguments is None:
-            self._gap(self._members[pid], *gdb.MISSING)
-        elif pid not in self._unpaused:
-            yield TimedCommand(pid=pid, arguments=tuple(arguments), limit=self._limit)
+                elif (arguments := gdb.command(pid)) is None:
+                    self._gap(self._members[pid], *gdb.MISSING)
+                elif pid not in self._unpaused:  # it can only read what it pauses
+                    yield TimedCommand(pid=pid, arguments=tuple(arguments), limit=self._limit)
 
     def _dump(self, pid: int, *, locals_: bool = False, plain: bool = False) -> TimedCommand:
         arguments = pyspy.command(
@@ -241,10 +235,9 @@ class Snapshot:
         return stat is not None and stat.state not in ENDED_STATES
 
     def _keep(self, outcome: Outcome) -> None:
-        member = self._members[outcome.command.pid]
+        member, tool = self._members[outcome.command.pid], _tool(outcome)
         if outcome.code == 0 and outcome.output.strip():
             data, began = outcome.output, outcome.began
-            tool = _tool(outcome)
             dump = Dump(pid=member.pid, look=self.number, taken_at=began, data=data, tool=tool)
             self.dumps.append(dump)
             if self.native and tool == "py-spy" and member.pid not in self._unpaused:
@@ -253,13 +246,13 @@ class Snapshot:
                 remedy = "run whyhang inside the container" if inside else "look with gdb -p"
                 self._gap(member, why, remedy, "what C and C++ code does is not known")
         elif outcome.timed_out:
-            tool = "gdb" if _tool(outcome) == "gdb" else "py-spy"
-            why = f"{tool} did not come back within {outcome.command.limit:g} s"
+            name = tool.removesuffix("-native")
+            why = f"{name} did not come back within {outcome.command.limit:g} s"
             self._gap(member, why, "give it more with --timeout, or look with gdb -p")
         elif not self._is_alive(member.pid):
             self._gap(member, "it ended while py-spy looked at it", "its log says how it ended")
             self._note_end(self.processes[member.pid])
-        elif _tool(outcome) == "gdb":
+        elif tool == "gdb":
             last_line = (outcome.errors.strip().splitlines() or ["nothing"])[-1]
             why = f"gdb could not read them; it said: {redact(last_line)[:200]}"
             self._gap(member, why, f"try gdb -p {member.pid} as the user of the process, or root")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from live_sites import site_of, snapshot
 
 from whyhang.analyzer.facts import Excerpt, Gap
+from whyhang.analyzer.toml import tomllib
 from whyhang.collectors.live import probes
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import HostJob
@@ -17,6 +19,7 @@ from whyhang.collectors.live.probes import PROBES
 from whyhang.collectors.live.probes.probe import Collected, Options, Probe, Running, Site
 from whyhang.collectors.live.proc import Proc
 
+WORDS = tomllib.loads(Path(probes.__file__).parents[1].joinpath("words.toml").read_text())
 EXCERPT = Excerpt(file="t.py", first_line=1, lines=("x",))
 
 
@@ -52,6 +55,17 @@ def test_a_probe_brings_facts_that_a_bundle_has_a_place_for(each: Probe) -> None
     kinds = {type(fact).__name__ for fact in collected.facts}
     assert kinds <= {"Excerpt", "Gap", "NearLimit", "StoreView", "FileView"}
     assert "Gap" not in kinds or "gaps.json" in each.writes
+
+
+def test_all_that_is_said_of_what_was_not_had_stands_in_the_table() -> None:
+    """No code asks for words that are not there, and none are there that nobody says."""
+    sources = [path.read_text() for path in Path(probes.__file__).parents[1].rglob("*.py")]
+    said = {name for text in sources for name in re.findall(r'\bgap\(\s*"([\w-]+)"', text)}
+    said |= {name for text in sources for name in re.findall(r'_gap\("([\w-]+)"', text)}
+    said |= {f"store-{how}" for how in ("elsewhere", "closed", "failed", "slow", "old")}
+    assert said == WORDS["gaps"].keys()
+    for name in WORDS["refusals"]:
+        assert any(f'"{name}"' in text for text in sources), name
 
 
 def test_a_probe_that_is_late_is_a_gap_and_what_it_has_counts() -> None:

@@ -26,6 +26,7 @@ from typing import Any
 from whyhang.analyzer.facts import Gap, Record, Who
 from whyhang.analyzer.redact import redact
 from whyhang.collectors.live.proc import Proc
+from whyhang.collectors.live.words import gap
 
 PATIENCE = 1.0
 """Seconds after which a file counts as hanging."""
@@ -200,13 +201,8 @@ class Files:
         where = f", asleep in {thread.wchan}" if thread is not None and thread.wchan else ""
         why = f"it did not answer within {self._patience:g} s{where}"
         place, pid = self._place(path)
-        self.hanging[place] = Gap(
-            what=f"{redact(path)} ({redact(place)})",
-            why=why,
-            cost="what lies there is not known and was not touched again; who in the job touches "
-            "it hangs, too",
-            remedy="look for what serves it: mount, dmesg, and whether stat of it comes back",
-            who=Who(pid=pid),
+        self.hanging[place] = gap(
+            "file", Who(pid=pid), path=redact(path), place=redact(place), why=why
         )
         return why
 

@@ -13,7 +13,6 @@ import pwd
 from collections import Counter
 from collections.abc import Iterable
 
-from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.facts.processes import ENDED_STATES
 from whyhang.collectors.live.job.by_stacks import alike, job_of_alike
 from whyhang.collectors.live.job.host import Host
@@ -46,6 +45,7 @@ from whyhang.collectors.live.job.unnamed import (
     launchers,
     unnamed,
 )
+from whyhang.collectors.live.words import refusal
 
 
 def find_job(host: Host, pid: int) -> HostJob:
@@ -156,58 +156,21 @@ def _checked(host: Host, pid: int) -> int:
     """Return the process that ``pid`` means: that of a thread, too. Raises ``TargetError``."""
     stat = host.stats.get(pid) or host.proc.stat(pid)
     if stat is None:
-        raise _not_here(host, pid)
+        no_proc = not host.stats and host.proc.bytes_of("self/stat") is None
+        raise refusal("no-proc" if no_proc else "no-process", pid=pid)
     if stat.kernel:
-        raise TargetError(
-            f"process {pid} ({stat.comm}) is a thread of the kernel",
-            "Give the pid of a process of the training job: pgrep -af python.",
-        )
+        raise refusal("kernel-thread", pid=pid, name=stat.comm)
     if stat.state in ENDED_STATES:
-        other = (
-            f"Try the parent: whyhang {stat.ppid}. Its log says how the process ended."
-            if stat.ppid > 1
-            else "Give the pid of another process of the job: pgrep -af python."
-        )
-        raise TargetError(
-            f"process {pid} ({stat.comm}) has ended and waits to be collected by its parent, "
-            f"process {stat.ppid}",
-            other,
-        )
+        how = "ended" if stat.ppid > 1 else "ended-below-init"
+        raise refusal(how, pid=pid, name=stat.comm, parent=stat.ppid)
     if pid not in host.stats:  # the id of a thread: /proc/TID exists, though it is not listed
         status = host.proc.status(pid)
         return status.process or pid if status is not None else pid
     if not host.readable(pid):
-        raise _no_right(host, pid)
+        owner = host.proc.owner(pid)
+        user = f"user {owner}"
+        with contextlib.suppress(KeyError):
+            user = f"user {pwd.getpwuid(owner or 0).pw_name}"
+        how = "protected" if owner == os.geteuid() else "of-another-user"
+        raise refusal(how, pid=pid, name=stat.comm, user=user)
     return pid
-
-
-def _not_here(host: Host, pid: int) -> TargetError:
-    if not host.stats and host.proc.bytes_of("self/stat") is None:
-        return TargetError(
-            f"process {pid} cannot be looked at: there is no /proc here",
-            "Run whyhang on the Linux machine where the job runs, with /proc mounted, or give "
-            "the path of what the job left.",
-        )
-    return TargetError(
-        f"there is no process {pid} on this host",
-        "Look for it with: pgrep -af python. A pid of a container or of another host is not "
-        "known here, and hidepid in the options of /proc hides those of other users.",
-    )
-
-
-def _no_right(host: Host, pid: int) -> TargetError:
-    name, owner = host.stats[pid].comm, host.proc.owner(pid)
-    user = f"user {owner}"
-    with contextlib.suppress(KeyError):
-        user = f"user {pwd.getpwuid(owner or 0).pw_name}"
-    if owner == os.geteuid():
-        return TargetError(
-            f"process {pid} ({name}) is protected: it has rights that whyhang has not, or it "
-            "forbids to be looked into",
-            "Run whyhang with CAP_SYS_PTRACE (in a container: --cap-add SYS_PTRACE), or give the "
-            "pid of a process of the training job: pgrep -af python.",
-        )
-    return TargetError(
-        f"process {pid} ({name}) belongs to {user}, and this user may not look into it",
-        f'Run it as that user or as root: sudo "$(command -v whyhang)" {pid}.',
-    )

@@ -20,6 +20,7 @@ from whyhang.analyzer.facts import (
     replace,
 )
 from whyhang.collectors.live.job.host import Host
+from whyhang.collectors.live.words import refusal
 
 
 class JobProcess(Record):
@@ -188,7 +189,5 @@ def ended(host: Host, job: HostJob, hostname: str) -> Iterator[Exit]:
 def ambiguous(pid: int, choices: Iterable[int], what: str) -> TargetError:
     """Refuse a pid that stands above several jobs, and say which there are."""
     listed = sorted(choices)
-    return TargetError(
-        f"there are {len(listed)} {what} below process {pid}",
-        "Choose one of them: " + ", ".join(f"whyhang {one}" for one in listed[:8]) + ".",
-    )
+    some = ", ".join(f"whyhang {one}" for one in listed[:8])
+    return refusal("ambiguous", pid=pid, count=len(listed), what=what, choices=some)

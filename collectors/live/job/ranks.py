@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from whyhang.analyzer.facts import Gap, Who
 from whyhang.collectors.live.job.host import Host
+from whyhang.collectors.live.words import gap
 
 
 def peers_of(host: Host, seed: int) -> list[int]:
@@ -147,7 +148,11 @@ def one_per_rank(host: Host, ranks: Iterable[int], seed: int) -> tuple[list[int]
     for (rank, _), group in groups.items():
         chosen = _choose(host, group, seed)
         kept += chosen
-        gaps += [_left_out(pid, rank, chosen[0]) for pid in group if pid not in chosen]
+        gaps += [
+            gap("earlier-start", Who(pid=pid), pid=pid, rank=rank, chosen=chosen[0])
+            for pid in group
+            if pid not in chosen
+        ]
     return kept, gaps
 
 
@@ -163,14 +168,3 @@ def _choose(host: Host, group: list[int], seed: int) -> list[int]:
         return with_torch  # one rendezvous, one rank, two processes: that is a finding
     begun = host.stats[seed].started
     return [min(with_torch, key=lambda pid: abs(host.stats[pid].started - begun))]
-
-
-def _left_out(pid: int, rank: int | None, chosen: int) -> Gap:
-    return Gap(
-        what=f"process {pid}",
-        why=f"it names rank {rank} of the same job as process {chosen}, but was started apart "
-        "from it, so it was left out",
-        cost="if it is left over from an earlier start it may hold the port or the GPU",
-        remedy=f"look at it with whyhang {pid}, and end it if it is a leftover",
-        who=Who(pid=pid),
-    )

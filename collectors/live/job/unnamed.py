@@ -7,7 +7,7 @@ import itertools
 import re
 from collections.abc import Iterable, Sequence
 
-from whyhang.analyzer.facts import Gap, Role, replace
+from whyhang.analyzer.facts import Role, replace
 from whyhang.analyzer.job.launchers import LOCAL_SIZES, SCHEDULERS
 from whyhang.collectors.live.job.environment import options
 from whyhang.collectors.live.job.host import Host
@@ -20,6 +20,7 @@ from whyhang.collectors.live.job.members import (
     inferred_rank,
     rank_by_environment,
 )
+from whyhang.collectors.live.words import gap
 
 _RAY_CLASS = re.compile(r"ray::_?([A-Za-z0-9]+)")
 _RAYS_OWN = {"IDLE", "DashboardAgent", "RuntimeEnvAgent"}
@@ -175,17 +176,10 @@ def is_over(host: Host, pid: int) -> bool:
 def job_of_remains(host: Host, pid: int) -> HostJob:
     """Describe a job whose ranks have all ended: what started them, and those not collected."""
     left = [one for one in host.tree(pid) if not host.has_ended(one)]
-    gap = Gap(
-        what=f"ranks below process {pid} ({host.stats[pid].comm})",
-        why="no Python program runs there, or none runs any more",
-        cost="only what the job left can tell: its logs, exit states, the kernel's log",
-        remedy="give its log or the folder of its logs, too: whyhang LOGS; "
-        "or the pid of a rank that runs: pgrep -af python",
-    )
     return HostJob(
         members=tuple(helper(host, one, Role.LAUNCHER) for one in left),
         launcher=next((kind for one in left if (kind := host.launcher(one))), None),
-        left_out=(gap,),
+        left_out=(gap("remains", pid=pid, name=host.stats[pid].comm),),
     )
 
 

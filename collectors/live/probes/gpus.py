@@ -13,16 +13,13 @@ from whyhang.analyzer.facts import DriverSilence, Gap, Record, Source, Who
 from whyhang.collectors.gpu.nvml_child import NO_NVML
 from whyhang.collectors.live.probes.probe import Collected, Probe, Site
 from whyhang.collectors.live.programs import Outcome, run
+from whyhang.collectors.live.words import gap
 
 LIMIT = 3.0
 """Seconds for one program; what sleeps in the kernel then is taken to hang."""
 
 _CHILD = Path(__file__).parents[2] / "gpu" / "nvml_child.py"
 _SIGNS = ("/dev/nvidiactl", "/proc/driver/nvidia/version")
-_COST = (
-    "a rank that never launched its kernel cannot be told from one whose kernel waits, and a "
-    "broken GPU is not seen"
-)
 
 
 class _Tool(Record):
@@ -54,7 +51,8 @@ def collect(site: Site, collected: Collected) -> None:
                 collected.facts.append(_gap(site, tool, why))
             tools = others
     if collected == Collected() and _uses_gpus(site):
-        collected.facts.append(_nothing_to_ask(site.hostname))
+        about = Who(host=site.hostname)
+        collected.facts.append(gap("no-gpu-tool", about, host=site.hostname))
 
 
 def _tools() -> list[_Tool]:
@@ -97,13 +95,8 @@ def _give_up(site: Site, collected: Collected, tool: _Tool, outcome: Outcome) ->
 
 
 def _gap(site: Site, tool: _Tool, why: str) -> Gap:
-    return Gap(
-        what=f"asking for the GPUs of {site.hostname} ({tool.words})",
-        why=why,
-        cost=_COST,
-        remedy="Run nvidia-smi by hand: where it hangs too, look at dmesg for NVRM and Xid",
-        who=Who(host=site.hostname),
-    )
+    about = Who(host=site.hostname)
+    return gap("gpus", about, host=site.hostname, tool=tool.words, why=why)
 
 
 def _uses_gpus(site: Site) -> bool:
@@ -112,17 +105,6 @@ def _uses_gpus(site: Site) -> bool:
         any("/dev/nvidia" in text for text in process.descriptors)
         or any(thread.name.startswith(("pt_nccl", "cuda-")) for thread in process.threads)
         for process in site.ranks_seen
-    )
-
-
-def _nothing_to_ask(hostname: str) -> Gap:
-    return Gap(
-        what=f"the GPUs of {hostname}",
-        why="the job uses GPUs, and neither NVML nor nvidia-smi is to be had here",
-        cost=_COST,
-        remedy="Run whyhang where nvidia-smi works: on the host, or in a container with "
-        "NVIDIA_DRIVER_CAPABILITIES=utility",
-        who=Who(host=hostname),
     )
 
 

@@ -11,9 +11,9 @@ import os
 import re
 import time
 
-from whyhang.analyzer.facts import Gap
 from whyhang.collectors.live.probes.probe import Collected, Probe, Site
 from whyhang.collectors.live.programs import run
+from whyhang.collectors.live.words import gap
 
 DEVICE = "/dev/kmsg"
 BEFORE = 120.0
@@ -62,15 +62,7 @@ def collect(site: Site, collected: Collected) -> None:
         except OSError:
             rows = _journal(since)
     except OSError as error:
-        gap = Gap(
-            what="the kernel's log of this host",
-            why=str(error),
-            cost="GPU faults (Xid), processes killed for lack of memory and stuck storage do not "
-            "show",
-            remedy="Run as root, with CAP_SYSLOG or in the group systemd-journal, or give whyhang "
-            "the output of dmesg -T",
-        )
-        collected.facts.append(gap)
+        collected.facts.append(gap("kernel-log", why=error))
         return
     about = _About(site)
     kept = [

@@ -12,12 +12,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
 
-from whyhang.analyzer.facts import Gap, Trust, Who, replace
+from whyhang.analyzer.facts import Trust, Who, replace
 from whyhang.analyzer.redact import redact
 from whyhang.collectors.files.naming import from_path
 from whyhang.collectors.live.files import Content
 from whyhang.collectors.live.job.members import JobProcess
 from whyhang.collectors.live.probes.probe import Collected, Probe, Site
+from whyhang.collectors.live.words import gap
 
 MAX_FILES = 64
 MAX_BYTES = 8 << 20
@@ -85,14 +86,8 @@ def collect(site: Site, collected: Collected) -> None:
         written = content.modified_at
         collected.files.append(site.file(name, "log", content.data, taken_at=written, **about))
         if start:
-            gap = Gap(
-                what=f"the beginning of {redact(shown)}",
-                why=f"only its last {MAX_BYTES >> 20} MiB were read",
-                cost="what it says before is not known; line numbers count from there",
-                remedy=f"whyhang {redact(shown)}",
-                who=Who(host=site.hostname, pid=who.pid),
-            )
-            collected.facts.append(gap)
+            process, most = Who(host=site.hostname, pid=who.pid), MAX_BYTES >> 20
+            collected.facts.append(gap("log-cut", process, path=redact(shown), most=most))
 
 
 def identities(site: Site) -> dict[str, bool]:

@@ -10,11 +10,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from whyhang.analyzer.facts import Fact, Gap, InitArguments, Process, Record, Who
+from whyhang.analyzer.facts import Fact, InitArguments, Process, Record, Who
 from whyhang.collectors.files.bundle import Entry
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import HostJob
 from whyhang.collectors.live.snapshot import Snapshot
+from whyhang.collectors.live.words import gap
 
 
 class Options(Record):
@@ -139,12 +140,6 @@ class Running:
             raise self._error
         collected = replace(self._collected, facts=list(self._collected.facts))
         if self._thread.is_alive():
-            collected.facts.append(
-                Gap(
-                    what=self.probe.name,
-                    why=f"it did not come back within {self.probe.limit:g} s of the last look",
-                    cost="what more it would have told is not known",
-                    who=Who(host=self._hostname),
-                )
-            )
+            about, name, limit = Who(host=self._hostname), self.probe.name, self.probe.limit
+            collected.facts.append(gap("late-probe", about, name=name, limit=limit))
         return collected

@@ -10,12 +10,13 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from whyhang.analyzer.facts import Gap, Record
+from whyhang.analyzer.facts import Record
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import JobProcess
 from whyhang.collectors.live.probes.probe import Collected, Probe, Site
 from whyhang.collectors.live.programs import run
 from whyhang.collectors.live.sockets import Sockets
+from whyhang.collectors.live.words import gap
 
 PORT = 28028  # NCCL_RAS_CLIENT_PORT of src/ras/ras_internal.h, NCCL 2.24 and newer
 LIMIT = 3.0
@@ -63,7 +64,8 @@ def collect(site: Site, collected: Collected) -> None:
             site.wait_for(site.options.looks - 1)
         answer = ask(place, pids)
         if answer.trouble:
-            collected.facts += [] if collected.files else [_gap(place, answer.trouble)]
+            if not collected.files:
+                collected.facts.append(gap("ras", place=place, why=answer.trouble))
             return
         name = f"ras.look{number}.{'json' if answer.form == 'json' else 'txt'}"
         file = site.file(name, "ras", answer.data, look=number, taken_at=answer.taken_at)
@@ -112,15 +114,6 @@ def _listening(host: Host, ranks: Iterable[JobProcess], sockets: Sockets) -> End
             netns = pid if host.proc.foreign(pid, "net") else None
             return Endpoint(host=name, port=port, netns=netns)
     return None
-
-
-def _gap(place: Endpoint, why: str) -> Gap:
-    return Gap(
-        what=f"NCCL RAS at {place}",
-        why=why,
-        cost="how many collectives each rank launched, and who is silent, is not known from NCCL",
-        remedy="Ask by hand and give whyhang the answer: ncclras -v -t 20 >ras.txt",
-    )
 
 
 PROBE = Probe(name="NCCL RAS", limit=LIMIT + SPARE + 0.5, collect=collect)

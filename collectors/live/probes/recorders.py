@@ -23,6 +23,7 @@ from whyhang.collectors.flight_recorder.reader import world_size_of
 from whyhang.collectors.live.files import MAX_BYTES
 from whyhang.collectors.live.job.members import JobProcess
 from whyhang.collectors.live.probes.probe import BundleFile, Collected, Probe, Site
+from whyhang.collectors.live.words import gap
 
 PATIENCE = 5.0
 """Seconds that a job gets to write the dumps it was asked for; torch itself takes up to 15."""
@@ -58,12 +59,7 @@ def written(site: Site, collected: Collected) -> list[BundleFile]:
         if dump is not None:
             dumps.append(dump)
         elif unfit:
-            remedy = (
-                "whyhang --ask-recorders PID asks for one, if the job has set "
-                "TORCH_NCCL_DEBUG_INFO_PIPE_FILE"
-            )
-            cost = "the rank has written no dump of this run yet"
-            collected.facts.append(_gap(rank, unfit, remedy, what="the recorder", cost=cost))
+            collected.facts.append(_gap("old-dump", rank, unfit))
     return dumps
 
 
@@ -73,13 +69,11 @@ def asked(site: Site, collected: Collected, patience: float = PATIENCE) -> list[
     for rank in _numbered(site):
         stem = site.host.environ(rank.pid).get("TORCH_NCCL_DEBUG_INFO_PIPE_FILE")
         if not stem:
-            why = "TORCH_NCCL_DEBUG_INFO_PIPE_FILE was not set at its start"
-            remedy = "set it for the next run, with TORCH_FR_BUFFER_SIZE"
-            collected.facts.append(_gap(rank, why, remedy))
+            collected.facts.append(_gap("no-pipe", rank))
             continue
         pipe = site.host.proc.path_for(rank.pid, f"{stem}{rank.rank}.pipe")
         if trouble := site.host.files.knock(pipe).trouble:
-            collected.facts.append(_gap(rank, trouble))
+            collected.facts.append(_gap("no-dump", rank, trouble))
         else:
             waiting.append(rank)
             done = f"asked rank {rank.rank} for a recorder dump through its pipe"
@@ -87,7 +81,7 @@ def asked(site: Site, collected: Collected, patience: float = PATIENCE) -> list[
     dumps = list(_arrivals(site, waiting, since, patience))
     come = {dump.entry.pid for dump in dumps}
     why = f"it wrote none within {patience:g} s of being asked"
-    collected.facts += [_gap(rank, why) for rank in waiting if rank.pid not in come]
+    collected.facts += [_gap("no-dump", rank, why) for rank in waiting if rank.pid not in come]
     return dumps
 
 
@@ -111,14 +105,7 @@ def from_debug_server(site: Site, collected: Collected, address: str) -> list[Bu
             connection.close()
     found = _PAGE.findall(page)
     if not found:
-        gap = Gap(
-            what=f"torch's debug server at {address}",
-            why=why,
-            cost="the recorders were not read",
-            remedy="Its port is the one given to start_debug_server (25999 unless chosen), "
-            "on the host of rank 0",
-        )
-        collected.facts.append(gap)
+        collected.facts.append(gap("debug-server", address=address, why=why))
     return [_dump(site, int(rank), html.unescape(text).encode()) for rank, text in found]
 
 
@@ -196,16 +183,9 @@ def _arrivals(
             sizes[rank.pid] = len(dump.data)
 
 
-def _gap(
-    rank: JobProcess,
-    why: str,
-    remedy: str = "",
-    *,
-    what: str = "a recorder dump",
-    cost: str = "how far it came is not known from its recorder",
-) -> Gap:
-    who = Who(rank=rank.rank, trust=Trust.ENVIRONMENT, pid=rank.pid)
-    return Gap(what=f"{what} of rank {rank.rank}", why=why, cost=cost, remedy=remedy, who=who)
+def _gap(name: str, rank: JobProcess, why: str = "") -> Gap:
+    about = Who(rank=rank.rank, trust=Trust.ENVIRONMENT, pid=rank.pid)
+    return gap(name, about, rank=rank.rank, why=why)
 
 
 PROBE = Probe(name="the recorders of the ranks", limit=60.0, collect=collect)

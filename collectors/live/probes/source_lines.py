@@ -15,6 +15,7 @@ from whyhang.analyzer.stacks.usercode import Origin, origin_of_file
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.probes.probe import Collected, Probe, Site
 from whyhang.collectors.live.snapshot import Snapshot
+from whyhang.collectors.live.words import gap
 from whyhang.collectors.stacks.pyspy_json import read_traces
 
 AROUND = 4
@@ -71,12 +72,7 @@ def excerpts(host: Host, pids: Mapping[tuple[str, int], int]) -> Iterator[Excerp
     for file, lines in list(wanted.items())[:MAX_FILES]:
         content = host.files.read(host.proc.path_for(readers[file], file), most=MAX_BYTES + 1)
         if not (content.is_file or content.trouble):
-            yield Gap(
-                what=f"the source lines of {redact(file)}",
-                why="it is no plain file any more, and whoever opens it may wait for ever",
-                cost="the report cannot show them",
-                who=Who(pid=readers[file]),
-            )
+            yield gap("source-file", Who(pid=readers[file]), file=redact(file))
         text = without_literals(_lines(content.data), lines)
         heads = _heads(text, lines)
         for first, last in _ranges(lines, heads | _ways_out(text, lines, heads)):

@@ -27,6 +27,7 @@ from whyhang.collectors.live.probes.probe import Collected, Probe, Site
 from whyhang.collectors.live.probes.store_places import MeetingPlace, meeting_places
 from whyhang.collectors.live.programs import Outcome, TimedCommand, run_all
 from whyhang.collectors.live.sockets import Sockets, is_own, listeners, own_addresses
+from whyhang.collectors.live.words import gap
 
 LIMIT = 3.0
 """Seconds for one store, from resolving its name to the last key."""
@@ -180,29 +181,15 @@ def _touched(view: StoreView, no_ping: str | None, *, asked: bool) -> Iterator[s
 
 def _gaps(view: StoreView, no_ping: str | None) -> Iterator[Gap]:
     """Say what could not be learnt of a store, where that is not itself the finding."""
-    why, cost, remedy = "", "which ranks have joined is not known from it", ""
-    if view.outcome == "elsewhere":
-        why = f"the job has a network of its own that this user may not enter ({view.why})"
-        remedy = "run whyhang as root, or inside the same container"
-    elif view.outcome == "closed":
-        why = "it could not be read (it closed the connection)"
-    elif view.outcome == "failed":
-        why = f"it could not be read ({view.why})"
-    elif view.outcome == "answered" and view.keys is None:
-        why = "it did not list its keys in time"
+    trouble = view.outcome if view.outcome in {"elsewhere", "closed", "failed"} else ""
+    if view.outcome == "answered" and view.keys is None:
+        trouble = "slow"
     elif view.outcome == "answered" and not view.complete:
-        why = "its torch is too old to list the keys, so only likely ones were asked for"
-        cost = "keys of other groups and barriers are not known"
-    if why:
-        what = f"the store at {view.host}:{view.port}"
-        yield Gap(what=what, why=why, cost=cost, remedy=remedy)
+        trouble = "old"
+    if trouble:
+        yield gap(f"store-{trouble}", place=f"{view.host}:{view.port}", why=view.why)
     if no_ping is not None:
-        yield Gap(
-            what=f"pings to {view.host}",
-            why=f"they could not be sent ({no_ping})",
-            cost="whether large packets come through is not known",
-            remedy="run whyhang as root, or allow them with sysctl net.ipv4.ping_group_range",
-        )
+        yield gap("pings", host=view.host, why=no_ping)
 
 
 def readable(value: str) -> str | None:

@@ -62,6 +62,7 @@ def test_all_that_is_said_of_what_was_not_had_stands_in_the_table() -> None:
     sources = [path.read_text() for path in Path(probes.__file__).parents[1].rglob("*.py")]
     said = {name for text in sources for name in re.findall(r'\bgap\(\s*"([\w-]+)"', text)}
     said |= {name for text in sources for name in re.findall(r'_gap\("([\w-]+)"', text)}
+    said |= {name for text in sources for name in re.findall(r'"(stacks-[\w-]+)"', text)}
     said |= {f"store-{how}" for how in ("elsewhere", "closed", "failed", "slow", "old")}
     assert said == WORDS["gaps"].keys()
     for name in WORDS["refusals"]:

@@ -8,10 +8,6 @@ import shutil
 
 from whyhang.collectors.live.job.host import Host
 
-MISSING = (
-    "it is no Python program, and gdb, which reads such stacks, is not installed",
-    "install gdb (apt-get install gdb, dnf install gdb), and look again",
-)
 _FRAMES = 64
 _SETTINGS = (
     "set auto-load no",

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from whyhang.analyzer.facts import (
     Fact,
-    Gap,
     NoInterpreter,
     Process,
     Record,
@@ -28,12 +27,12 @@ from whyhang.collectors.live.proc import Wakes
 from whyhang.collectors.live.process import describe, observe
 from whyhang.collectors.live.programs import Outcome, TimedCommand, run_all
 from whyhang.collectors.live.sockets import Sockets
+from whyhang.collectors.live.words import gap
 from whyhang.collectors.stacks import pyspy
 
 SETTLE = 0.08
 """Seconds that threads get to fall back into their waits before they are watched."""
 
-_COST = "what it does is known from /proc only"
 _NO_RIGHT = ("Permission", "Operation not permitted", "EPERM", "EACCES")
 
 
@@ -137,7 +136,7 @@ class Snapshot:
                 if not gdb.is_for(self._host, pid):
                     yield self._dump(pid, plain=plain)
                 elif (arguments := gdb.command(pid)) is None:
-                    self._gap(self._members[pid], *gdb.MISSING)
+                    self._gap(self._members[pid], "stacks-without-gdb")
                 elif pid not in self._unpaused:  # it can only read what it pauses
                     yield TimedCommand(pid=pid, arguments=tuple(arguments), limit=self._limit)
 
@@ -160,7 +159,7 @@ class Snapshot:
             self._host, self._known[pid], self.sockets, look=self.number, now=time.time()
         )
         if process is None:
-            self._gap(member, "it ended before this look", "its log says how it ended")
+            self._gap(member, "stacks-ended", when="before this look")
             self._note_end(self._known[pid])
             return False
         pauses, threads = 0, process.threads
@@ -171,11 +170,7 @@ class Snapshot:
         process = replace(process, before=self._proc.counters(pid), pauses=pauses, threads=threads)
         self.processes[pid] = process
         if process.state in ENDED_STATES:
-            self._gap(
-                member,
-                "it has ended and its parent has not collected it (a zombie)",
-                f"look at its parent, process {member.ppid}, and at its log",
-            )
+            self._gap(member, "stacks-of-zombie", parent=member.ppid)
         return process.state not in ENDED_STATES
 
     def _note_end(self, process: Process) -> None:
@@ -195,15 +190,9 @@ class Snapshot:
         elif obstacle is Obstacle.ASLEEP:
             asleep = next((t for t in process.threads if t.state == "D"), None)
             where = f" in {asleep.wchan}" if asleep is not None and asleep.wchan else ""
-            unread = asleep is None or not asleep.kernel
-            self._gap(
-                self._members[pid],
-                f"a thread is in uninterruptible sleep (state D{where}), so they were read without "
-                "pausing it and may be inexact",
-                "look at the storage, network or driver it waits for: dmesg"
-                + (f", and as root /proc/{pid}/stack" if unread else ""),
-                cost="",
-            )
+            known = asleep is not None and asleep.kernel
+            unread = "" if known else f", and as root /proc/{pid}/stack"
+            self._gap(self._members[pid], "stacks-inexact", where=where, unread=unread)
         return obstacle is not None
 
     def _ended(self, outcome: Outcome) -> None:
@@ -241,32 +230,30 @@ class Snapshot:
             dump = Dump(pid=member.pid, look=self.number, taken_at=began, data=data, tool=tool)
             self.dumps.append(dump)
             if self.native and tool == "py-spy" and member.pid not in self._unpaused:
-                why = "py-spy could not read them, so those of Python were taken"
                 inside = self._proc.foreign(member.pid, "pid")
                 remedy = "run whyhang inside the container" if inside else "look with gdb -p"
-                self._gap(member, why, remedy, "what C and C++ code does is not known")
+                self._gap(member, "stacks-not-native", remedy=remedy)
         elif outcome.timed_out:
-            name = tool.removesuffix("-native")
-            why = f"{name} did not come back within {outcome.command.limit:g} s"
-            self._gap(member, why, "give it more with --timeout, or look with gdb -p")
+            by, limit = tool.removesuffix("-native"), outcome.command.limit
+            self._gap(member, "stacks-late", tool=by, limit=limit)
         elif not self._is_alive(member.pid):
-            self._gap(member, "it ended while py-spy looked at it", "its log says how it ended")
+            self._gap(member, "stacks-ended", when="while py-spy looked at it")
             self._note_end(self.processes[member.pid])
         elif tool == "gdb":
             last_line = (outcome.errors.strip().splitlines() or ["nothing"])[-1]
-            why = f"gdb could not read them; it said: {redact(last_line)[:200]}"
-            self._gap(member, why, f"try gdb -p {member.pid} as the user of the process, or root")
+            said = redact(last_line)[:200]
+            self._gap(member, "stacks-unread-by-gdb", said=said, pid=member.pid)
         else:
-            self._gap(member, *pyspy.explain_failure(outcome.errors, lives=True))
+            why, remedy = pyspy.explain_failure(outcome.errors, lives=True)
+            self._gap(member, "stacks-unread", why=why, remedy=remedy)
             if pyspy.lacks_interpreter(outcome.errors):
                 about = member.who(self._hostname)
                 self.facts.append(NoInterpreter(who=about, source=Source(file="claims.json")))
 
-    def _gap(self, member: JobProcess, why: str, remedy: str, cost: str = _COST) -> None:
+    def _gap(self, member: JobProcess, name: str, **parts: object) -> None:
         rank = f"rank {member.rank}, " if member.rank is not None else ""
-        what = f"stacks of {rank}process {member.pid}"
-        about = member.who(self._hostname)
-        self.facts.append(Gap(what=what, why=why, cost=cost, remedy=remedy, who=about))
+        process, about = f"{rank}process {member.pid}", member.who(self._hostname)
+        self.facts.append(gap(name, about, process=process, **parts))
 
     def _note_pauses(self, outcomes: Iterable[Outcome]) -> None:
         ended = [o for o in outcomes if o.code == 0 and o.command.pid not in self._unpaused]

@@ -229,12 +229,10 @@ class Files:
                 start = self._proc.link_of(f"{through['pid']}/cwd") or ""
                 start = start if through["link"] == "cwd" else ""
                 pid, below = through["pid"], f"{start}/{through['rest']}"
-        mounts = self._proc.mounts(pid)
-        above = [mount for mount in mounts if below.startswith(mount.rstrip("/") + "/")]
-        point = max(above, key=len, default="/")
-        if point == "/":  # too much for one file
+        point, what = self._proc.mount_of(pid, below)
+        if point in {"", "/"}:  # too much for one file
             return f"folder {below.rpartition('/')[0]}", None
-        return f"{mounts[point]} at {point}", None
+        return f"{what} at {point}", None
 
 
 def _content(fields: dict[str, Any], data: bytes) -> Content:

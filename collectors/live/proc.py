@@ -10,6 +10,7 @@ read by ``files.py``.
 import os
 import time
 from collections.abc import Iterable
+from pathlib import PurePosixPath
 
 from whyhang.analyzer.facts import Counters, Record, ThreadState
 
@@ -212,6 +213,13 @@ class Proc:
             if len(field) > 4 and len(kind) > 1:
                 by_folder[field[4].replace("\\040", " ")] = f"{kind[0]} from {kind[1]}"
         return by_folder
+
+    def mount_of(self, pid: int | str, path: str) -> tuple[str, str]:
+        """Return where that is mounted which a path lies on, and what it is; empty if not told."""
+        mounts = self.mounts(pid)
+        above = (folder for folder in mounts if PurePosixPath(path).is_relative_to(folder))
+        folder = max(above, key=len, default="")
+        return folder, mounts.get(folder, "")
 
     def wchan(self, pid: int, tid: int | None = None) -> str | None:
         """Name the kernel function that a thread sleeps in; None where the kernel hides it."""

@@ -105,9 +105,7 @@ def _in_call(host: Host, pid: int, thread: ThreadState, sockets: Sockets) -> Thr
         return thread
     if thread.wchan == FIFO_OPENING:
         return replace(thread, file=redact(link), mount="a fifo whose other end nobody has opened")
-    mounts = proc.mounts(pid)
-    folder = max((f for f in mounts if _lies_in(link, f)), key=len, default=None)
-    return replace(thread, file=redact(link), mount=None if folder is None else mounts[folder])
+    return replace(thread, file=redact(link), mount=proc.mount_of(pid, link)[1] or None)
 
 
 def _sleeps_for(host: Host, pid: int, end: int | None) -> float | None:
@@ -131,10 +129,6 @@ def _path_of(host: Host, pid: int, address: int) -> str:
     content = host.files.read(f"{host.proc.root}/{pid}/mem", start=address, most=MAX_PATH)
     path = content.data.partition(b"\0")[0].decode(errors="replace")
     return path if path.isprintable() else ""
-
-
-def _lies_in(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
 
 
 def control_groups(proc: Proc, pid: int, controllers: set[str]) -> Iterator[tuple[str, str]]:

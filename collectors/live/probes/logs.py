@@ -109,9 +109,7 @@ def identity(site: Site, path: str, content: Content) -> str:
     proc, pid, shown = site.host.proc, os.getpid(), path
     if match := _OF_PROCESS.match(path):
         pid, shown = int(match["pid"]), proc.link_of(path.removeprefix(f"{proc.root}/")) or path
-    mounts = proc.mounts(pid)
-    above = next((str(one) for one in PurePosixPath(shown).parents if str(one) in mounts), "")
-    system = mounts.get(above, "")
+    _, system = proc.mount_of(pid, shown)
     if not _NETWORK.match(system):
         boot = proc.bytes_of("sys/kernel/random/boot_id") or b""
         system = f"{boot.decode().strip()}:{content.device}"

@@ -10,10 +10,10 @@ tracer dies, but a SIGSTOP that was not yet taken in stays pending, and stops th
 for good (ptrace(2), "Attaching and detaching"). SIGCONT takes it back, also while it is pending.
 """
 
-import enum
 import os
 import signal
 import time
+from typing import Literal, TypeAlias
 
 from whyhang.analyzer.facts import SWITCHES_PER_PAUSE, Process, ThreadState, replace
 from whyhang.collectors.live.job.host import Host
@@ -47,12 +47,8 @@ MOST_PAUSES = 20
 """Pauses between two looks beyond which what woke the threads is taken for the program."""
 
 
-class Obstacle(enum.Enum):
-    """Why a process must not be paused."""
-
-    STOPPED = "stopped"
-    WRITING = "writing"
-    ASLEEP = "asleep"
+Obstacle: TypeAlias = Literal["stopped", "writing", "asleep"]
+"""Why a process must not be paused."""
 
 
 def in_turn(pids: list[int], number: int) -> list[int]:
@@ -68,13 +64,13 @@ def obstacle(host: Host, process: Process) -> Obstacle | None:
     """Return why a process that was just observed must be read without pausing it, if so."""
     states = {process.state, *(thread.state for thread in process.threads)}
     if states & _STOPPED or process.frozen is not None:
-        return Obstacle.STOPPED
+        return "stopped"
     if _is_writing(host, process):
-        return Obstacle.WRITING
+        return "writing"
     if "D" in states and host.proc.asleep_in_kernel(process.who.pid or 0) is not None:
-        return Obstacle.ASLEEP
+        return "asleep"
     if any(thread.wchan in _DEAF for thread in process.threads):
-        return Obstacle.ASLEEP
+        return "asleep"
     return None
 
 

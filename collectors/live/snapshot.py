@@ -22,7 +22,6 @@ from whyhang.collectors.live import gdb, pausing
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import JobProcess
 from whyhang.collectors.live.open_files import with_files
-from whyhang.collectors.live.pausing import Obstacle
 from whyhang.collectors.live.proc import Wakes
 from whyhang.collectors.live.process import describe, observe
 from whyhang.collectors.live.programs import Outcome, TimedCommand, run_all
@@ -182,12 +181,12 @@ class Snapshot:
     def _must_not_pause(self, pid: int) -> bool:
         process = self.processes[pid]
         obstacle = pausing.obstacle(self._host, process)
-        if obstacle is Obstacle.WRITING:
+        if obstacle == "writing":
             self.touched.append(
                 f"read the stacks of process {pid} without pausing it: it is blocked in a "
                 "write that a pause would cut short"
             )
-        elif obstacle is Obstacle.ASLEEP:
+        elif obstacle == "asleep":
             asleep = next((t for t in process.threads if t.state == "D"), None)
             where = f" in {asleep.wchan}" if asleep is not None and asleep.wchan else ""
             known = asleep is not None and asleep.kernel

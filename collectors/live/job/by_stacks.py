@@ -17,14 +17,12 @@ from whyhang.collectors.live.frame_variables import Numbers
 from whyhang.collectors.live.job.environment import options
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import (
-    Candidates,
     HostJob,
     JobProcess,
     ambiguous,
     by_rank,
-    helpers,
     inferred_rank,
-    rank_by_environment,
+    with_helpers,
 )
 from whyhang.collectors.live.job.unnamed import job_of_family
 from whyhang.collectors.stacks.pyspy_json import read_traces
@@ -64,10 +62,7 @@ def _same(host: Host, one: int, other: int) -> bool:
 
 def job_of_alike(host: Host, pids: Sequence[int], target: int) -> HostJob:
     """Describe programs that are alike as ranks, until their stacks say what they are."""
-    members = [rank_by_environment(host, pid) for pid in pids]
-    return HostJob(
-        members=(*members, *helpers(host, pids)), alike=Candidates(pids=tuple(pids), target=target)
-    )
+    return HostJob(members=with_helpers(host, pids), alike=tuple(pids), target=target)
 
 
 def settle(job: HostJob, host: Host, dumps: Mapping[int, bytes]) -> HostJob:
@@ -77,15 +72,15 @@ def settle(job: HostJob, host: Host, dumps: Mapping[int, bytes]) -> HostJob:
     to do with each other.
     """
     stacks = {pid: data.decode(errors="replace") for pid, data in dumps.items()}
-    if job.alike is not None:
-        job = _settle_alike(job, job.alike, host, stacks)
+    if job.alike:
+        job = _settle_alike(job, host, stacks)
     return job if job.family is None else _settle_family(job, job.family, host, stacks)
 
 
 def whom_to_ask(job: HostJob) -> list[int]:
     """List the processes whose variables tell the numbers of ranks that have none."""
     ranks = [member.pid for member in job.ranks]
-    if job.alike is not None or job.launcher == "ray":
+    if job.alike or job.launcher == "ray":
         return ranks
     return [] if job.family is None or job.family in ranks else [*ranks, job.family]
 
@@ -93,7 +88,7 @@ def whom_to_ask(job: HostJob) -> list[int]:
 def number(job: HostJob, host: Host, numbers: Mapping[int, Numbers]) -> HostJob:
     """Return the ranks their numbers, by what their variables say."""
     sizes = [each.size for each in numbers.values() if each.size]
-    if job.alike is not None:
+    if job.alike:
         given = (_option(host, member.pid, _SIZES) for member in job.ranks)
         sizes += [size for size in given if size is not None]
         job = replace(job, launcher="a shell", world_size=max(sizes, default=None))
@@ -115,11 +110,9 @@ def _kind(host: Host, pid: int, stack: str) -> Role | None:
     return Role.RANK if is_rank or any(n.startswith(_THREADS_OF_RANKS) for n in threads) else None
 
 
-def _settle_alike(
-    job: HostJob, programs: Candidates, host: Host, stacks: Mapping[int, str]
-) -> HostJob:
+def _settle_alike(job: HostJob, host: Host, stacks: Mapping[int, str]) -> HostJob:
     """Keep together what takes part in torch.distributed, or was given a rank beside such."""
-    pids, target = programs.pids, programs.target
+    pids, target = job.alike, job.target
     own = next((one for one in (target, *host.ancestors(target)) if one in pids), None)
     ranks = {pid for pid in pids if _kind(host, pid, stacks.get(pid, "")) is Role.RANK}
     if ranks:
@@ -239,7 +232,7 @@ def _number_programs(job: HostJob, host: Host, numbers: Mapping[int, Numbers]) -
     Variables count only where each has its own; workers of Ray may be on other hosts, too.
     """
     known = [rank for each in numbers.values() if (rank := each.rank) is not None]
-    size = (job.world_size or len(job.ranks)) if job.alike is not None else None
+    size = (job.world_size or len(job.ranks)) if job.alike else None
     fits = size is None or max(known, default=0) < size
     distinct = fits and len(set(known)) == len(known)
     members = []

@@ -3,7 +3,7 @@
 import os
 import signal
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from whyhang.analyzer.errors import TargetError
@@ -52,28 +52,22 @@ class JobProcess(Record):
         )
 
 
-class Candidates(Record):
-    """Programs that may be the ranks of one job, and the process that was asked about."""
-
-    pids: tuple[int, ...]
-    target: int
-
-
 class HostJob(Record):
     """The processes of one job on this host: ranks by number, then their helpers, launchers.
 
     ``launcher`` is what started the ranks ("torchrun", "mpirun", "mp.spawn"). ``family`` is the
     pid of a Python process whose children carry no rank in their environment: whether they
     are ranks or helpers is only seen in their stacks. ``alike`` are programs of one shell that
-    may be its ranks. ``left_out`` names processes that look like the job's and were not counted
-    in.
+    may be its ranks; ``target`` is the one of them, or the shell, that was asked about.
+    ``left_out`` names processes that look like the job's and were not counted in.
     """
 
     members: tuple[JobProcess, ...]
     launcher: str | None = None
     world_size: int | None = None
     family: int | None = None
-    alike: Candidates | None = None
+    alike: tuple[int, ...] = ()
+    target: int = 0
     left_out: tuple[Gap, ...] = ()
 
     @property
@@ -132,6 +126,11 @@ def helpers(host: Host, ranks: Iterable[int]) -> list[JobProcess]:
         for pid in host.descendants(rank)
         if _works_for(host, pid, rank, every)
     ]
+
+
+def with_helpers(host: Host, ranks: Collection[int]) -> tuple[JobProcess, ...]:
+    """Describe ranks by what their environment says, and all that runs for them."""
+    return (*(rank_by_environment(host, pid) for pid in ranks), *helpers(host, ranks))
 
 
 def _works_for(host: Host, pid: int, rank: int, ranks: set[int]) -> bool:

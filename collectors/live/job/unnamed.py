@@ -18,7 +18,7 @@ from whyhang.collectors.live.job.members import (
     helper,
     helpers,
     inferred_rank,
-    rank_by_environment,
+    with_helpers,
 )
 from whyhang.collectors.live.words import gap
 
@@ -148,12 +148,7 @@ def _job_of_ray(host: Host, raylet: int, pid: int) -> HostJob:
     if not same and len(workers) > 1:
         raise ambiguous(pid, (group[0] for group in workers.values()), "kinds of Ray workers")
     chosen = same[0] if same else next(iter(workers.values()), [pid])
-    return HostJob(members=_with_helpers(host, chosen), launcher="ray")
-
-
-def _with_helpers(host: Host, ranks: Iterable[int]) -> tuple[JobProcess, ...]:
-    ranks = list(ranks)
-    return (*(rank_by_environment(host, pid) for pid in ranks), *helpers(host, ranks))
+    return HostJob(members=with_helpers(host, chosen), launcher="ray")
 
 
 def family_root(host: Host, pid: int) -> int:
@@ -190,7 +185,7 @@ def job_of_family(host: Host, root: int) -> HostJob:
     raylet = next((one for one in host.descendants(root) if host.launcher(one) == "ray"), None)
     if raylet is not None:  # a driver that started a Ray of its own: its actors are the ranks
         return _job_of_ray(host, raylet, root)
-    members = _with_helpers(host, [root])
+    members = with_helpers(host, [root])
     unclear = any(
         member.role is Role.DATALOADER_WORKER and host.own_role(member.pid) is None
         for member in members

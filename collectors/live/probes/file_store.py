@@ -11,7 +11,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 
-from whyhang.analyzer.facts import FileView, Source, Who, replace
+from whyhang.analyzer.facts import FileView, Source, Who
 from whyhang.analyzer.redact import redact
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.probes.probe import Collected, Probe, Site
@@ -42,7 +42,11 @@ def _view(host: Host, path: str, pids: list[int], hostname: str) -> FileView:
     reached = host.proc.path_for(pids[0], path)
     folder = host.files.read(reached.rpartition("/")[0], most=0)
     content = host.files.read(reached, most=MAX_BYTES)
-    view = FileView(
+    entries = list(entries_of(content.data))
+    counted = [int(value) for key, value in entries if key in _COUNTS and value.isdecimal()]
+    times = Counter(key.removeprefix("/") for key, _ in entries if key.startswith("/"))
+    written = content.modified_at
+    return FileView(
         who=Who(host=hostname),
         source=Source(file="file_stores.json"),
         path=redact(path),
@@ -50,19 +54,11 @@ def _view(host: Host, path: str, pids: list[int], hostname: str) -> FileView:
         folder_exists=not (folder.missing or folder.is_file),
         exists=not content.missing,
         why="" if content.missing else content.trouble,
-    )
-    if content.trouble:
-        return view
-    entries = list(entries_of(content.data))
-    counted = [value for key, value in entries if key in _COUNTS and value.isdecimal()]
-    times = Counter(key.removeprefix("/") for key, _ in entries if key.startswith("/"))
-    return replace(
-        view,
         device=content.device,
         inode=content.inode,
         size=content.length,
-        modified_at=round(content.modified_at or 0.0, 2),
-        processes=max((int(value) for value in counted), default=None),
+        modified_at=None if written is None else round(written, 2),
+        processes=max(counted, default=None),
         keys=tuple(sorted(redact(key) for key in times)),
         repeated=tuple(sorted(redact(key) for key, count in times.items() if count > 1)),
     )

@@ -73,7 +73,9 @@ def excerpts(host: Host, pids: Mapping[tuple[str, int], int]) -> Iterator[Excerp
         content = host.files.read(host.proc.path_for(readers[file], file), most=MAX_BYTES + 1)
         if not (content.is_file or content.trouble):
             yield gap("source-file", Who(pid=readers[file]), file=redact(file))
-        text = without_literals(_lines(content.data), lines)
+        whole = len(content.data) <= MAX_BYTES and b"\0" not in content.data
+        source = content.data.decode(errors="replace").splitlines() if whole else []
+        text = without_literals(source, lines)
         heads = _heads(text, lines)
         for first, last in _ranges(lines, heads | _ways_out(text, lines, heads)):
             clean = redact("\n".join(text[first - 1 : last])).split("\n")
@@ -160,12 +162,6 @@ def _ranges(lines: Iterable[int], alone: Iterable[int]) -> list[tuple[int, int]]
         else:
             joined.append((first, last))
     return joined
-
-
-def _lines(data: bytes) -> list[str]:
-    if len(data) > MAX_BYTES or b"\0" in data:
-        return []
-    return data.decode(errors="replace").splitlines()
 
 
 PROBE = Probe(name="the source lines of the stacks", limit=5.0, collect=collect)

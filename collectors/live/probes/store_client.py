@@ -92,12 +92,20 @@ def text(value: str) -> bytes:
 
 
 class Client:
-    """A connection to a store, with one deadline for everything."""
+    """A connection to a store, with one deadline for everything.
 
-    def __init__(self, connection: socket.socket, deadline: float) -> None:
-        self._connection = connection
+    Raises ``NoStoreError`` where no store answers.
+    """
+
+    def __init__(self, task: dict[str, Any], deadline: float) -> None:
+        self._connection = connect(task["host"], task["port"], deadline)
         self._deadline = deadline
         self._held = bytearray()
+        tell(connected_to=self._connection.getpeername()[0], stage="greeting")
+        self.ask(struct.pack("=BIB", VALIDATE, MAGIC, PING) + NONCE)
+        answer = self._receive(256)
+        if answer != NONCE:
+            raise NoStoreError(answer[:80].decode("ascii", "backslashreplace"))
 
     def ask(self, query: bytes) -> None:
         """Send queries, all in one piece."""
@@ -128,13 +136,6 @@ class Client:
     def number(self) -> int:
         """Read a count."""
         return int(struct.unpack("=q", self.take(8))[0])
-
-    def shake_hands(self) -> None:
-        """Say that this is a client. Raises ``NoStoreError`` where no store answers."""
-        self.ask(struct.pack("=BIB", VALIDATE, MAGIC, PING) + NONCE)
-        answer = self._receive(256)
-        if answer != NONCE:
-            raise NoStoreError(answer[:80].decode("ascii", "backslashreplace"))
 
     def count_keys(self) -> int:
         """Ask how many keys there are."""
@@ -194,24 +195,15 @@ def connect(host: str, port: int, deadline: float) -> socket.socket:
     raise trouble or TimeoutError()
 
 
-def open_client(task: dict[str, Any], deadline: float) -> Client:
-    """Connect and shake hands."""
-    connection = connect(task["host"], task["port"], deadline)
-    tell(connected_to=connection.getpeername()[0], stage="greeting")
-    client = Client(connection, deadline)
-    client.shake_hands()
-    return client
-
-
 def read(task: dict[str, Any], deadline: float) -> None:
     """Read keys and the values that were asked for, as far as the server can tell them."""
-    client = open_client(task, deadline)
+    client = Client(task, deadline)
     tell(outcome="answered", num_keys=client.count_keys(), stage="listing")
     try:
         keys = client.list_keys()
         tell(keys=keys, complete=True, stage="values")
     except (EOFError, ConnectionError):  # an older server: ask for those one knows
-        client = open_client(task, deadline)
+        client = Client(task, deadline)
         keys = client.check(task["guesses"])
         tell(outcome="answered", keys=keys, complete=False, stage="values")
     for key in [key for key in keys if any(part in key for part in task["values"])][:256]:
@@ -219,13 +211,6 @@ def read(task: dict[str, Any], deadline: float) -> None:
             value = client.get(key)
             tell(values={key: value.decode("utf-8", "backslashreplace")})
     tell(stage="")
-
-
-def path_mtu(address: str) -> int:
-    """Ask the kernel how large a packet to this address may be. Raises ``OSError``."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect((address, 9))  # sends nothing
-        return probe.getsockopt(socket.IPPROTO_IP, _IP_MTU)
 
 
 def echo(address: str, size: int) -> bool:
@@ -262,9 +247,11 @@ def echo(address: str, size: int) -> bool:
 
 
 def probe(address: str) -> None:
-    """Try whether large packets come through where small ones do."""
+    """Try whether packets as large as the kernel would send come through where small ones do."""
     try:
-        mtu = path_mtu(address)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as unused:
+            unused.connect((address, 9))  # sends nothing
+            mtu = unused.getsockopt(socket.IPPROTO_IP, _IP_MTU)
         tell(mtu=mtu, echo_small=echo(address, 84))
         tell(echo_large=echo(address, mtu) or echo(address, mtu))
     except OSError as error:

@@ -72,7 +72,7 @@ def _key(host: Host, pid: int, name: str, port: int) -> _Key:
 
 
 def _size(host: Host, job: HostJob, pids: Iterable[int]) -> int:
-    sizes = [place.world_size for pid in pids if (place := host.place(pid)) and place.world_size]
+    sizes = [place.world_size or 0 for pid in pids if (place := host.place(pid))]
     return max([*sizes, job.world_size or 0])
 
 

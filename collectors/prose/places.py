@@ -13,9 +13,8 @@ from whyhang.analyzer.facts import Frame, Record, StackDump, Trust, Who, replace
 from whyhang.analyzer.reading import Document
 from whyhang.collectors import limits
 from whyhang.collectors.ops import OPERATIONS, op_of
-from whyhang.collectors.prose.phrases import phrases
 from whyhang.collectors.prose.summaries import standing
-from whyhang.collectors.prose.text import is_prose
+from whyhang.collectors.prose.text import is_prose, phrases
 from whyhang.collectors.stacks.frames import frame
 
 LONGEST_LINE = 400

@@ -8,8 +8,6 @@ from whyhang.analyzer.facts import Fact
 from whyhang.analyzer.reading import Document
 from whyhang.collectors import limits
 from whyhang.collectors.prose.accounts import accounts
-from whyhang.collectors.prose.comparisons import comparisons
-from whyhang.collectors.prose.contrasts import contrasts
 from whyhang.collectors.prose.places import places
 from whyhang.collectors.prose.summaries import summaries
 from whyhang.collectors.prose.troubles import troubles
@@ -34,7 +32,7 @@ READER = _Prose()
 def _facts(document: Document) -> tuple[Fact, ...]:
     """Return all that a text says; of what a person has noted by hand, sentences tell no places."""
     noted = tuple(summaries(document))
-    kinds = (*(() if noted else (places,)), accounts, comparisons, contrasts, troubles)
+    kinds = (*(() if noted else (places,)), accounts, troubles)
     return (*noted, *itertools.chain.from_iterable(_read(kind, document) for kind in kinds))
 
 

@@ -1,16 +1,22 @@
-"""What people write of a hang, told from what programs print: paragraphs, sentences, doubts."""
+"""What people write of a hang, told from what programs print: paragraphs, sentences, doubts.
+
+Which phrase means what stands in ``phrases.toml``.
+"""
 
 import bisect
 import functools
 import itertools
 import re
 from collections.abc import Iterator
+from typing import TypeAlias
 
-from whyhang.analyzer.facts import Record
+from whyhang.analyzer.facts import Deed, Record, Subject
 from whyhang.analyzer.reading import Document
+from whyhang.collectors import limits, tables
 from whyhang.collectors.logs.text.clock import time_of
 from whyhang.collectors.logs.text.line import Voice, take_apart
-from whyhang.collectors.prose.phrases import phrases
+
+Pattern: TypeAlias = limits.Pattern[str]
 
 LARGEST_BYTES = 64 << 10
 LONGEST_PARAGRAPH = 4000
@@ -48,6 +54,27 @@ _PROGRESS = re.compile(r"(?i)\W*(?:step|epoch|iter(?:ation)?)\W{0,2}\d+\b")
 
 
 _MANUAL = re.compile(r"(?i)(?:^|/)(?:readme|changes|changelog|contributing|faq)\b|(?:^|/)docs?/")
+
+
+class Phrases(Record):
+    """The patterns of each part of the table, by what they mean; its comments say more."""
+
+    doubt: dict[str, Pattern]
+    signs: dict[str, Pattern]
+    deeds: dict[Deed, Pattern]
+    beside_others: dict[Deed, Pattern]
+    numbers: dict[str, Pattern]
+    contrasts: dict[str, Pattern]
+    places: dict[str, Pattern]
+    functions: dict[str, Pattern]
+    reasons: dict[Subject, Pattern]
+    topics: dict[Subject, Pattern]
+
+
+@functools.cache
+def phrases() -> Phrases:
+    """Read the table, once."""
+    return tables.patterns("prose", "phrases.toml", Phrases)
 
 
 class Paragraph(Record):

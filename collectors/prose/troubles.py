@@ -2,7 +2,7 @@ r"""What people write that a job's trouble is about, where they name no rank.
 
 ``save_checkpoint stands under is_main_process, so the others never get to its barrier.``
 ``Training deadlocks in the DataLoader after 3 hours.``  ``It hangs unless P2P is disabled.``  Of
-ranks that somebody saw, ``accounts`` and ``one_and_others`` read; this is of what they say in
+ranks that somebody saw, ``accounts`` reads; this is of what they say in
 general: why ranks differ, and what else a trouble is about. Of what the sentences near words of
 trouble name the most specific counts; a text that names many things is a guide, and tells nothing.
 """
@@ -12,8 +12,7 @@ from collections.abc import Iterator, Mapping
 
 from whyhang.analyzer.facts import NOBODY, Subject, Trouble, Trust, Who
 from whyhang.analyzer.reading import Document
-from whyhang.collectors.prose.phrases import Pattern, phrases
-from whyhang.collectors.prose.text import CELLS, is_manual, paragraphs
+from whyhang.collectors.prose.text import CELLS, Pattern, is_manual, paragraphs, phrases
 
 LONGEST_SENTENCE = 500
 MOST_TOPICS = 6  # of one text; more are those of a guide

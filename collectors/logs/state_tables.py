@@ -10,7 +10,8 @@ tables the last one counts, and nothing where the counters went on between them.
 import functools
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from statistics import median_high
 from typing import Literal
 
 from whyhang.analyzer.facts import Account, Deed, Record, SignOfLife, Trust, Who
@@ -44,13 +45,14 @@ _ROW = re.compile(
     re.IGNORECASE,
 )
 _FIELD = re.compile(r"(?P<name>[A-Za-z_][\w.]*)[=:](?P<value>\S*)")
-_SECONDS = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>m(?:in)?|h)?s?(?: ago)?")
+_SECONDS = limits.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>m(?:in)?|h)?s?(?: ago)?")
 
 Pattern = limits.Pattern[str]
+_Kind = Literal["state", "count", "last-seen", "work"]
 
 
 class _Words(Record):
-    heads: dict[Literal["state", "count", "last-seen", "work", "ends"], Pattern]
+    heads: dict[_Kind | Literal["ends"], Pattern]
     cells: dict[Literal["waits", "well", "over", "not-well", "nothing", "no", "yes"], Pattern]
 
 
@@ -197,104 +199,98 @@ def _move(listed: Sequence[_Table]) -> bool:
 
 def _standing_out(table: _Table) -> tuple[Deed, frozenset[int]] | None:
     """Return the few ranks that stand out, and how."""
-    heads, words = _words().heads, _words().cells
-    readings = (
-        (heads["state"], _in_state),
-        (heads["count"], _behind),
-        (heads["last-seen"], _silent),
-        (heads["work"], _slower),
-    )
-    for kind, reading in readings:
-        for at, head in enumerate(table.heads):
-            named = kind.fullmatch(head) is not None
-            if named or (table.heads == ("",) and reading is _in_state):
-                odd = reading(table.column(at))
-                if odd is not None:
-                    return odd
-    lacking = (
-        _lacks(table.column(at))
-        for at, head in enumerate(table.heads)
-        if not heads["ends"].search(head)
-    )
-    if (ranks := next(filter(None, lacking), None)) is not None:
-        return Deed.ODD, ranks
-    answers = (table.column(at) for at, head in enumerate(table.heads) if head)
-    negative = (
-        {r for r, cell in cells.items() if words["no"].fullmatch(cell)}
-        for cells in answers
-        if all(words["no"].fullmatch(c) or words["yes"].fullmatch(c) for c in cells.values())
-    )
-    return next(
-        (
-            (Deed.ODD, frozenset(no))
-            for no in negative
-            if 0 < len(no) <= max(1, len(table.rows) // FEW)
-        ),
-        None,
-    )
+    heads = _words().heads
+    columns = [(head, table.column(at)) for at, head in enumerate(table.heads)]
+    for kind, reading in _READINGS.items():
+        for head, cells in columns:
+            if heads[kind].fullmatch(head) or (table.heads == ("",) and kind == "state"):
+                deed, odd = reading(cells)
+                if odd:
+                    return deed, odd
+    lacking = next(filter(None, (_lacking(head, cells) for head, cells in columns)), None)
+    return (Deed.ODD, lacking) if lacking else None
 
 
-def _few(cells: dict[int, str], common: str) -> frozenset[int]:
-    """Return the ranks with another value than the common one, if they are few."""
-    odd = frozenset(rank for rank, cell in cells.items() if cell != common)
-    return odd if 0 < len(odd) <= max(1, len(cells) // FEW) else frozenset()
+def _few(odd: Iterable[int], cells: Mapping[int, object]) -> frozenset[int]:
+    """Return the odd ones if they are few; else none is odd."""
+    ranks = frozenset(odd)
+    return ranks if len(ranks) <= max(1, len(cells) // FEW) else frozenset()
 
 
-def _lacks(cells: dict[int, str]) -> frozenset[int]:
-    """Return the few ranks without a value where all others have a number."""
-    nothing = _words().cells["nothing"].fullmatch
-    lack = frozenset(rank for rank, cell in cells.items() if nothing(cell))
-    others = (cell for rank, cell in cells.items() if rank not in lack)
-    few = 0 < len(lack) <= max(1, len(cells) // FEW)
-    return lack if few and all(map(_SECONDS.fullmatch, others)) else frozenset()
+def _lacking(head: str, cells: Mapping[int, str]) -> frozenset[int]:
+    """Return the few ranks without a value where all others have a number; a no beside a yes."""
+    words = _words()
+    readings = [] if words.heads["ends"].search(head) else [(words.cells["nothing"], _SECONDS)]
+    readings += [(words.cells["no"], words.cells["yes"])] if head else []
+    for lacks, usual in readings:
+        odd = _few((rank for rank, cell in cells.items() if lacks.fullmatch(cell)), cells)
+        if odd and all(usual.fullmatch(cell) for rank, cell in cells.items() if rank not in odd):
+            return odd
+    return frozenset()
 
 
-def _in_state(cells: dict[int, str]) -> tuple[Deed, frozenset[int]] | None:
+_Odd = tuple[Deed, frozenset[int]]
+
+
+def _in_state(cells: Mapping[int, str]) -> _Odd:
+    """Return who does something else than most, who wait or do as they should."""
     ((common, _),) = Counter(cells.values()).most_common(1)
-    odd = _few(cells, common)
+    odd = _few((rank for rank, cell in cells.items() if cell != common), cells)
     theirs = [cells[rank] for rank in odd]
     words = _words().cells
     waits = words["waits"].search(common) is not None
     operations = all(op_of(cell) in OPERATIONS for cell in (common, *theirs))  # read elsewhere
-    if not odd or operations or not (waits or words["well"].fullmatch(common)):
-        return None
-    if all(map(words["over"].search, theirs)):
-        return Deed.ENDED, odd
-    if waits or all(map(words["not-well"].match, theirs)):
-        return Deed.ODD, odd
-    return None
+    if not operations and (waits or words["well"].fullmatch(common)):
+        if all(map(words["over"].search, theirs)):
+            return Deed.ENDED, odd
+        if waits or all(map(words["not-well"].match, theirs)):
+            return Deed.ODD, odd
+    return Deed.ODD, frozenset()
 
 
-def _behind(cells: dict[int, str]) -> tuple[Deed, frozenset[int]] | None:
-    if not all(cell.isdecimal() for cell in cells.values()):
-        return None
-    furthest = max(cells.values(), key=int)
-    odd = _few(cells, furthest)
-    return (Deed.ODD, odd) if odd else None
+def _behind(cells: Mapping[int, str]) -> _Odd:
+    """Return whose counter is not that of the furthest."""
+    counted = all(cell.isdecimal() for cell in cells.values())
+    furthest = max(cells.values(), key=int) if counted else ""
+    return Deed.ODD, _few((rank for rank, cell in cells.items() if cell != furthest), cells)
 
 
-def _silent(cells: dict[int, str]) -> tuple[Deed, frozenset[int]] | None:
-    times = {rank: _SECONDS.fullmatch(cell) for rank, cell in cells.items()}
-    ages = {
-        rank: float(time["number"]) * {"m": 60, "h": 3600}.get((time["unit"] or "")[:1], 1)
+def _silent(cells: Mapping[int, str]) -> _Odd:
+    """Return who was last seen long ago."""
+    if not (ages := _seconds(cells)):
+        return Deed.ODD, frozenset()
+    longest = max(LONG_AGO, FAR * median_high(ages.values()))
+    return Deed.ODD, _few((rank for rank, age in ages.items() if age > longest), cells)
+
+
+def _slower(cells: Mapping[int, str]) -> _Odd:
+    """Return whose own work takes longer than that of the others, who are alike."""
+    took = _seconds(cells)
+    if not took or not any("." in cell for cell in cells.values()):
+        return Deed.SLOW, frozenset()
+    usual = median_high(took.values())
+    odd = _few((rank for rank, time in took.items() if time > SLOW * usual), cells)
+    others = (time for rank, time in took.items() if rank not in odd)
+    alike = all(abs(time - usual) <= ALIKE * usual for time in others)
+    return Deed.SLOW, odd if alike else frozenset()
+
+
+_READINGS: dict[_Kind, Callable[[Mapping[int, str]], _Odd]] = {
+    "state": _in_state,
+    "count": _behind,
+    "last-seen": _silent,
+    "work": _slower,
+}
+"""Who stands out in a column of a kind."""
+
+
+def _seconds(cells: Mapping[int, str]) -> dict[int, float]:
+    """Return the times in all cells; nothing where one has none."""
+    times = {rank: time for rank, cell in cells.items() if (time := _SECONDS.fullmatch(cell))}
+    if len(times) < len(cells):
+        return {}
+    units = {"m": 60, "h": 3600}
+    return {
+        rank: float(time["number"]) * units.get((time["unit"] or "")[:1], 1)
         for rank, time in times.items()
-        if time is not None
     }
-    if len(ages) < len(cells):
-        return None
-    usual = sorted(ages.values())[len(ages) // 2]
-    odd = frozenset(rank for rank, age in ages.items() if age > max(LONG_AGO, FAR * usual))
-    return (Deed.ODD, odd) if 0 < len(odd) <= max(1, len(ages) // FEW) else None
-
-
-def _slower(cells: dict[int, str]) -> tuple[Deed, frozenset[int]] | None:
-    times = {rank: _SECONDS.fullmatch(cell) for rank, cell in cells.items()}
-    took = {rank: float(time["number"]) for rank, time in times.items() if time is not None}
-    if len(took) < len(cells) or not any("." in cell for cell in cells.values()):
-        return None
-    usual = sorted(took.values())[len(took) // 2]
-    odd = frozenset(rank for rank, time in took.items() if time > SLOW * usual)
-    alike = all(
-        abs(time - usual) <= ALIKE * usual for rank, time in took.items() if rank not in odd
-    )
-    return (Deed.SLOW, odd) if alike and 0 < len(odd) <= max(1, len(took) // FEW) else None

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from log_docs import lines
 
-from whyhang.collectors.logs.text.margin import NO_MARGIN, margin_of
+from whyhang.collectors.logs.text.pasted import NO_MARGIN, margin_of
 
 pytestmark = pytest.mark.usefixtures("no_own_patterns")
 

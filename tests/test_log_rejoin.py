@@ -7,7 +7,7 @@ import textwrap
 import pytest
 from log_docs import diagnosed, lines
 
-from whyhang.collectors.logs.text.rejoin import rejoin
+from whyhang.collectors.logs.text.pasted import rejoin
 
 LINE = (
     "[rank{0}]:[E429 13:55:49.384372190 ProcessGroupNCCL.cpp:1743] [PG ID 0 PG GUID 0(default_pg) "

@@ -12,7 +12,7 @@ from log_docs import document, lines, of, read_log
 
 from whyhang.analyzer.facts import Gap, LogLine, Track, replace
 from whyhang.collectors.logs import reader
-from whyhang.collectors.logs.engine import storm
+from whyhang.collectors.logs.engine import matching
 from whyhang.collectors.logs.engine.byte_blocks import AHEAD, READ
 from whyhang.collectors.logs.lines import signature_lines as log_fold
 from whyhang.collectors.logs.lines.readers import OWN_PATTERNS
@@ -218,7 +218,7 @@ def test_a_thousand_ranks_that_say_the_same_are_all_read(
 ) -> None:
     """What many ranks say once each is no storm, whatever stands before their names."""
     monkeypatch.setattr(reader, "OWN_PATTERNS", OWN_PATTERNS)
-    monkeypatch.setattr(storm, "STORM", 1000)
+    monkeypatch.setattr(matching, "STORM", 1000)
     timeout = (
         "ProcessGroupNCCL.cpp:632] [Rank {0}] Watchdog caught collective operation timeout: "
         "WorkNCCL(SeqNum=300, OpType=ALLREDUCE, NumelIn=4, NumelOut=4, Timeout(ms)=600000) ran for "

@@ -15,9 +15,9 @@ from whyhang.collectors.logs import reader
 from whyhang.collectors.logs.engine import hyperscan_search, matching, search
 from whyhang.collectors.logs.engine import needle as log_needle
 from whyhang.collectors.logs.engine.byte_blocks import Block
+from whyhang.collectors.logs.engine.matching import last_of_each
 from whyhang.collectors.logs.engine.needle import Needle
 from whyhang.collectors.logs.engine.search import Searcher, searcher
-from whyhang.collectors.logs.engine.storm import last_of_each
 from whyhang.collectors.logs.lines.readers import ONCE_A_BLOCK, OWN_PATTERNS
 from whyhang.collectors.logs.reader import LogReader
 

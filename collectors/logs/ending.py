@@ -1,22 +1,41 @@
 """How a log ends: its last line, whose it is, signs of life, the last own lines of each rank.
 
 A process that was killed says nothing, and its log just stops.
+
+
+Nobody knows the last own lines beforehand: what a program says of its work, in words of its own.
+They are kept as templates, to be compared over ranks. Those of libraries are left out, and what
+stands behind the first word of trouble is no work any more.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from whyhang.analyzer.facts import (
+    NOBODY,
     LastLine,
     LogTail,
+    OwnLine,
     SignOfLife,
     Statement,
     TrainingOutput,
+    Trust,
     Who,
+    replace,
 )
+from whyhang.analyzer.facts.progress import ENDED_WELL
 from whyhang.collectors.logs.lines.line_reader import MAX_TEXT, LogFile
-from whyhang.collectors.logs.lines.signs_of_life import last_sign, program, sign
-from whyhang.collectors.logs.tail import tails
-from whyhang.collectors.logs.text.line import clean
+from whyhang.collectors.logs.lines.signs_of_life import (
+    count_of_bar,
+    last_sign,
+    outlook,
+    program,
+    sign,
+)
+from whyhang.collectors.logs.text.line import Line, clean
+from whyhang.collectors.logs.text.logger_header import header_end
+from whyhang.collectors.logs.text.own_rank import behind_own_label, last_state
+from whyhang.collectors.logs.text.templates import behind, header, reduce
 
 LAST = 1000  # bytes of the end of a file that its last line is taken from
 HEAD = 32 << 10  # bytes of its beginning in which a sign of life is looked for
@@ -87,3 +106,124 @@ def _last_sign(text: str, data: bytes, file: LogFile, last: int | None) -> SignO
         return None
     who = file.take_apart(lines[at])[-1].who
     return SignOfLife(text=text, who=who, source=file.document.source(max(1, first + at + 1)))
+
+
+TAIL = 64 << 10  # bytes of the end of a file
+LINES_OF_ONE, LINES_OF_ALL = 100, 600  # that are taken apart, in a log of one rank or of several
+MOST_LINES = 100  # of a rank that are kept
+LONGEST = 1000  # characters of a line
+BLOCK = 4096  # bytes in which a program that buffers its output writes
+
+_OF_LIBRARIES = re.compile(
+    r"\bNCCL (?:INFO|WARN|TRACE|VERSION)|\bNCCL version |\.cpp:\d+\]|Warning: "
+    r"|^\s+(?:File \"|\^|at )|torch/distributed/|^\*+$|OMP_NUM_THREADS|^srun: |^slurmstepd: "
+    r"|\b[Rr]anks? (?:\d+ )?(?:-- GPU|ha(?:s|ve) (?:not )?launched )"  # of a RAS report
+    r"|\[Gloo\] Rank "  # as connections are made, on standard output
+)
+_TROUBLE = re.compile(
+    r"Traceback \(most recent|\bSIG(?:TERM|KILL|ABRT|SEGV|INT|HUP)\b|Fatal Python error"
+    r"|\b[Uu]n(?:handled|caught) (?:[Ee]xception|[Ee]rror)"
+    r"|\[?[EF]\d{3,4} |^[\w.]*(?:Error|Exception|Interrupt|Exit)\b|[Ww]atchdog"
+    r"|\b[Tt]imed?[ -]?out\b|ProcessGroup\w+\.cpp|\b[Aa]bort(?:ed|ing)\b|Segmentation fault|^Killed"
+    r"|\b[Gg][ai]v(?:e|ing|en) up\b|\bERROR\b|CANCELLED|[Tt]erminat(?:ed|ing)\b|core dumped|\^C"
+    r"|Sending Ctrl-C"
+)
+_GIVES_UP = re.compile(r"\[?[EF]\d{3,4} [\d:.]+ ProcessGroup\w+\.cpp:\d+\]")
+"""What c10d says as it gives up: behind it the rank is at work no more."""
+
+
+def tails(data: bytes, file: LogFile, last: int, size: int) -> Iterator[LogTail]:
+    """Yield the last own lines of each rank that speaks in ``data``, which ends a file.
+
+    ``last`` is the number of the file's last line, ``size`` its length.
+    """
+    whole = size <= len(data)
+    raw = data.rstrip(b"\n\r \t").split(b"\n")
+    if not whole:
+        del raw[:1]  # it may have begun before
+    most = LINES_OF_ONE if file.document.who.rank is not None else LINES_OF_ALL
+    whole = whole and len(raw) <= most
+    raw = raw[-most:]
+    lines: dict[Who, list[OwnLine]] = {}
+    over: dict[Who, tuple[int, OwnLine]] = {}  # the first word of trouble, behind how many lines
+    bars: dict[Who, tuple[str, ...] | None] = {}  # how far the last one had come
+    nameless = -1  # line of the last word of trouble that nobody's label claims
+    for number, line in _lines_of_program(raw, last - len(raw) + 1, file):
+        who = _speaker(line)
+        own = lines.setdefault(who, [])
+        if _TROUBLE.search(line.text):
+            trouble = OwnLine(number=number, text=line.text.strip(), template="", time=line.time)
+            over.setdefault(who, (len(own), trouble))
+            nameless = number if who == NOBODY else nameless
+            continue
+        count = count_of_bar(line.text)
+        redrawn = count is not None and count == bars.get(who)
+        bars[who] = count or bars.get(who)
+        if redrawn:
+            continue
+        if who in over and (sign(line.text) or ENDED_WELL.search(line.text)):
+            del over[who]  # it got over it
+        message = line.text[header_end(line.text, file.voice.logger) :].strip()
+        message = behind_own_label(message, who, file.voice.names)
+        template, values = reduce(message)
+        if any(letter.isalpha() for letter in template):
+            text, time = message, line.time
+            own.append(
+                OwnLine(number=number, text=text, template=template, values=values, time=time)
+            )
+    words = header([line.text for own in lines.values() for line in own])
+    cut = not data.endswith(b"\n") or (size > 0 and size % BLOCK == 0) or _begins(lines, last)
+    # Lines in which each who speaks prints one or two; what is left of the last one names nobody.
+    near = max(1, 2 * (len(lines) - 1))
+    for who, printed in lines.items():
+        at_work, first_trouble = over.get(who, (None, None))
+        own = printed[:at_work]
+        kept = tuple(replace(line, text=behind(line.text, words)) for line in own[-MOST_LINES:])
+        if not kept:
+            continue
+        shown, decisive = outlook([line.text for line in kept])
+        yield LogTail(
+            who=file.resolve(who),
+            source=file.document.source(kept[-1].number),
+            lines=kept,
+            outlook=shown,
+            decisive=decisive,
+            whole=whole and len(kept) == len(own),
+            cut=cut and last - kept[-1].number <= near and first_trouble is None,
+            trouble=first_trouble,
+            troubled=nameless > kept[-1].number,
+        )
+
+
+def _begins(lines: Mapping[Who, Sequence[OwnLine]], last: int) -> bool:
+    """Return whether the last line is the beginning of another, as where a paste ends.
+
+    One that differs in the last digits of a number is a line of its own.
+    """
+    printed = [line for own in lines.values() for line in own]
+    ends = [line.text for line in printed if line.number == last]
+    return any(
+        line.text.startswith(text) and line.text != text and not line.text[len(text) :].isdigit()
+        for text in ends
+        for line in printed
+    )
+
+
+def _lines_of_program(raw: list[bytes], first: int, file: LogFile) -> Iterator[tuple[int, Line]]:
+    """Yield the lines that are not those of libraries, with their numbers."""
+    for number, piece in enumerate(raw, first):
+        if b"NCCL INFO" in piece:
+            continue
+        text = last_state(clean(piece))
+        for line in file.take_apart(text[:LONGEST]) if text else ():
+            if _GIVES_UP.match(line.text) or not _OF_LIBRARIES.search(line.text):
+                yield number, line
+
+
+def _speaker(line: Line) -> Who:
+    """Return who speaks, without what differs from line to line of one process."""
+    who = line.who
+    if who.rank is not None:
+        trust = max(who.trust, Trust.PREFIX)
+        return Who(rank=who.rank, trust=trust, local_rank=who.local_rank)
+    return Who(host=who.host, pid=who.pid, local_rank=who.local_rank, label=who.label)

@@ -13,8 +13,7 @@ from whyhang.analyzer.facts import (
     replace,
 )
 from whyhang.collectors.logs.compared import compared
-from whyhang.collectors.logs.devices import devices
-from whyhang.collectors.logs.ending import ending
+from whyhang.collectors.logs.ending import TAIL, ending
 from whyhang.collectors.logs.engine.byte_blocks import (
     LONGEST,
     Block,
@@ -24,18 +23,15 @@ from whyhang.collectors.logs.engine.byte_blocks import (
     blocks,
     ranges,
 )
-from whyhang.collectors.logs.engine.matching import Match, Matching, Patterns
+from whyhang.collectors.logs.engine.matching import Match, Matching, Patterns, Storms
 from whyhang.collectors.logs.engine.search import Part, Searcher, at_hand, searched
-from whyhang.collectors.logs.engine.storm import Storms
-from whyhang.collectors.logs.introductions import introductions
+from whyhang.collectors.logs.introductions import devices, introductions
 from whyhang.collectors.logs.lines.line_reader import FoundLine, LogFile
 from whyhang.collectors.logs.lines.readers import READERS
 from whyhang.collectors.logs.lines.signature_lines import Fold
 from whyhang.collectors.logs.state_tables import state_tables
-from whyhang.collectors.logs.tail import TAIL
 from whyhang.collectors.logs.text.line import Line, clean
-from whyhang.collectors.logs.text.quotes import is_quoted
-from whyhang.collectors.logs.text.rejoin import rejoin
+from whyhang.collectors.logs.text.pasted import is_quoted, rejoin
 
 MAX_SPOKEN = 500  # lines in which it is looked who speaks
 MOST_PIECES = 64  # of one line that are looked at

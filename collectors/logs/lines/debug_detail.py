@@ -8,13 +8,20 @@ Wrapper.cpp``, torch 1.13 to 2.15). They are compared in the order of ranks, and
 differs is named: those below it call what the speaker calls. Sequence numbers are those of the log
 and begin with 0.
 That a call was announced does not tell whether it came to its end.
+
+The desync report says what the ranks' last calls were, as one of them read it from the store. It is
+printed with TORCH_NCCL_DESYNC_DEBUG=1 or TORCH_DISTRIBUTED_DEBUG=DETAIL, over several lines
+(``retrieveDesyncReport`` in c10d's ``TraceUtils.h``, torch 1.13 and newer). Its ranks count within
+the group, which most often is the default group, where they are global.
 """
 
 import itertools
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+
+import regex
 
 from whyhang.analyzer.facts import (
     MAX_RANKS,
@@ -27,6 +34,7 @@ from whyhang.analyzer.facts import (
     Trust,
     Who,
     replace,
+    unfold,
 )
 from whyhang.collectors.logs.engine.byte_blocks import Block
 from whyhang.collectors.logs.engine.matching import Match
@@ -229,3 +237,71 @@ class FingerprintReader(LineReader):
             calls=tuple(calls),
             lost=stream.total - len(stream.calls),
         )
+
+
+MAX_LINES = 64
+_RANKS_AND_OP = regex.compile(r"\[(?P<ranks>[\d, ]+)\] (?:started|finished) (?P<op>\w+)")
+
+
+@dataclass
+class _Last:
+    """The last that is known of one rank."""
+
+    source: Source
+    op: str = ""
+    entered: int = 0
+    finished: int = 0
+
+
+class DesyncReader(LineReader):
+    """Puts the lines of desync reports together into a ``Track`` per rank."""
+
+    def __init__(self, file: LogFile) -> None:
+        super().__init__(file)
+        self._last: dict[int, _Last] = {}
+
+    @wants(
+        r"ranks \[(?P<ranks>[\d, ]+)\] are the lagging ranks that caused this timeout",
+        r"\[(?P<ranks>[\d, ]+)\] joined but didn't finish collective #(?P<entered>\d+)",
+        r"\[(?P<ranks>[\d, ]+)\] finished collective #(?P<finished>\d+), but didn't join coll",
+        r"- \[(?P<ranks>\d+)\] Timeout at collective: (?P<op>\w+), #(?P<entered>\d+)",
+    )
+    def on_ranks(self, line: FoundLine, match: Match) -> None:
+        """Note ranks that joined no collective, are inside one, or are between two."""
+        self._note(line, match.groupdict())
+
+    def _note(self, line: FoundLine, told: Mapping[str, str]) -> None:
+        for rank in unfold(told["ranks"]):
+            last = self._last.setdefault(rank, _Last(line.source))
+            last.entered = max(last.entered, int(told.get("entered", 0)))
+            if "finished" in told:
+                last.finished = max(last.finished, int(told["finished"]))
+                last.entered = max(last.entered, last.finished)
+            if "op" in told:
+                last.op = op_of(told["op"])
+
+    @wants(r"#(?P<seq>\d+) (?P<state>started|finished) ranks:")
+    def on_states(self, line: FoundLine, match: Match) -> None:
+        """Read the snapshot: under each number, which ranks began or ended what."""
+        for _, after in line.following(MAX_LINES, bare=True):
+            row = _RANKS_AND_OP.search(after.text)
+            if row is None:
+                return
+            state = "finished" if match["state"] == "finished" else "entered"
+            self._note(line, row.groupdict() | {state: match["seq"]})
+
+    def facts(self) -> Iterator[Fact]:
+        """Yield a track for each rank that the reports speak of."""
+        for rank, last in sorted(self._last.items()):
+            inside = last.entered > last.finished
+            state = CallState.STARTED if inside else CallState.COMPLETED
+            calls = (Call(op=last.op, seq=last.entered, state=state, line=last.source.line),)
+            yield Track(
+                who=Who(rank=rank, trust=Trust.INFERRED),
+                group=DEFAULT_GROUP,
+                kind="desync",
+                source=last.source,
+                enqueued=last.entered,
+                completed=last.finished,
+                calls=calls if last.op else (),
+            )

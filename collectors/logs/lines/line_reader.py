@@ -96,6 +96,13 @@ class FoundLine:
         """Return the file and line."""
         return self.file.document.source(self.number)
 
+    def as_fact(self, text: str, **more: object) -> LogLine:
+        """Return the line as a fact with a text of it; ``more`` are other fields."""
+        fact = LogLine(
+            who=self.who, text=text, source=self.source, time=self.time, offset=self.offset
+        )
+        return replace(fact, **more) if more else fact
+
     @property
     def time(self) -> float | None:
         """Return the line's time, or the last one told just before it.

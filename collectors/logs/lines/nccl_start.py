@@ -21,8 +21,7 @@ from whyhang.analyzer.facts import (
     replace,
 )
 from whyhang.collectors.logs.engine.byte_blocks import LONGEST, Block
-from whyhang.collectors.logs.engine.matching import Match
-from whyhang.collectors.logs.engine.storm import last_of_each
+from whyhang.collectors.logs.engine.matching import Match, last_of_each
 from whyhang.collectors.logs.lines.line_reader import (
     FoundLine,
     LineReader,

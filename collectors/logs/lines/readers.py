@@ -1,7 +1,10 @@
 """The readers of lines, all of them: each kind of lines has a file."""
 
-from whyhang.collectors.logs.lines.debug_detail import FingerprintReader, MismatchReader
-from whyhang.collectors.logs.lines.desync import DesyncReader
+from whyhang.collectors.logs.lines.debug_detail import (
+    DesyncReader,
+    FingerprintReader,
+    MismatchReader,
+)
 from whyhang.collectors.logs.lines.elastic import ElasticReader
 from whyhang.collectors.logs.lines.exits import ExitReader
 from whyhang.collectors.logs.lines.exits_of_several import ExitsOfSeveralReader
@@ -9,13 +12,11 @@ from whyhang.collectors.logs.lines.job import JobReader
 from whyhang.collectors.logs.lines.line_reader import LineReader
 from whyhang.collectors.logs.lines.nccl_collectives import CollReader
 from whyhang.collectors.logs.lines.nccl_communicators import NcclReader
-from whyhang.collectors.logs.lines.nccl_last_error import LastErrorReader
 from whyhang.collectors.logs.lines.nccl_start import NcclStartReader
-from whyhang.collectors.logs.lines.placement import PlacementReader
-from whyhang.collectors.logs.lines.process_ranks import ProcessRankReader
+from whyhang.collectors.logs.lines.process_ranks import PlacementReader, ProcessRankReader
 from whyhang.collectors.logs.lines.tracebacks import TracebackReader
 from whyhang.collectors.logs.lines.watchdog import WatchdogReader
-from whyhang.collectors.logs.lines.what_failed import WhatFailedReader
+from whyhang.collectors.logs.lines.what_failed import LastErrorReader, WhatFailedReader
 
 READERS: tuple[type[LineReader], ...] = (
     JobReader,  # first: what it learns resolves the ranks of the others

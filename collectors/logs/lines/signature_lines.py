@@ -96,14 +96,10 @@ def log_lines(line: FoundLine, matches: list[tuple[str, Match]]) -> Iterator[Log
         rest = [entry for entry in rest if entry not in taken]
         first = min(match.start() for _, match, _ in taken)
         begin = max(0, min(first - LEAD, len(line.text) - MAX_TEXT))
-        yield LogLine(
-            who=line.who,
-            text=line.text[begin : begin + MAX_TEXT],
-            source=line.source,
+        yield line.as_fact(
+            line.text[begin : begin + MAX_TEXT],
             matched=tuple(pattern for pattern, _, _ in taken),
             fields=fields,
-            time=line.time,
-            offset=line.offset,
         )
 
 

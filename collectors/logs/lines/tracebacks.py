@@ -132,16 +132,8 @@ class TracebackReader(LineReader):
         )
         of_others = raised.is_about_others or not raised.is_own or _OF_GROUPS.search(str(raised))
         if not of_others and len(self._bare) < MAX_TRACEBACKS:
-            self._bare.append(
-                LogLine(
-                    who=line.who,
-                    text=text[:MAX_MESSAGE],
-                    source=self._file.document.source(number),
-                    raised=raised,
-                    time=line.time,
-                    offset=line.offset,
-                )
-            )
+            source = self._file.document.source(number)
+            self._bare.append(line.as_fact(text[:MAX_MESSAGE], source=source, raised=raised))
 
     def _exception(self, who: Who, chain: list[Traceback], thread: str | None = None) -> LogLine:
         """Return the line of the last exception; the first one's, where others brought it about.

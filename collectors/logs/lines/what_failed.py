@@ -1,4 +1,4 @@
-r"""What failed, in the words of programs that nobody knows: a word of failure beside an object.
+"""What failed, in the words of programs that nobody knows: a word of failure beside an object.
 
 Every library says the same few things in words of its own: a queue pair could not be made, the
 head node was not reached, a file handle went stale. Such a line becomes a ``LogLine`` that is named
@@ -6,6 +6,10 @@ for its object, with the line's words in the field ``what``. Signatures know the
 libraries better; what is left to this reader is for whom none of them speaks.
 
 The objects stand in ``what_failed.toml``.
+
+Since torch 2.0 the message of a failed call of NCCL ends with "Last error:" and, on the line
+behind it, the last WARN that NCCL had (``ncclGetLastError``, NCCL 2.13 and later), even where
+NCCL_DEBUG is not set. That line becomes a ``LogLine`` with the field ``reason``.
 """
 
 import functools
@@ -114,17 +118,53 @@ class WhatFailedReader(LineReader):
         name, named = failed
         self._seen[name] += 1
         words = " ".join(_HEADER.sub("", line.text).split())
-        self._lines[line.number] = LogLine(
-            who=line.who,
-            text=line.text[: 4 * MAX_WORDS],
-            source=line.source,
+        self._lines[line.number] = line.as_fact(
+            line.text[: 4 * MAX_WORDS],
             matched=(FAILED + name,),
             fields={**named, "what": words[:MAX_WORDS]},
-            time=line.time,
-            offset=line.offset,
         )
 
     def facts(self) -> Iterator[Fact]:
         """Yield the lines, in the order of the file."""
         for line in self._lines.values():
             yield replace(line, who=self._file.speaker(line))
+
+
+LAST_ERROR = "nccl-last-error"
+MAX_ERRORS = 1000  # of one file
+MAX_REASON = 300
+
+_NO_REASON = re.compile(
+    r"\s*$|Exception raised from |frame #\d|Traceback |The above exception|\s*File "
+)
+
+
+class LastErrorReader(LineReader):
+    """Collects the reasons that NCCL gave."""
+
+    def __init__(self, file: LogFile) -> None:
+        super().__init__(file)
+        self._lines: list[LogLine] = []
+
+    @wants(r"Last error: *$")
+    def on_heading(self, line: FoundLine, match: Match) -> None:
+        """Read the line behind the heading, if it is a reason."""
+        if len(self._lines) >= MAX_ERRORS:
+            return
+        for number, after in line.following(1, bare=True):
+            if _NO_REASON.match(after.text):
+                return
+            text = after.text.strip()
+            self._lines.append(
+                line.as_fact(
+                    text,
+                    source=self._file.document.source(number),
+                    matched=(LAST_ERROR,),
+                    fields={"reason": text[:MAX_REASON].rstrip(".")},
+                )
+            )
+
+    def facts(self) -> Iterator[Fact]:
+        """Yield the reasons, in the order of the file."""
+        for line in self._lines:
+            yield replace(line, who=self._file.resolve(line.who))

@@ -13,7 +13,6 @@ from whyhang.analyzer.facts import NOBODY, Record, Trust, Who, replace
 from whyhang.collectors.files.naming import join
 from whyhang.collectors.logs.text.clock import time_in_object, time_of
 from whyhang.collectors.logs.text.logger_header import header_end
-from whyhang.collectors.logs.text.margin import NO_MARGIN, Margin
 from whyhang.collectors.logs.text.own_rank import (
     C10D_RANK,
     NAME,
@@ -21,6 +20,7 @@ from whyhang.collectors.logs.text.own_rank import (
     rank_in_content,
     rank_in_statement,
 )
+from whyhang.collectors.logs.text.pasted import NO_MARGIN, Margin
 from whyhang.collectors.logs.text.prefix import OF_HOST, in_one_piece, split_prefix
 
 MOST_PARTS = 64

@@ -17,7 +17,6 @@ from whyhang.collectors.logs.text.line import (
     speaker_and_rest,
 )
 from whyhang.collectors.logs.text.logger_header import bare_name, header_end
-from whyhang.collectors.logs.text.margin import NO_MARGIN, margin_of
 from whyhang.collectors.logs.text.own_rank import (
     C10D_RANK,
     INDEX_LABEL,
@@ -29,6 +28,7 @@ from whyhang.collectors.logs.text.own_rank import (
     rank_in_content,
     rank_in_statement,
 )
+from whyhang.collectors.logs.text.pasted import NO_MARGIN, margin_of
 from whyhang.collectors.logs.text.prefix import is_by_host, is_numbered, split_prefix
 from whyhang.collectors.logs.text.templates import reduce
 

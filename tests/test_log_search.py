@@ -228,15 +228,6 @@ def test_words_behind_a_place_are_looked_for() -> None:
     assert len(scanner.search(_block("quota lost 7"))) == 1
 
 
-@pytest.mark.parametrize("engine", ["auto", "words"])
-def test_a_forgotten_pattern_costs_nothing(engine: str) -> None:
-    """A pattern that was given up is no longer found; the others keep their numbers."""
-    scanner, _ = searcher(["first words", "other words"], engine=engine)
-    scanner.forget(0)
-
-    assert {number for _, number in scanner.search(_block("first words, other words"))} == {1}
-
-
 def test_a_users_pattern_has_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     """A pattern of a card whose word stands in every line ends, named with its card and line."""
     monkeypatch.setattr(matching, "ALL_SECONDS", 0.01)

@@ -241,17 +241,6 @@ def test_objects_that_arrive_garbled_tell_of_ranks_out_of_step() -> None:
     assert diagnosed({None: read}).findings[0].signature == "checkpoint-unreadable"
 
 
-def test_an_exception_that_two_ranks_wrote_over_each_other_is_read_once() -> None:
-    """Unprefixed output of two ranks may hold each word twice."""
-    text = (
-        "Traceback (most recent call last):\n"
-        '  File "train.py", line 7, in <module>\n'
-        "KeyErrorKeyError: : 'step''step'\n"
-    )
-
-    assert "KeyError: 'step' at" in diagnosed({None: text}).findings[0].title
-
-
 STALLED = (
     "[1,0]<stderr>:[2021-02-10 17:39:53.4: W horovod/common/stall_inspector.cc:105] One or more "
     "tensors were submitted to be reduced, gathered or broadcasted by subset of ranks and are "

@@ -1,19 +1,21 @@
 """Values that the ranks of a job print in the same line, and that should be equal on all of them.
 
 Nobody knows the lines of a program beforehand; a line is known by what is left of it without its
-values. Kept are whole numbers and versions in lines about what ranks have to agree on (``TOPICS``),
-not those that are each rank's own by nature (ranks, ports, sizes of memory, times), and not those
-that count on from line to line.
+values. Kept are whole numbers and versions in lines about what ranks have to agree on, not those
+that are each rank's own by nature (ranks, ports, sizes of memory, times), and not those that count
+on from line to line. ``compared.toml`` has the words.
 """
 
 import re
 from collections.abc import Iterator
+from typing import Literal
 
-from whyhang.analyzer.facts import PrintedValue, Topic, Who
+from whyhang.analyzer.facts import PrintedValue, Record, Topic, Who
+from whyhang.collectors import tables
 from whyhang.collectors.logs.lines.line_reader import LogFile
 from whyhang.collectors.logs.text.line import clean
+from whyhang.collectors.logs.text.logger_header import TIME
 from whyhang.collectors.logs.text.own_rank import OWN_WORDS
-from whyhang.collectors.logs.text.templates import TIME
 
 READ = 32 << 10  # bytes of the beginning of a file
 MOST_HITS = 200  # of each word
@@ -22,31 +24,22 @@ MOST_VALUES = 8  # of a line
 AROUND = 40  # characters on either side that say what a value is
 HEADING = 3  # lines above a table in which its heading may stand
 
-TOPICS: tuple[tuple[Topic, tuple[bytes, ...]], ...] = (
-    ("world", (b"world size", b"world_size", b"worldsize", b"nranks", b"num_processes")),
-    ("version", (b"version", b"torch==", b"nccl==")),
-    ("communicator", (b"channels", b"commid")),
-    (
-        "sizes",
-        (
-            *(b"parameters", b"params", b"numel", b"elements", b"shape", b"vocab", b"bucket"),
-            *(b"size([", b"batch_size", b"batch size", b"seq_len", b"hidden_size"),
-        ),
-    ),
-    ("settings", (b"cfg", b"config", b"settings", b"setup", b"options", b"args", b"world=")),
-    (
-        "inputs",
-        (b"batches", b"samples", b"iterations", b"steps per", b"examples", b"shards", b"loader"),
-    ),
-)
-_WORDS = tuple((topic, word) for topic, words in TOPICS for word in words)
+
+class _Table(Record):
+    topics: dict[Topic, tuple[str, ...]]
+    own: dict[Literal["before", "behind", "name"], tuple[str, ...]]
+    others: dict[Literal["by-design", "no-settings"], tuple[str, ...]]
+
+
+_TABLE = tables.read("logs", "compared.toml", _Table)
+_TOPICS = {word.encode(): topic for topic, words in _TABLE.topics.items() for word in words}
+_OWN = {
+    place: re.compile(tables.any_of(words, {}), re.IGNORECASE)
+    for place, words in _TABLE.own.items()
+}
+_OTHERS = {kind: re.compile(tables.any_of(words, {})) for kind, words in _TABLE.others.items()}
 
 _VALUE = re.compile(r"(?<![\w.+/:-])\d{1,15}(?:\.\d+){0,3}(?![\w/:-])")
-_OWN_BEFORE = re.compile(
-    r"(?<![a-z])(?:rank|node|pid|port|gpu|cuda|device|seed|epoch|step|iter|iteration|worker|process|tid|line"
-    r"|attempt|took|after|elapsed|time|stage|host|shard|index|id|of|at)s?[ \]\"'=:#(]{0,3}$",
-    re.IGNORECASE,
-)
 _ALONE = re.compile(
     r"[ \t#>*-]{0,8}[^\w]{0,4}(?:rank|Rank|RANK)? ?[=:#]? ?\d{0,6}[ \t=:|,]{0,6}"
     r"(?P<value>\d{1,15})\s*$"
@@ -57,23 +50,6 @@ _PAIR = re.compile(
     r"(?<![\w.-])(?P<name>[A-Za-z][\w.-]{1,30})['\"]?[=:] ?['\"]?(?P<value>[\w.+-]{1,24})"
     r"(?=['\",;\s)\]}]|$)"
 )
-_OWN_NAME = re.compile(
-    r"(?i).*(?:rank|node|host|pid|port|gpu|cuda|device|seed|worker|stage|role|name|shard|part|index"
-    r"|addr|numa|cpu|core|time|start|begin|end|first|last|offset|mem|free|used|loss|lr|step|epoch"
-    r"|iter|grad|tok|speed|size_on|local).*|ip|id|[dtpec]p|it|mb|t|s|x|y|z|acc|kl|reward"
-)
-_OWN_BEHIND = re.compile(
-    r" ?(?:[smu]s\b|s\b|sec|min|hour|[kmgt]i?b\b|bytes|%|it/s|tokens/s|samples/s|/s\b)",
-    re.IGNORECASE,
-)
-# Lines about parts of a model or of memory, which differ from rank to rank by design.
-_BY_DESIGN = re.compile(
-    r"parallel|pipeline|stage|expert|memory|allocated|cache|[KMG]i?B\b|loss|/s\b|throughput"
-    r"|NCCL INFO|WARN|rror|\.cpp:\d|WorkNCCL"
-    r"|\b(?:saw|seen|processed|consumed|done|so far|completed|after|left)\b",
-)
-
-_NO_SETTINGS = re.compile(r"NCCL INFO|WARN|rror|\.cpp:\d|WorkNCCL|loss")
 
 
 def compared(data: bytes, file: LogFile) -> Iterator[PrintedValue]:
@@ -83,8 +59,8 @@ def compared(data: bytes, file: LogFile) -> Iterator[PrintedValue]:
     for at, topic in sorted(_places(head.lower()).items()):
         end = head.find(b"\n", at)
         raw = head[at : end if end >= 0 else len(head)]
-        by_design = _NO_SETTINGS if topic == "settings" else _BY_DESIGN
-        if len(raw) > LONGEST or by_design.search(text := clean(raw)):
+        others = _OTHERS["no-settings" if topic == "settings" else "by-design"]
+        if len(raw) > LONGEST or others.search(text := clean(raw)):
             continue
         number = head.count(b"\n", 0, at) + 1
         for row in _rows_below(head, end, file, topic, text):
@@ -140,7 +116,7 @@ def _rows_below(
 def _places(low: bytes) -> dict[int, Topic]:
     """Return where lines begin in which a word stands, with their topic."""
     places: dict[int, Topic] = {}
-    for topic, word in _WORDS:
+    for word, topic in _TOPICS.items():
         at = low.find(word)
         for _ in range(MOST_HITS):
             if at < 0:
@@ -154,7 +130,7 @@ def _places(low: bytes) -> dict[int, Topic]:
 def _settings(text: str) -> list[tuple[str, str]]:
     """Return the settings that a line lists, those left out that are each rank's own by nature."""
     pairs = [(pair["name"], pair["value"]) for pair in _PAIR.finditer(text)]
-    shared = [pair for pair in pairs if _OWN_NAME.fullmatch(pair[0]) is None]
+    shared = [pair for pair in pairs if _OWN["name"].fullmatch(pair[0]) is None]
     return shared if len(pairs) >= LEAST_PAIRS else []
 
 
@@ -166,7 +142,7 @@ def _values(text: str, topic: Topic) -> Iterator[tuple[str, str]]:
         dotted = "." in match[0] and topic != "version"  # a fraction, an address
         if place >= MOST_VALUES or dotted:
             continue
-        if _OWN_BEFORE.search(before[-AROUND:]) or _OWN_BEHIND.match(behind):
+        if _OWN["before"].search(before[-AROUND:]) or _OWN["behind"].match(behind):
             continue
         # Other values on the line go; this one's place is what they leave.
         yield f"{_VALUE.sub('#', before)[-AROUND:]}…{_VALUE.sub('#', behind)[:AROUND]}", match[0]

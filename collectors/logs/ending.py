@@ -24,6 +24,7 @@ from whyhang.analyzer.facts import (
     replace,
 )
 from whyhang.analyzer.facts.progress import ENDED_WELL
+from whyhang.collectors import tables
 from whyhang.collectors.logs.lines.line_reader import MAX_TEXT, LogFile
 from whyhang.collectors.logs.lines.signs_of_life import (
     count_of_bar,
@@ -33,9 +34,8 @@ from whyhang.collectors.logs.lines.signs_of_life import (
     sign,
 )
 from whyhang.collectors.logs.text.line import Line, clean
-from whyhang.collectors.logs.text.logger_header import header_end
+from whyhang.collectors.logs.text.logger_header import behind, header, header_end, reduce
 from whyhang.collectors.logs.text.own_rank import behind_own_label, last_state
-from whyhang.collectors.logs.text.templates import behind, header, reduce
 
 LAST = 1000  # bytes of the end of a file that its last line is taken from
 HEAD = 32 << 10  # bytes of its beginning in which a sign of life is looked for
@@ -114,19 +114,9 @@ MOST_LINES = 100  # of a rank that are kept
 LONGEST = 1000  # characters of a line
 BLOCK = 4096  # bytes in which a program that buffers its output writes
 
-_OF_LIBRARIES = re.compile(
-    r"\bNCCL (?:INFO|WARN|TRACE|VERSION)|\bNCCL version |\.cpp:\d+\]|Warning: "
-    r"|^\s+(?:File \"|\^|at )|torch/distributed/|^\*+$|OMP_NUM_THREADS|^srun: |^slurmstepd: "
-    r"|\b[Rr]anks? (?:\d+ )?(?:-- GPU|ha(?:s|ve) (?:not )?launched )"  # of a RAS report
-    r"|\[Gloo\] Rank "  # as connections are made, on standard output
-)
-_TROUBLE = re.compile(
-    r"Traceback \(most recent|\bSIG(?:TERM|KILL|ABRT|SEGV|INT|HUP)\b|Fatal Python error"
-    r"|\b[Uu]n(?:handled|caught) (?:[Ee]xception|[Ee]rror)"
-    r"|\[?[EF]\d{3,4} |^[\w.]*(?:Error|Exception|Interrupt|Exit)\b|[Ww]atchdog"
-    r"|\b[Tt]imed?[ -]?out\b|ProcessGroup\w+\.cpp|\b[Aa]bort(?:ed|ing)\b|Segmentation fault|^Killed"
-    r"|\b[Gg][ai]v(?:e|ing|en) up\b|\bERROR\b|CANCELLED|[Tt]erminat(?:ed|ing)\b|core dumped|\^C"
-    r"|Sending Ctrl-C"
+_OF_LIBRARIES, _TROUBLE = (
+    re.compile(tables.any_of(words, {}))
+    for words in tables.read("logs", "ending.toml", dict[str, tuple[str, ...]]).values()
 )
 _GIVES_UP = re.compile(r"\[?[EF]\d{3,4} [\d:.]+ ProcessGroup\w+\.cpp:\d+\]")
 """What c10d says as it gives up: behind it the rank is at work no more."""

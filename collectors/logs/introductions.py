@@ -30,8 +30,8 @@ from whyhang.analyzer.facts import (
 )
 from whyhang.collectors.logs.lines.line_reader import LogFile
 from whyhang.collectors.logs.text.line import Line, clean
+from whyhang.collectors.logs.text.logger_header import reduce
 from whyhang.collectors.logs.text.own_rank import NAMED_INDEX
-from whyhang.collectors.logs.text.templates import reduce
 
 READ = 32 << 10  # bytes of the beginning of a file
 MOST_LINES = 600  # that speak of ranks

@@ -45,7 +45,7 @@ class FileScan:
     ) -> None:
         self.file = file
         self.searcher = searcher
-        self.matching = Matching(patterns, file.document, searcher.forget)
+        self.matching = Matching(patterns, file.document)
         self.storms = Storms(self.matching, searcher)
         self.threads = threads
         self.fold = Fold()

@@ -19,8 +19,7 @@ from whyhang.collectors import limits, tables
 from whyhang.collectors.logs.lines.line_reader import LogFile
 from whyhang.collectors.logs.lines.signs_of_life import sign
 from whyhang.collectors.logs.text.line import clean
-from whyhang.collectors.logs.text.logger_header import header_end
-from whyhang.collectors.logs.text.templates import reduce
+from whyhang.collectors.logs.text.logger_header import header_end, reduce
 from whyhang.collectors.ops import OPERATIONS, op_of
 
 LEAST = 3  # rows

@@ -17,6 +17,7 @@ import io
 import os
 import re
 import stat
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
@@ -144,35 +145,17 @@ Progress = Callable[[int], None]
 """Is called with numbers of bytes that were read."""
 
 
-class Buffers:
-    """Buffers of one size that are used again: fresh memory costs as much as reading."""
+_FREE: defaultdict[int, list[bytearray]] = defaultdict(list)
+"""Buffers to be used again, by size: fresh memory costs as much as reading."""
 
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._free: list[bytearray] = []
 
-    @staticmethod
-    @functools.cache
-    def of(size: int) -> Buffers:
-        """Return those of a size, which all files share."""
-        return Buffers(size)
-
-    def take(self) -> bytearray:
-        """Return one that is free; what it holds is of no meaning."""
-        try:
-            return self._free.pop()
-        except IndexError:  # asked without looking first: threads take them, too
-            return bytearray(self._size)
-
-    def giver(self, buffer: bytearray) -> Callable[[], None]:
-        """Return what gives a buffer back, once."""
-        given: list[bytearray] = [buffer]
-
-        def give() -> None:
-            if given:
-                self._free.append(given.pop())
-
-        return give
+def _buffer(read: int) -> bytearray:
+    """Return a buffer for blocks of a size, which all files share; what it holds has no meaning."""
+    size = BEHIND + read + AHEAD + 1
+    try:
+        return _FREE[size].pop()
+    except IndexError:  # asked without looking first: threads take them, too
+        return bytearray(size)
 
 
 def blocks(
@@ -182,8 +165,7 @@ def blocks(
 
     Raises what the stream raises, after the blocks that came before have been given.
     """
-    buffers = Buffers.of(BEHIND + read + AHEAD + 1)
-    data = buffers.take()
+    data = _buffer(read)
     at = base = end = 0  # in the file, the stretch and the data begin; the data's length
     more, failure = True, None
     while more or end > at - base:
@@ -198,8 +180,7 @@ def blocks(
         if end == at - base:
             break
         block = _cut(data, at, base, end, read=read, last=end <= at + read - base)
-        block.release = buffers.giver(data)
-        following = buffers.take()
+        following = _buffer(read)
         at += read
         gone = max(0, min(at - BEHIND - base, end))
         with memoryview(following) as target, memoryview(data) as rest:
@@ -249,8 +230,7 @@ def _ranges(descriptor: int, size: int, on_bytes: Progress) -> Iterator[Callable
 
 def _block_at(descriptor: int, size: int, at: int) -> Block:
     """Read the lines that begin in the stretch at an offset, and what stands around them."""
-    buffers = Buffers.of(BEHIND + READ + AHEAD + 1)
-    data = buffers.take()
+    data = _buffer(READ)
     base = max(0, at - BEHIND)
     want = min(size, at + READ + AHEAD) - base
     end = 0
@@ -261,9 +241,7 @@ def _block_at(descriptor: int, size: int, at: int) -> Block:
             if not got:
                 break
             end += got
-    block = _cut(data, at, base, end, read=READ, last=at + READ >= size)
-    block.release = buffers.giver(data)
-    return block
+    return _cut(data, at, base, end, read=READ, last=at + READ >= size)
 
 
 def _cut(data: bytearray, at: int, base: int, end: int, *, read: int, last: bool) -> Block:
@@ -277,7 +255,9 @@ def _cut(data: bytearray, at: int, base: int, end: int, *, read: int, last: bool
     if known and data[known - 1] != NEWLINE:  # within a long line
         start = max(known - OVERLAP, data.rfind(b"\n", 0, known) + 1)
     stop = end if last else _boundary(data, at + read - base, end)
-    return Block(data, start=start, stop=max(stop, start), end=end, known=known, base=base)
+    block = Block(data, start=start, stop=max(stop, start), end=end, known=known, base=base)
+    block.release = functools.partial(_FREE[len(data)].append, data)
+    return block
 
 
 def _boundary(data: bytearray, at: int, end: int) -> int:

@@ -33,7 +33,6 @@ class HyperscanSearcher:
         self.unsearchable: list[tuple[str, str]] = []
         self._patterns = patterns
         self._once = once
-        self._forgotten: set[int] = set()
         self._exact: dict[int, _Scanner | None] = {}
         version = str(getattr(hyperscan, "__version__", ""))
         key = _name(version, [*patterns, "once:", *sorted(once)])
@@ -59,8 +58,6 @@ class HyperscanSearcher:
         codes: list[Code] = []
         self.unsearchable.clear()
         for number, pattern in enumerate(self._patterns):
-            if number in self._forgotten:
-                continue
             try:
                 needle = needle_of(pattern)
             except UnsearchableError as error:
@@ -90,11 +87,6 @@ class HyperscanSearcher:
             self._exact[number] = _scanner(code) if code else None
         scanner = self._exact[number]
         return None if scanner is None else scanner.scan(block)
-
-    def forget(self, number: int) -> None:
-        """Look for one pattern no longer: its hits would cost time in every block."""
-        self._forgotten.add(number)
-        self._scanner = _Scanner(self._compiled())
 
 
 class _Scanner:

@@ -47,9 +47,6 @@ class Searcher(Protocol):
     def exact(self, block: Block, number: int) -> list[Hit] | None:
         """Search for one pattern more exactly, if that can be done (else None)."""
 
-    def forget(self, number: int) -> None:
-        """Look for one pattern no longer."""
-
 
 def searcher(
     patterns: Sequence[str], *, once: Collection[str] = (), engine: str = "auto"
@@ -59,18 +56,10 @@ def searcher(
     Of the patterns in ``once``, which may stand in a third of all lines, one hit is reported per
     block. ``engine`` is "auto", or "words" to do without Hyperscan.
     """
-    made, slow = _made(patterns, once, engine)
+    fast = engine != "words" and HyperscanSearcher is not None
+    made: Searcher = (HyperscanSearcher if fast else WordSearcher)(patterns, once)
+    slow = (_SLOW,) if engine != "words" and not fast else ()
     return made, (*slow, *(_gap_of(pattern, why) for pattern, why in made.unsearchable))
-
-
-def _made(
-    patterns: Sequence[str], once: Collection[str], engine: str
-) -> tuple[Searcher, tuple[Gap, ...]]:
-    if engine == "words":
-        return WordSearcher(patterns, once), ()
-    if HyperscanSearcher is None:
-        return WordSearcher(patterns, once), (_SLOW,)
-    return HyperscanSearcher(patterns, once), ()
 
 
 _SLOW = Gap(
@@ -131,12 +120,6 @@ class WordSearcher:
     def exact(self, block: Block, number: int) -> list[Hit] | None:
         """Words cannot be looked for more exactly."""
         return None
-
-    def forget(self, number: int) -> None:
-        """Look for one pattern no longer."""
-        for numbers in (*self._numbers.values(), *self._caseless.values()):
-            if number in numbers:
-                numbers.remove(number)
 
 
 MAX_HITS = 256  # of one block in a thread

@@ -6,8 +6,7 @@ two fingerprints, of which only the speaker's own is sure: where the other one h
 length, an invented one is printed whose "OpType" only encodes that length (``ProcessGroup
 Wrapper.cpp``, torch 1.13 to 2.15). They are compared in the order of ranks, and the first that
 differs is named: those below it call what the speaker calls. Sequence numbers are those of the log
-and begin with 0.
-That a call was announced does not tell whether it came to its end.
+and begin with 0. That a call was announced does not tell whether it came to its end.
 
 The desync report says what the ranks' last calls were, as one of them read it from the store. It is
 printed with TORCH_NCCL_DESYNC_DEBUG=1 or TORCH_DISTRIBUTED_DEBUG=DETAIL, over several lines
@@ -38,7 +37,6 @@ from whyhang.analyzer.facts import (
 )
 from whyhang.collectors.logs.engine.byte_blocks import Block
 from whyhang.collectors.logs.engine.matching import Match
-from whyhang.collectors.logs.lines.c10d_names import DEFAULT_GROUP, shape
 from whyhang.collectors.logs.lines.line_reader import (
     FoundLine,
     LineReader,
@@ -46,6 +44,7 @@ from whyhang.collectors.logs.lines.line_reader import (
     wants,
     wants_block,
 )
+from whyhang.collectors.logs.lines.watchdog import DEFAULT_GROUP, shape
 from whyhang.collectors.logs.text.line import clean
 from whyhang.collectors.ops import op_of
 

@@ -8,7 +8,7 @@ process.
 
 import re
 import signal
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from whyhang.analyzer.facts import (
     Exit,
@@ -24,7 +24,7 @@ from whyhang.analyzer.facts import (
 )
 from whyhang.collectors import tables
 from whyhang.collectors.logs.engine.matching import Match
-from whyhang.collectors.logs.lines.exit_words import (
+from whyhang.collectors.logs.lines.exits_of_several import (
     MAX_EXITS,
     code_of,
     exit_code,
@@ -37,17 +37,18 @@ from whyhang.collectors.logs.lines.line_reader import FoundLine, LineReader, Log
 from whyhang.collectors.logs.text.clock import time_of
 
 GRACE = 30.0  # seconds that torchrun gives processes to end
+ROWS = 4  # of torchrun's table above a rank: host, time, a number, a heading
 MAX_STEP = 20  # lines from a command to what srun reports of its tasks
 _ACTOR = re.compile(
     r"\s*(?:pid: (?P<pid>\d+)|name: \w*Worker\w*?_(?P<node>\d+):(?P<local>\d+))\s*$"
 )
-_EXITCODE_ROW = re.compile(r"\s*exitcode\s*: (?P<code>-?\d+) \(pid: (?P<pid>\d+)\)")
-_RANK_FIELD = r"(?<![a-z])(?P<local>local[ _-]?)?rank\W{0,4}(?P<rank>\d{1,6})\b"
-_ROW_RANK = re.compile(r"(?i)\W*" + _RANK_FIELD + r"\W*$")
+_ROW_RANK = re.compile(
+    r"(?i)\W*(?P<local>local[ _-]?)?rank\W{0,12}(?P<rank>\d{1,6})"
+    r"(?:\W*| \(local_rank: (?P<of_host>\d+)\)\s*)$"
+)
 _FIELD_RANK = re.compile(
-    r"(?i)"
-    + _RANK_FIELD
-    + r"(?:[\W\d]|(?:local|pid|rank|host|with|an?|has|was|finish|end|exit|terminat|fail"
+    r"(?i)(?<![a-z])(?P<local>local[ _-]?)?rank\W{0,4}(?P<rank>\d{1,6})\b"
+    r"(?:[\W\d]|(?:local|pid|rank|host|with|an?|has|was|finish|end|exit|terminat|fail"
     r"|process)(?:ed|ing)?\b){0,40}$"
 )
 _SRUN = re.compile(r"\bsrun (?P<command>.*)")
@@ -57,23 +58,30 @@ _LOOKS = re.compile(
 _PID = re.compile(r"(?i)\bpid\W{1,3}(\d{1,7})\b")
 
 
-class _Below(Record):
-    """A line that names a process: how many below may say how it ended, in which words."""
+class _Report(Record):
+    """A line that names a process: how many below may say how it ended, in which words.
+
+    ``here``: on the host of who speaks. ``code`` counts where no line says how it ended.
+    """
 
     names: str
-    most: int
-    ends: str
+    most: int = 0
+    ends: str = ""
     code: int | None = None
+    here: bool = False
     kills_others: bool = False
 
 
 class _Table(Record):
-    reports: tuple[str, ...]
-    below: tuple[_Below, ...]
+    one_line: tuple[str, ...]
+    reports: tuple[_Report, ...]
 
 
 _TABLE = tables.read("logs.lines", "exits.toml", _Table)
-_BELOW = {each.names: each for each in _TABLE.below}
+_REPORTS = {
+    **{names: _Report(names=names, code=1) for names in _TABLE.one_line},
+    **{report.names: report for report in _TABLE.reports},
+}
 
 
 class ExitReader(LineReader):
@@ -97,47 +105,20 @@ class ExitReader(LineReader):
         self._rows.append(row)
         return row
 
-    @wants(r"^\s*rank\s*: (?P<rank>\d+) \(local_rank: (?P<local>\d+)\)")
-    def on_table_row(self, line: FoundLine, match: Match) -> None:
-        """Read one entry of torchrun's table, from the line with the rank."""
-        rank, local = int(match["rank"]), int(match["local"])
-        rows = ((number, _EXITCODE_ROW.match(after.text)) for number, after in line.following(3))
-        number, row = next(((number, row) for number, row in rows if row), (0, None))
-        if row is None:
-            return
-        host, time, root = None, None, False
-        for before in line.preceding(4):
-            host = host or value_after(before, "host")
-            if value_after(before, "time"):
-                time = time_of(before.replace("_", " "), self._file.voice.year)
-            root = root or before.startswith("Root Cause")
-        who = replace(named_by(match), pid=int(row["pid"]), host=named_host(host))
-        self._learn_place(rank, local)
-        added = self._add(
-            line,
-            who,
-            int(row["code"]),
-            source=self._file.document.source(number),
-            quote=row.string.strip(),
-            time=time,
-        )
-        if root and added is not None:
-            self._roots.append(added)
-
     @wants(r"(?i)\bexit ?(?:code|status)\W{1,4}?(?P<code>-?\d{1,3})\b")
     def on_fields(self, line: FoundLine, match: Match) -> None:
         """Read rank and exit code that stand as fields in one line, or below each other.
 
-        So they do where a table has lost its form in a paste, and in other launchers' words.
+        So they do in torchrun's table of failures, also where it has lost its form in a paste, and
+        in other launchers' words.
         """
         before, after = line.text[: match.start()], line.text[match.end() :]
-        rank = _FIELD_RANK.search(before)
-        if rank is None and not before.strip():
-            rank = next(
-                (rank for text in line.preceding(3) if (rank := _ROW_RANK.match(text))), None
-            )
-        if rank is None or _EXITCODE_ROW.match(line.text) or not int(match["code"]):
-            return  # none, the table as torchrun prints it, or a clean end
+        above = [] if before.strip() else [*line.preceding(3 + ROWS)]
+        rows = filter(None, map(_ROW_RANK.match, above[:3]))
+        rank = _FIELD_RANK.search(before) or next(rows, None)
+        code = int(match["code"])
+        if rank is None or not code:
+            return
         texts = [after, *(below.text for _, below in line.following(3))]
         pid = next((pid for text in texts if (pid := _PID.search(text))), None)
         who = Who(
@@ -146,7 +127,22 @@ class ExitReader(LineReader):
             local_rank=int(rank["rank"]) if rank["local"] else None,
             pid=int(pid[1]) if pid else None,
         )
-        self._add(line, who, int(match["code"]))
+        if local := rank.groupdict().get("of_host"):
+            table = above[above.index(rank.string) :][: 1 + ROWS]
+            self._on_table(line, replace(who, local_rank=int(local)), code, table)
+        else:
+            self._add(line, who, code)
+
+    def _on_table(self, line: FoundLine, who: Who, code: int, rows: Sequence[str]) -> None:
+        """Read one entry of torchrun's table: the rows above the exit code, nearest first."""
+        told = {
+            key.strip(): value.strip() for key, _, value in (row.partition(":") for row in rows)
+        }
+        time = time_of(told.get("time", "").replace("_", " "), self._file.voice.year)
+        self._learn_place(who.rank or 0, who.local_rank or 0)
+        added = self._add(line, replace(who, host=named_host(told.get("host"))), code, time=time)
+        if added is not None and any(row.startswith("Root Cause") for row in rows):
+            self._roots.append(added)
 
     def _learn_place(self, rank: int, local: int) -> None:
         """Learn the map from local to global ranks from a row that has both."""
@@ -155,11 +151,20 @@ class ExitReader(LineReader):
         elif rank != local:
             self._file.one_host = False
 
-    @wants(*_TABLE.reports)
+    @wants(*_REPORTS)
     def on_report(self, line: FoundLine, match: Match) -> None:
-        """Note a process of which one line says all."""
-        if code := exit_code(match):
-            self._add(line, named_by(match), code, ends_all="failed (exitcode" in line.text)
+        """Note a process of which the same line, or one of those below, says how it ended."""
+        report = _REPORTS[match.re.pattern]
+        code = exit_code(match, report.code)
+        for _, after in line.following(report.most if code == report.code else 0):
+            if end := re.search(report.ends, after.text):
+                code = exit_code(end, 1)
+        if code:
+            who = named_by(match)
+            who = replace(who, host=line.who.host) if report.here else who
+            self._add(line, who, code, ends_all="failed (exitcode" in line.text)
+        if report.kills_others and code == -signal.SIGKILL:
+            self._killed.add(line.source)
 
     @wants(r"Child process with PID (?P<pid>\d+) terminated with code (?P<code>-?\d+)")
     def on_child_of_rank(self, line: FoundLine, match: Match) -> None:
@@ -182,15 +187,6 @@ class ExitReader(LineReader):
             who = who if named["pid"] is None else Who(pid=int(named["pid"]))
             self._add(line, who, 0, exitcode=None, quote=after.text.strip())
 
-    @wants(r"\] exits with return code = (?P<code>-?\d+)")
-    def on_child(self, line: FoundLine, match: Match) -> None:
-        """Note that DeepSpeed's launcher saw a process fail.
-
-        It prints the command of the process that it started last, whichever ended: the local
-        rank in it is nobody's.
-        """
-        self._add(line, Who(host=line.who.host), int(match["code"]))
-
     @wants(
         r"(?<!sub)process (?P<local>\d+) terminated with "
         r"(?:signal (?P<signal>SIG[A-Z0-9]+)|exit code (?P<code>\d+))",
@@ -201,7 +197,7 @@ class ExitReader(LineReader):
         who = replace(named_by(match), host=line.who.host)
         if self._file.voice.who.rank is not None:  # a log of one rank: it started one process
             who = self._file.voice.who
-        self._add(line, who, exit_code(match))
+        self._add(line, who, exit_code(match, 1) or 0)
 
     @wants(r"[a-z]run: error: (?P<host>[\w.-]+): tasks? (?P<tasks>\d[\d, -]*): (?P<what>.+)")
     def on_srun(self, line: FoundLine, match: Match) -> None:
@@ -228,30 +224,10 @@ class ExitReader(LineReader):
         host = named_host(match["host"])
         self._add(line, Who(host=host, label=host), -signal.SIGKILL)
 
-    @wants(*_BELOW)
-    def on_end_below(self, line: FoundLine, match: Match) -> None:
-        """Note a process of which the same line, or one of those below, says how it ended."""
-        report = _BELOW[match.re.pattern]
-        most, code = report.most, report.code
-        if number := match.groupdict().get("signal"):
-            most, code = 0, -int(number)
-        for _, after in line.following(most):
-            if end := re.search(report.ends, after.text):
-                code = exit_code(end)
-        if code is not None:
-            self._add(line, named_by(match), code)
-        if report.kills_others and code == -signal.SIGKILL:
-            self._killed.add(line.source)
-
     @wants(r"Unable to shutdown process (?P<pid>\d+) via .{1,30}, forcefully exit")
     def on_force(self, line: FoundLine, match: Match) -> None:
         """Note a process that torchrun killed because of another one."""
         self._forced.add(int(match["pid"]))
-
-    @wants(r"\bKill(?:ed)? process (?P<pid>\d+) \(")
-    def on_kernel(self, line: FoundLine, match: Match) -> None:
-        """Note a process that the kernel's out-of-memory killer ended."""
-        self._add(line, Who(pid=int(match["pid"]), host=line.who.host), -signal.SIGKILL)
 
     @wants(r"^\s*Exit Code:\s+(?P<code>\d+)\s*$")
     def on_pod_state(self, line: FoundLine, match: Match) -> None:

@@ -1,4 +1,4 @@
-"""What a launcher of somebody's own prints of the processes that it started, as they end.
+"""How a process ended, as one line says it; what launchers of somebody's own print of several.
 
 Everybody words it anew ("pid 812 finished with return code -9", "worker-3 exited with code 137",
 "exited: trainer_2 (terminated by SIGKILL; not expected)", "exit codes: [1, -11, 1]"). One such line
@@ -7,14 +7,88 @@ in their names are ranks where they count from 0 on without a gap.
 """
 
 import re
+import signal
 from collections import defaultdict
 from collections.abc import Iterator
 
 from whyhang.analyzer.facts import NOBODY, Exit, Fact, Record, Trust, Who, replace
+from whyhang.analyzer.job.world import LOOPBACK
 from whyhang.collectors.logs.engine.matching import Match
-from whyhang.collectors.logs.lines.exit_words import MAX_EXITS, exit_of, signal_of
 from whyhang.collectors.logs.lines.line_reader import FoundLine, LineReader, LogFile, wants
-from whyhang.collectors.logs.text.templates import reduce
+from whyhang.collectors.logs.text.logger_header import reduce
+
+MAX_EXITS = 20000  # of one file
+_WHAT = (
+    ("Killed", signal.SIGKILL),
+    ("Out Of Memory", signal.SIGKILL),
+    ("Segmentation fault", signal.SIGSEGV),
+    ("Aborted", signal.SIGABRT),
+    ("Bus error", signal.SIGBUS),
+    ("Illegal instruction", signal.SIGILL),
+    ("Floating point exception", signal.SIGFPE),
+    ("Terminated", signal.SIGTERM),
+)
+EXIT_CODE = re.compile(r"exit(?:ed with)? (?:code|status):? *(?P<code>-?\d+)", re.IGNORECASE)
+
+
+def named_host(host: str | None) -> str | None:
+    """Cut a domain off a host name; None for names that mean "here"."""
+    if host is None or host in LOOPBACK:
+        return None
+    return host if host.replace(".", "").isdigit() else host.partition(".")[0]
+
+
+def value_after(line: str, key: str) -> str | None:
+    """Return the value of "  host      : node3"."""
+    name, colon, value = line.partition(":")
+    return value.strip() or None if colon and name.strip() == key else None
+
+
+def named_by(match: Match) -> Who:
+    """Return the process that the groups of a pattern name."""
+    groups = {key: value for key, value in match.groupdict().items() if value is not None}
+    return Who(
+        rank=int(groups["rank"]) if "rank" in groups else None,
+        trust=Trust.CONTENT if "rank" in groups else Trust.NONE,
+        local_rank=int(groups["local"]) if "local" in groups else None,
+        pid=int(groups.get("pid", 0)) or None,  # newer versions of Open MPI print 0
+        host=named_host(groups.get("host")),
+    )
+
+
+def exit_code(match: Match | re.Match[str], default: int | None) -> int | None:
+    """Return the exit code that the groups of a pattern give, if any; minus a signal's number."""
+    groups = match.groupdict()
+    if sign := groups.get("signal"):
+        return -int(sign) if sign.isdecimal() else -signal_of(sign)
+    if what := groups.get("what"):
+        return code_of(what)
+    return int(groups["code"]) if groups.get("code") else default
+
+
+def signal_of(name: str) -> int:
+    """Return the number of a signal; of one that nobody knows, that of SIGKILL."""
+    return int(getattr(signal, name, signal.SIGKILL))
+
+
+def exit_of(who: Who, line: FoundLine, code: int) -> Exit:
+    """Return that a process ended, as a line says; ``code`` is minus a signal's number."""
+    return Exit(
+        who=who,
+        source=line.source,
+        quote=line.text.strip()[:400],
+        exitcode=code if code >= 0 else None,
+        signal=-code if code < 0 else code - 128 if 128 < code < 128 + 32 else None,
+        time=line.time,
+    )
+
+
+def code_of(what: str) -> int:
+    """Read "Killed", "Exited with exit code 1" as an exit code; minus a signal's number."""
+    if end := EXIT_CODE.search(what):
+        return int(end["code"])
+    return next((-number for word, number in _WHAT if word in what), 1)
+
 
 _CODE = r"(?P<code>-?(?:\d{1,3}|SIG[A-Z]{2,6}))\b"
 _PID = re.compile(r"(?i)\bpid\W{1,3}(?P<pid>\d{2,7})\b")

@@ -1,18 +1,26 @@
-"""What a log says of the job as a whole: its size, launcher, backend and versions."""
+"""What a log says of the job as a whole: its size, launcher, backend and versions.
 
-from collections import Counter
+With INFO (``LOGLEVEL=INFO``) torchrun's agent prints its settings, "Rendezvous'ing worker group"
+when it begins to wait for the other nodes and "Rendezvous complete for workers" when all are there
+(torch 1.9 to 2.15, ``launcher/api.py``, ``elastic/agent/server/api.py``).
+"""
+
+from collections import Counter, defaultdict
 from collections.abc import Iterator
+from typing import Literal
 
 from whyhang.analyzer.facts import (
     NOBODY,
     Address,
+    Agent,
     Fact,
     InitArguments,
     Record,
     Setting,
-    SettingName,
     Source,
+    Who,
     WorldSize,
+    replace,
     unfold,
 )
 from whyhang.analyzer.job.launchers import PER_NODE
@@ -20,22 +28,28 @@ from whyhang.collectors import tables
 from whyhang.collectors.logs.engine.matching import Match
 from whyhang.collectors.logs.lines.line_reader import FoundLine, LineReader, LogFile, wants
 
+_What = Literal["size", "per-node", "tasks", "meeting", "torch", "backend", "launcher"]
+
 
 class _Table(Record):
-    sizes: tuple[str, ...]
-    tasks: tuple[str, ...]
-    meetings: tuple[str, ...]
-    launchers: dict[str, tuple[str, ...]]
-    backends: dict[str, tuple[str, ...]]
-    versions: dict[SettingName, tuple[str, ...]]
+    """By which patterns a line tells what: by the group in them, or by what they all mean."""
+
+    told: dict[_What, tuple[str, ...]]
+    means: dict[_What, dict[str, tuple[str, ...]]]
 
 
 _TABLE = tables.read("logs.lines", "job.toml", _Table)
-_LAUNCHERS = tables.by_pattern(_TABLE.launchers)
-_BACKENDS = tables.by_pattern(_TABLE.backends)
-_VERSIONS = tables.by_pattern(_TABLE.versions)
+_TELLS: dict[str, tuple[_What, str | None]] = {
+    **{pattern: (what, None) for pattern, what in tables.by_pattern(_TABLE.told).items()},
+    **{
+        pattern: (what, value)
+        for what, values in _TABLE.means.items()
+        for pattern, value in tables.by_pattern(values).items()
+    },
+}
+_SETTINGS: tuple[Literal["backend", "torch"], ...] = ("backend", "torch")
 _NODE_RANK = "--node_rank"
-MAX_MEETINGS = 16
+MAX_VALUES = 100  # that a file tells of one thing
 
 
 class JobReader(LineReader):
@@ -43,42 +57,22 @@ class JobReader(LineReader):
 
     def __init__(self, file: LogFile) -> None:
         super().__init__(file)
-        self._first: dict[tuple[str, str | int], Setting | WorldSize] = {}
-        self._times: Counter[tuple[str, str | int]] = Counter()
-        self._local_size: tuple[int, Source] | None = None
-        self._tasks: dict[int, Source] = {}
-        self._launchers: dict[str, Source] = {}
+        self._told: defaultdict[_What, dict[str, Source]] = defaultdict(dict)
+        self._times: Counter[tuple[_What, str]] = Counter()
         self._nodes: int | None = None
         self._node_counts: set[int] = set()  # as commands give them
-        self._meetings: dict[str, Source] = {}
 
-    def _note(self, fact: Setting | WorldSize) -> None:
-        self._times[_key(fact)] += 1
-        self._first.setdefault(_key(fact), fact)
-
-    @wants(*_TABLE.sizes)
-    def on_size(self, line: FoundLine, match: Match) -> None:
-        """Note the number of ranks."""
-        if int(match["size"]) > 0:
-            self._note(WorldSize(size=int(match["size"]), who=NOBODY, source=line.source))
-
-    @wants(*_TABLE.meetings)
-    def on_meeting(self, line: FoundLine, match: Match) -> None:
-        """Note an address at which the ranks, or those who start them, are to meet."""
-        if len(self._meetings) < MAX_MEETINGS:
-            self._meetings.setdefault(match["host"], line.source)
-
-    @wants(*_BACKENDS)
-    def on_backend(self, line: FoundLine, match: Match) -> None:
-        """Note the backend of the collectives."""
-        value = _BACKENDS[match.re.pattern]
-        self._note(Setting(name="backend", value=value, who=NOBODY, source=line.source))
-
-    @wants(*_VERSIONS)
-    def on_version(self, line: FoundLine, match: Match) -> None:
-        """Note a version."""
-        name = _VERSIONS[match.re.pattern]
-        self._note(Setting(name=name, value=match["version"], who=NOBODY, source=line.source))
+    @wants(*_TELLS)
+    def on_told(self, line: FoundLine, match: Match) -> None:
+        """Note a value, with the first line that tells it."""
+        what, value = _TELLS[match.re.pattern]
+        if value is None:
+            (value,) = match.groupdict().values()
+        if len(self._told[what]) < MAX_VALUES and value.strip("0"):
+            self._told[what].setdefault(value, line.source)
+            self._times[what, value] += 1
+        if what == "launcher":
+            self._file.launchers.add(value)
 
     @wants(
         r"(?:--nnodes|--num_machines|--num_nodes|--node_rank|group_world_size)[= ](?P<nodes>\d+)"
@@ -95,18 +89,6 @@ class JobReader(LineReader):
             self._file.one_host = False
         if not match[0].startswith(_NODE_RANK):
             self._node_counts.add(nodes)
-
-    @wants(r"--nproc[_-]per[_-]node[= ](?P<size>\d+)")
-    def on_local_size(self, line: FoundLine, match: Match) -> None:
-        """Note how many ranks run on each host."""
-        if self._local_size is None:
-            self._local_size = (int(match["size"]), line.source)
-
-    @wants(*_TABLE.tasks)
-    def on_tasks(self, line: FoundLine, match: Match) -> None:
-        """Note how many processes a command starts: ranks, or the launchers of ranks."""
-        if int(match["size"]) > 0:
-            self._tasks.setdefault(int(match["size"]), line.source)
 
     @wants(r"--standalone\b")
     def on_standalone(self, line: FoundLine, match: Match) -> None:
@@ -131,38 +113,114 @@ class JobReader(LineReader):
                 if ranks != local:
                     self._file.one_host = False
 
-    @wants(*_LAUNCHERS)
-    def on_launcher(self, line: FoundLine, match: Match) -> None:
-        """Note what started the job."""
-        name = _LAUNCHERS[match.re.pattern]
-        self._launchers.setdefault(name, line.source)
-        self._file.launchers.add(name)
-
     def facts(self) -> Iterator[Fact]:
         """Yield each statement once."""
-        if self._local_size is not None:
-            size, source = self._local_size
+        self._count_ranks()
+        for host, source in self._told["meeting"].items():
+            yield InitArguments(address=Address(host=host), who=NOBODY, source=source)
+        for size, source in self._most("size"):
+            yield WorldSize(size=int(size), who=NOBODY, source=source)
+        for name in _SETTINGS:
+            for value, source in self._most(name):
+                yield Setting(name=name, value=value, who=NOBODY, source=source)
+        for launcher, source in self._told["launcher"].items():
+            yield Setting(name="launcher", value=launcher, who=NOBODY, source=source)
+
+    def _most(self, what: _What) -> Iterator[tuple[str, Source]]:
+        """Yield the value that most lines tell; others are of parts of the job."""
+        values = self._told[what]
+        for value in sorted(values, key=lambda value: -self._times[what, value])[:1]:
+            yield value, values[value]
+
+    def _count_ranks(self) -> None:
+        """Note the number of ranks, where commands tell it and no other line does."""
+        if self._told["per-node"]:
+            size, source = next(iter(self._told["per-node"].items()))
             if self._file.one_host is None and self._nodes is None:
                 self._file.one_host = True
             nodes = 1 if self._nodes is None and self._file.one_host else 0
             if self._nodes is not None and self._node_counts == {self._nodes}:
                 nodes = self._nodes
-            sized = any(isinstance(fact, WorldSize) for fact in self._first.values())
-            if nodes and not sized:
-                self._note(WorldSize(size=nodes * size, who=NOBODY, source=source))
-        sized = any(isinstance(fact, WorldSize) for fact in self._first.values())
-        if len(self._tasks) == 1 and not sized and PER_NODE.isdisjoint(self._launchers):
-            ((size, source),) = self._tasks.items()
-            self._note(WorldSize(size=size, who=NOBODY, source=source))
-        for host, source in self._meetings.items():
-            yield InitArguments(address=Address(host=host), who=NOBODY, source=source)
-        best = {name: value for (name, value), _ in reversed(self._times.most_common())}
-        for (name, value), fact in self._first.items():
-            if best[name] == value:  # the most frequent one; others are of parts of the job
-                yield fact
-        for launcher, source in self._launchers.items():
-            yield Setting(name="launcher", value=launcher, who=NOBODY, source=source)
+            if nodes and not self._told["size"]:
+                self._told["size"][str(nodes * int(size))] = source
+        tasks = self._told["tasks"]
+        if not self._told["size"] and len(tasks) == 1 and PER_NODE.isdisjoint(self._file.launchers):
+            self._told["size"] = tasks
 
 
-def _key(fact: Setting | WorldSize) -> tuple[str, str | int]:
-    return (fact.name, fact.value) if isinstance(fact, Setting) else ("world size", fact.size)
+MAX_AGENTS = 10_000
+_LINES = 24  # of the settings
+
+
+class ElasticReader(LineReader):
+    """Collects one agent per process that speaks."""
+
+    def __init__(self, file: LogFile) -> None:
+        super().__init__(file)
+        self._agents: dict[tuple[str | None, int | None], Agent] = {}
+
+    @wants(r"Starting elastic_operator with launch configs")
+    def on_settings(self, line: FoundLine, match: Match) -> None:
+        """Read the settings, a line each behind this one."""
+        settings: dict[str, str] = {}
+        for _, after in line.following(_LINES):
+            name, colon, value = after.text.rpartition("] ")[2].partition(":")
+            if not colon:
+                break
+            settings[name.strip()] = value.strip()
+        self._keep(
+            line,
+            backend=settings.get("rdzv_backend"),
+            min_nodes=_whole(settings.get("min_nodes")),
+            max_nodes=_whole(settings.get("max_nodes")),
+            per_node=_whole(settings.get("nproc_per_node")),
+            node_rank=_node_rank(settings),
+            endpoint=settings.get("rdzv_endpoint"),
+            run_id=settings.get("run_id"),
+        )
+
+    @wants(r"\] Rendezvous'ing worker group")
+    def on_meets(self, line: FoundLine, match: Match) -> None:
+        """Note that it waits for other nodes from here on."""
+        self._keep(line, meeting=True, quote=line.text, source=line.source)
+
+    @wants(r"\] Rendezvous complete for workers\. Result")
+    def on_met(self, line: FoundLine, match: Match) -> None:
+        """Note that all nodes were there."""
+        self._keep(line, meeting=False)
+
+    @wants(r"\] Worker group \w+\. (?P<left>\d+)/(?P<most>\d+) attempts left; will restart")
+    def on_restarts(self, line: FoundLine, match: Match) -> None:
+        """Note how often it has started its ranks anew."""
+        self._keep(line, restarts=int(match["most"]) - int(match["left"]))
+
+    @wants(r"Rendezvous(?:Timeout|Closed|Connection|State)Error|SignalException|ChildFailedError")
+    def on_ended(self, line: FoundLine, match: Match) -> None:
+        """Note that nobody of this file waits any more."""
+        for key, agent in self._agents.items():
+            self._agents[key] = replace(agent, meeting=False)
+
+    def _keep(self, line: FoundLine, **changes: object) -> None:
+        key = (line.who.host, line.who.pid)
+        agent = self._agents.get(key)
+        if agent is None:
+            if len(self._agents) >= MAX_AGENTS:
+                return
+            who = Who(host=line.who.host, pid=line.who.pid)
+            agent = Agent(who=who, source=line.source, quote=line.text)
+        self._agents[key] = replace(agent, **changes)
+
+    def facts(self) -> Iterator[Fact]:
+        """Yield each agent with where it stands at the end of the log."""
+        yield from self._agents.values()
+
+
+def _whole(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isdecimal() else None
+
+
+def _node_rank(settings: dict[str, str]) -> int | None:
+    """Read the node's number out of a static rendezvous's settings: {'rank': 1, 'timeout': 900}."""
+    _, key, rest = settings.get("rdzv_configs", "").partition("'rank': ")
+    digits = rest.partition(",")[0].rstrip("} ")
+    return int(digits) if key and digits.isdecimal() else None

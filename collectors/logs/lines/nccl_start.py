@@ -5,6 +5,7 @@ process does next, after the line it printed last, is what it waits in.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 import regex
 
@@ -30,33 +31,25 @@ from whyhang.collectors.logs.lines.line_reader import (
     wants_block,
 )
 
-INTERFACE = r"NCCL INFO Bootstrap ?: Using (?P<interface>[\w.-]+):(?P<address>\S+?)(?:<\d+>)?\s*$"
-NETWORK = r"NCCL INFO (?:Using network (?P<chosen>\S+(?: [A-Z][a-z]\w*)?)|NET/\w+ ?: Using \S+)"
-STARTED = r"NCCL INFO .{0,200}- Init START"
-ARRIVED = (
+PHASES = {
+    r"NCCL INFO Bootstrap ?: Using (?P<interface>[\w.-]+):(?P<address>\S+?)(?:<\d+>)?\s*$": (
+        NcclPhase.INTERFACE
+    ),
+    r"NCCL INFO (?:Using network (?P<chosen>\S+(?: [A-Z][a-z]\w*)?)|NET/\w+ ?: Using \S+)": (
+        NcclPhase.NETWORK
+    ),
+    r"NCCL INFO .{0,200}- Init START": NcclPhase.BOOTSTRAP,
     r"NCCL INFO (?:Bootstrap timings|MNNVL busId|NVLS multicast support|cudaDriverVersion"
-    r"|Setting affinity for GPU|comm \S+ rank \d+ n[Rr]anks \d+ nNodes \d+ )"
-)
-PLANNED = r"NCCL INFO (?:Channel \d+/\d+ : +\d+ +\d+|Trees \[|\d+ coll channels)"
+    r"|Setting affinity for GPU|comm \S+ rank \d+ n[Rr]anks \d+ nNodes \d+ )": NcclPhase.TOPOLOGY,
+    r"NCCL INFO (?:Channel \d+/\d+ : +\d+ +\d+|Trees \[|\d+ coll channels)": NcclPhase.CHANNELS,
+    r"NCCL INFO (?P<via>NVLS) (?:Bind|Creating|Created)": NcclPhase.CONNECTING,
+    r"NCCL INFO Connected all (?:rings|trees)": NcclPhase.CONNECTED,
+    r"NCCL INFO .{0,200}- Init COMPLETE": NcclPhase.COMPLETE,
+}
+"""Which line begins which phase, in order; of the channels there are too many to look at each."""
 CONNECTING = (
     r"NCCL INFO Channel \d+/\d+ : (?P<pair>\d+\[\w+\] -> \d+\[\w+\]).{0,40} via (?P<via>\S+)"
 )
-MULTICAST = r"NCCL INFO (?P<via>NVLS) (?:Bind|Creating|Created)"
-CONNECTED = r"NCCL INFO Connected all (?:rings|trees)"
-COMPLETE = r"NCCL INFO .{0,200}- Init COMPLETE"
-
-PHASES: tuple[tuple[str, NcclPhase], ...] = (
-    (INTERFACE, NcclPhase.INTERFACE),
-    (NETWORK, NcclPhase.NETWORK),
-    (STARTED, NcclPhase.BOOTSTRAP),
-    (ARRIVED, NcclPhase.TOPOLOGY),
-    (PLANNED, NcclPhase.CHANNELS),
-    (CONNECTING, NcclPhase.CONNECTING),
-    (MULTICAST, NcclPhase.CONNECTING),
-    (CONNECTED, NcclPhase.CONNECTED),
-    (COMPLETE, NcclPhase.COMPLETE),
-)
-"""Which line begins which phase, in order."""
 
 MAX_PROCESSES = 100_000
 CHANNEL = b"NCCL INFO Channel "
@@ -73,6 +66,17 @@ _ENDS = regex.compile(
 )
 
 
+@dataclass
+class _Stage:
+    """Where one process stands."""
+
+    who: Who
+    phase: NcclPhase = NcclPhase.INTERFACE
+    text: str = ""
+    source: Source | None = None
+    fields: dict[str, str] = field(default_factory=dict)
+
+
 class NcclStartReader(LineReader):
     """Collects the furthest phase of each process in its first communicator."""
 
@@ -82,10 +86,10 @@ class NcclStartReader(LineReader):
         self._furthest: dict[tuple[str | None, int | None, int | None], _Stage] = {}
         self._channels: dict[bytes, NetChannel] = {}
 
-    @wants(*(pattern for pattern, _ in PHASES if pattern != CONNECTING))
+    @wants(*PHASES)
     def on_phase(self, line: FoundLine, match: Match) -> None:
         """Note that a process has come to a phase."""
-        self._note(dict(PHASES)[match.re.pattern], line, match)
+        self._note(PHASES[match.re.pattern], line, match)
 
     @wants_block(CONNECTING)
     def on_channels(self, block: Block) -> None:
@@ -159,14 +163,3 @@ class NcclStartReader(LineReader):
                 yield OwnAddress(who=who, address=Address(host=address), source=stage.source)
             if network := stage.fields.get("chosen"):
                 yield Setting(name="network", value=network, who=who, source=stage.source)
-
-
-class _Stage:
-    """Where one process stands."""
-
-    def __init__(self, who: Who) -> None:
-        self.who = who
-        self.phase = NcclPhase.INTERFACE
-        self.text = ""
-        self.source: Source | None = None
-        self.fields: dict[str, str] = {}

@@ -5,10 +5,9 @@ from whyhang.collectors.logs.lines.debug_detail import (
     FingerprintReader,
     MismatchReader,
 )
-from whyhang.collectors.logs.lines.elastic import ElasticReader
 from whyhang.collectors.logs.lines.exits import ExitReader
 from whyhang.collectors.logs.lines.exits_of_several import ExitsOfSeveralReader
-from whyhang.collectors.logs.lines.job import JobReader
+from whyhang.collectors.logs.lines.job import ElasticReader, JobReader
 from whyhang.collectors.logs.lines.line_reader import LineReader
 from whyhang.collectors.logs.lines.nccl_collectives import CollReader
 from whyhang.collectors.logs.lines.nccl_communicators import NcclReader

@@ -168,17 +168,6 @@ def _in_front(text: str) -> re.Pattern[str]:
     return re.compile(f" {{0,{len(text) - len(text.lstrip())}}}")
 
 
-def _unspliced(kind: str, message: str) -> tuple[str, str]:
-    """Take apart what two ranks wrote over each other: "KeyErrorKeyError: : 'x''x'"."""
-    half = len(kind) // 2
-    if len(kind) % 2 or kind[:half] != kind[half:]:
-        return kind, message
-    message = message.removeprefix(": ")
-    middle = len(message) // 2
-    same = len(message) % 2 == 0 and message[:middle] == message[middle:]
-    return kind[:half], message[:middle] if same else message
-
-
 def read_frame(current: Traceback, number: int, line: Line) -> bool:
     """Read a line of a traceback before its exception; False: it ends without one."""
     text = line.text
@@ -192,8 +181,8 @@ def read_frame(current: Traceback, number: int, line: Line) -> bool:
     elif text[:1] not in ("", " ", "\t"):
         if raised := _EXCEPTION.match(text):
             current.end = (number, line)
-            kind = raised["type"].rpartition(".")[2]
-            current.type, current.message = _unspliced(kind, raised["message"] or "")
+            current.type = raised["type"].rpartition(".")[2]
+            current.message = raised["message"] or ""
             return True
         current.foreign += 1
     return current.foreign <= _FOREIGN

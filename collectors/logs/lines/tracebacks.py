@@ -86,33 +86,26 @@ class TracebackReader(LineReader):
         time = line.time if last.time is None else last.time
         self._lines.append(replace(last, time=time, offset=line.offset))
 
-    @wants(r"\b(?:Uncaught|Unhandled)(?: exception)?:? [A-Z]\w*(?:Error|Exception): \S")
-    def on_uncaught(self, line: FoundLine, match: Match) -> None:
-        """Read what a program's own hook logs of the exception that ends it."""
-        exception = line.text[match.start() :].partition(" ")[2]
-        exception = exception.removeprefix("exception").lstrip(": ")
-        traceback = Traceback()
-        if line.who.rank is None or len(self._bare) >= MAX_TRACEBACKS:
-            return
-        if read_frame(traceback, line.number, replace(line.line, text=exception)):
-            last = self._exception(line.who, [traceback])
-            self._bare.append(replace(last, time=line.time, offset=line.offset))
-
-    @wants(r"^(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception): \S")
+    @wants(
+        r"^(?P<exception>(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception): \S)",
+        r"\b(?:Uncaught|Unhandled)(?: exception)?:? (?P<exception>[A-Z]\w*(?:Error|Exception): \S)",
+    )
     def on_bare(self, line: FoundLine, match: Match) -> None:
-        """Read the last line of a traceback where it stands alone, as torch's hook marks it.
+        """Read the last line of a traceback where it stands alone, as a hook marks or logs it.
 
         Of others nothing says that they ended a process: they count where a log has nothing else.
         """
-        if line.number <= self._read_to.get(line.prefix, 0):
+        logged = match.start("exception") > 0  # by a program's own hook
+        if line.number <= self._read_to.get(line.prefix, 0) or (logged and line.who.rank is None):
             return
-        marked = _HOOK.search(line.raw) is not None
+        marked = logged or _HOOK.search(line.raw) is not None  # by torch's
         kept = self._bare if marked else self._alone
         above = next(line.preceding(1), "")
         if not marked and (_OF_RANKS.search(line.text) or above.startswith("Exception ignored")):
             return
         traceback = Traceback()
-        if len(kept) < MAX_TRACEBACKS and read_frame(traceback, line.number, line.line):
+        exception = replace(line.line, text=line.text[match.start("exception") :])
+        if len(kept) < MAX_TRACEBACKS and read_frame(traceback, line.number, exception):
             last = self._exception(line.who, [traceback])
             about_others = last.raised is None or last.raised.is_about_others
             if marked or not about_others:

@@ -5,6 +5,7 @@ Sources: ``ProcessGroupNCCL.cpp`` of torch 1.13 to 2.15. The rank in "[Rank 3]" 
 line names the group; then calls of one number are taken for one group's, because ranks that
 time out at different numbers of one group would contradict each other: a rank cannot finish
 call 12 while another still waits in call 11, unless a GPU or its driver stalled.
+
 """
 
 import re
@@ -28,7 +29,6 @@ from whyhang.analyzer.facts import (
     replace,
 )
 from whyhang.collectors.logs.engine.matching import Match
-from whyhang.collectors.logs.lines.c10d_names import DEFAULT_GROUP, group_of, numel, shape
 from whyhang.collectors.logs.lines.line_reader import FoundLine, LineReader, LogFile, wants
 from whyhang.collectors.ops import P2P, op_of
 
@@ -39,6 +39,14 @@ GONE = 60.0
 
 _LATER = re.compile(r"terminated with exception|what\(\):")
 _FRAME = re.compile(r"#\d+ (?P<function>.+) from (?P<file>.+):(?P<line>\d+)$")
+
+# Two or three shapes of one prefix: torch 2.3 ("[PG 0 Rank 1]"), 2.4 (with a description), 2.5+.
+_GROUP = re.compile(
+    r"\[PG (?:ID \d+ )?(?:PG )?(?:GUID )?(?P<name>[^\s(\]]+) ?(?:\((?P<desc>[^)]*)\))?"
+    r"(?: Rank (?P<rank>\d+))?\]"
+)
+DEFAULT_GROUP = Group(name="0", description="default_pg", inferred=True)
+_MINUS_ONE = 2**64 - 1  # what c10d prints for "unknown" sizes
 
 
 @dataclass
@@ -228,3 +236,28 @@ def _timed(call: Call, line: FoundLine, ran: str | None, limit: str | None) -> C
 
 def _key(who: Who, group: Group) -> _Key:
     return who, group.name, group.description
+
+
+def group_of(text: str) -> tuple[Group | None, int | None]:
+    """Return the group a line speaks of, and the speaker's rank within it."""
+    groups = list(_GROUP.finditer(text))
+    if not groups:
+        return None, None
+    group = next((group for group in groups if group["rank"] is not None), groups[-1])
+    description = None if group["desc"] in ("", "undefined") else group["desc"]
+    if group["name"] == "0" and description is None:
+        description = "default_pg"
+    rank = int(group["rank"]) if group["rank"] else None
+    return Group(name=group["name"], description=description), rank
+
+
+def shape(text: str | None) -> tuple[tuple[int, ...], ...] | None:
+    """Return the shape that a list of sizes gives; None where nothing is told."""
+    return None if text is None else (tuple(map(int, re.findall(r"\d+", text))),)
+
+
+def numel(text: str | None) -> tuple[tuple[int, ...], ...] | None:
+    """Read a number of elements as a flat shape; -1 as an unsigned number means unknown."""
+    if text is None or int(text) == _MINUS_ONE:
+        return None
+    return ((int(text),),)

@@ -38,17 +38,20 @@ class _Object(Record):
 
 
 class _Table(Record):
+    not_these: tuple[str, ...]
     words: dict[str, tuple[str, ...]]
     objects: dict[str, _Object]
 
 
+_TABLE = tables.read("logs.lines", "what_failed.toml", _Table)
+
+
 def _objects() -> dict[str, str]:
-    table = tables.read("logs.lines", "what_failed.toml", _Table)
     patterns = {}
-    for name, each in table.objects.items():
-        one, other = (tables.any_of(words, table.words) for words in (each.beside, each.words))
+    for name, each in _TABLE.objects.items():
+        one, other = (tables.any_of(words, _TABLE.words) for words in (each.beside, each.words))
         ways = (rf"(?:{a})[^\n]{{0,{GAP}}}?(?:{b})" for a, b in ((one, other), (other, one)))
-        alone = tables.any_of(each.patterns, table.words)
+        alone = tables.any_of(each.patterns, _TABLE.words)
         patterns[name] = "(?i)" + "|".join([*(ways if one else ()), *([alone] if alone else ())])
     return patterns
 
@@ -56,19 +59,7 @@ def _objects() -> dict[str, str]:
 OBJECTS = _objects()
 """The objects, and the patterns of lines that tell that something failed about them."""
 
-_NOT_THESE = re.compile(
-    r"\bNCCL (?:INFO|WARN|TRACE)\b|\[c10d\] |ProcessGroup\w*\.cpp|WorkNCCL\("
-    r"|^\s*File \"|\bHTTP/1\.[01]\" \d|(?i:nothing to do)|dlv?sym failed"
-    r"|(?:^|[\s,(])I(?:'m|'ve|'d)? [a-z]"
-    r"|^\s*[\"']?[a-z][\w-]*[\"']?\s*[:=]\s*[\"']?[a-z0-9_./-]*[\"']?,?\s*$"
-    r"|^\w+(?:\{[^}]*\})? [\d.e+-]+$"
-    r"|^\s*(?:(?:raise|return|except|assert|if|elif|def)\b|print\(|log\w*\.\w+\()[^\n]*[:)\"']\s*$"
-    r"|^\s*(?:export |setenv )?[A-Z][A-Z0-9_]+=\S*\s*(?:#|$)"
-    r"|^\s+--?[a-z][\w-]*\s{2,}|\bgrep |^\W*[-*] `[^`]+`:"
-    r"|\b(?i:no errors?\b|(?:errors?|failed|lost|timeouts?)\s*[=:]\s*0\b)"
-)
-"""Lines with a reader of their own, source, requests that a server notes, the first person,
-settings of one word or of the environment, counters, code, and the help of options."""
+_NOT_THESE = re.compile(tables.any_of(_TABLE.not_these, {}))
 OTHERS = "others"
 """The object of who waited for other ranks, which people write of in the same words."""
 _RAISED = re.compile(r"[\w.]*(?:Error|Exception|Timeout)\b: ")

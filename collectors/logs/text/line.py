@@ -20,7 +20,7 @@ from whyhang.collectors.logs.text.own_rank import (
     rank_in_content,
     rank_in_statement,
 )
-from whyhang.collectors.logs.text.pasted import NO_MARGIN, Margin
+from whyhang.collectors.logs.text.pasted import NO_MARGIN
 from whyhang.collectors.logs.text.prefix import OF_HOST, in_one_piece, split_prefix
 
 MOST_PARTS = 64
@@ -120,7 +120,7 @@ class Voice(Record):
     names: dict[str, int] = {}
     services: bool = False
     year: int | None = None
-    margin: Margin = NO_MARGIN
+    margin: re.Pattern[str] = NO_MARGIN
     logger: str = ""
     speakers: tuple[Who, ...] = ()
 
@@ -204,8 +204,8 @@ def _lines_of(text: str, wrapped: str, voice: Voice) -> list[Line]:
     time = time_of(text, voice.year)
     if time is None and wrapped is not text:
         time = time_in_object(wrapped, voice.year)
-    if voice.margin is not NO_MARGIN:
-        text = text[voice.margin.end(text) :]
+    if margin := voice.margin.match(text):
+        text = text[margin.end() :]
     outer = OUTER_PREFIX.match(text)
     end = outer.end() if outer is not None else 0
     around = _around(outer, voice) if outer is not None and end else NOBODY

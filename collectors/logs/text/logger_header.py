@@ -4,11 +4,16 @@ Formats of Python's ``logging`` as programs configure it, loguru, Hydra, glog an
 is told from a message for sure is a header: times, levels, places in source files, and names
 where a separator or brackets set them off. A name that stands bare ("INFO trainer step 3") is one
 where all messages of a file begin with it (``voice.py``).
+
+
+A *template* is what a line has in common with others that the same statement printed. Numbers,
+times, addresses, hashes and paths are out; they are kept beside as the line's values, for some of
+them count. Programs nobody has seen before can so be compared with themselves.
 """
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from operator import itemgetter
 
 from whyhang.collectors import limits
@@ -73,3 +78,54 @@ def bare_name(lines: Iterable[str]) -> str:
     follow = {_NUMBER.sub("#", match["next"]) for match in named if match["name"] == name}
     differ = len(follow) > 1 or all(_RANK.match(word) for word in follow)
     return name if count >= max(LEAST, MOST * len(messages)) and differ else ""
+
+
+LONGEST = 200  # characters of a line that are compared
+
+TIME = re.compile(
+    r"(?<=%)\|[\u2588-\u258f#\d ]{1,200}\|(?= *\d)"  # the bar of tqdm, as long as time has gone
+    r"|\b\d{4}[-/]\d\d[-/]\d\d(?:[T ]|\b)|\b\d\d/\d\d/\d{2,4}\b|\b\d{1,2}:\d\d:\d\d(?:[.,]\d+)?Z?"
+)
+_VALUE = re.compile(
+    r"0[xX][0-9a-fA-F]+"
+    r"|(?<![\w.])(?=[a-f]*\d)[0-9a-f]{8,}(?:-[0-9a-f]{4,}){0,4}(?!\w)"
+    r"|(?<![\w/])\w{1,10}://[^\s'\"]+"
+    r"|(?<![\w/.])\.{0,2}/[\w.@=+-]+(?:/[\w.@=+-]*)*"
+    r"|\d+(?:[.,:]\d+)*(?:[eE][+-]?\d+)?"
+)
+
+
+def reduce(text: str) -> tuple[str, tuple[str, ...]]:
+    """Return the template of a line and the values that were in it."""
+    text = TIME.sub("", text[:LONGEST])
+    values = tuple(_VALUE.findall(text))
+    return " ".join(_VALUE.sub("#", text).split()) if values else " ".join(text.split()), values
+
+
+_ANY_LEVEL = re.compile(
+    r"\b(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL)\b|\b[VDIWEFC](?=#)"
+)
+
+
+def header(texts: Sequence[str]) -> int:
+    """Return how many words a logger puts in front of every line, whatever the line says."""
+    masked = {tuple(_masked(text)) for text in texts}
+    front: list[str] = []
+    while len(masked) >= LEAST:
+        firsts = Counter(words[len(front)] for words in masked if len(words) > len(front))
+        word, count = max(firsts.items(), key=lambda item: item[1], default=("", 0))
+        if count < MOST * len(masked):
+            break
+        front.append(word)
+    return len(front) if any(letter.isalpha() for word in front for letter in word) else 0
+
+
+def behind(text: str, words: int) -> str:
+    """Return a line without its first words."""
+    parts = text.split(None, words)
+    return parts[-1] if words and len(parts) > words else text
+
+
+def _masked(text: str) -> list[str]:
+    words = text[:LONGEST].split()
+    return [_ANY_LEVEL.sub("%", re.sub(r"\d[\d.,:]*", "#", word)) for word in words]

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from whyhang.analyzer.facts import NOBODY, Trust, Who
 from whyhang.collectors import limits
-from whyhang.collectors.logs.text.templates import reduce
+from whyhang.collectors.logs.text.logger_header import reduce
 
 # Lines of the c10d watchdog begin with the rank within a group, remembered from the first
 # group whose work was logged (torch up to 2.13): mostly the speaker's global rank, not for sure.

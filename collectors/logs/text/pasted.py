@@ -24,7 +24,6 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from whyhang.analyzer.facts import Record
 from whyhang.collectors.logs.text.prefix import split_prefix
 
 SAMPLE = 200  # lines
@@ -55,42 +54,26 @@ _COUNTERS = tuple(
         r" *(\d+): ?",
     )
 )
-_HOST = re.compile(r"(?P<host>[a-z][a-z-]*-\d[\w.-]*): ")
+_HOST = re.compile(r"[a-z][a-z-]*-\d[\w.-]*: ")
 _INDENT = re.compile(r"[ \t]+")
 
 
-class Margin(Record):
-    """What to take off the front of each line, in this order."""
-
-    shapes: tuple[str, ...] = ()
-
-    def end(self, line: str) -> int:
-        """Return where a line goes on behind its margin."""
-        at = 0
-        for shape in self.shapes:
-            match = re.compile(shape).match(line, at)  # ``re`` keeps what it has compiled
-            if match is None:
-                return at
-            at = match.end()
-        return at
+NO_MARGIN = re.compile("")
 
 
-NO_MARGIN = Margin()
-
-
-def margin_of(lines: Sequence[str]) -> Margin:
-    """Return the margin that all lines have."""
+def margin_of(lines: Sequence[str]) -> re.Pattern[str]:
+    """Return what matches the margin that all lines have, at the beginning of any line."""
     rest = [line.rstrip("\r\n") for line in lines if line.strip()][:SAMPLE]
     shapes: list[str] = []
-    while len(shapes) < DEPTH:
-        shape = _shape(rest)
-        if shape is None:
-            break
+    while len(shapes) < DEPTH and (shape := _shape(rest)) is not None:
         shapes.append(shape)
         compiled = re.compile(shape)
         rest = [line[match.end() :] for line in rest if (match := compiled.match(line))]
         rest = [line for line in rest if line.strip()]
-    return Margin(shapes=tuple(shapes)) if shapes else NO_MARGIN
+    margin = ""
+    for shape in reversed(shapes):  # a line that was cut has the outer ones only
+        margin = f"(?:{shape}{margin})?"
+    return re.compile(margin) if shapes else NO_MARGIN
 
 
 def _shape(lines: Sequence[str]) -> str | None:

@@ -16,7 +16,7 @@ from whyhang.collectors.logs.text.line import (
     label_of_message,
     speaker_and_rest,
 )
-from whyhang.collectors.logs.text.logger_header import bare_name, header_end
+from whyhang.collectors.logs.text.logger_header import bare_name, header_end, reduce
 from whyhang.collectors.logs.text.own_rank import (
     C10D_RANK,
     INDEX_LABEL,
@@ -30,7 +30,6 @@ from whyhang.collectors.logs.text.own_rank import (
 )
 from whyhang.collectors.logs.text.pasted import NO_MARGIN, margin_of
 from whyhang.collectors.logs.text.prefix import is_by_host, is_numbered, split_prefix
-from whyhang.collectors.logs.text.templates import reduce
 
 _BY_MPI = re.compile(
     r"^[ \t]{0,8}(?:[\w@:~-]{0,60}[$>#%] ?)?(?:mpirun|mpiexec|orterun) -", re.MULTILINE
@@ -44,7 +43,7 @@ def voice_of(head: bytes, who: Who, taken_at: float | None = None) -> Voice:
     text = clean(head[: 16 << 10])
     raw = [last_state(line) for line in text.split("\n")[:200]]
     margin = NO_MARGIN if _is_journal(raw) else margin_of(raw)
-    lines = [OUTER_PREFIX.sub("", line[margin.end(line) :], count=1) for line in raw]
+    lines = [OUTER_PREFIX.sub("", margin.sub("", line, count=1), count=1) for line in raw]
     numbered = is_numbered(lines)
     year = year_of(text)
     if year is None and taken_at is not None:

@@ -2,7 +2,6 @@
 
 A process that was killed says nothing, and its log just stops.
 
-
 Nobody knows the last own lines beforehand: what a program says of its work, in words of its own.
 They are kept as templates, to be compared over ranks. Those of libraries are left out, and what
 stands behind the first word of trouble is no work any more.
@@ -39,6 +38,18 @@ from whyhang.collectors.logs.text.own_rank import behind_own_label, last_state
 
 LAST = 1000  # bytes of the end of a file that its last line is taken from
 HEAD = 32 << 10  # bytes of its beginning in which a sign of life is looked for
+TAIL = 64 << 10  # bytes of the end of a file
+LINES_OF_ONE, LINES_OF_ALL = 100, 600  # that are taken apart, in a log of one rank or of several
+MOST_LINES = 100  # of a rank that are kept
+LONGEST = 1000  # characters of a line
+BLOCK = 4096  # bytes in which a program that buffers its output writes
+
+_OF_LIBRARIES, _TROUBLE = (
+    re.compile(tables.any_of(words, {}))
+    for words in tables.read("logs", "ending.toml", dict[str, tuple[str, ...]]).values()
+)
+_GIVES_UP = re.compile(r"\[?[EF]\d{3,4} [\d:.]+ ProcessGroup\w+\.cpp:\d+\]")
+"""What c10d says as it gives up: behind it the rank is at work no more."""
 
 
 def ending(
@@ -106,20 +117,6 @@ def _last_sign(text: str, data: bytes, file: LogFile, last: int | None) -> SignO
         return None
     who = file.take_apart(lines[at])[-1].who
     return SignOfLife(text=text, who=who, source=file.document.source(max(1, first + at + 1)))
-
-
-TAIL = 64 << 10  # bytes of the end of a file
-LINES_OF_ONE, LINES_OF_ALL = 100, 600  # that are taken apart, in a log of one rank or of several
-MOST_LINES = 100  # of a rank that are kept
-LONGEST = 1000  # characters of a line
-BLOCK = 4096  # bytes in which a program that buffers its output writes
-
-_OF_LIBRARIES, _TROUBLE = (
-    re.compile(tables.any_of(words, {}))
-    for words in tables.read("logs", "ending.toml", dict[str, tuple[str, ...]]).values()
-)
-_GIVES_UP = re.compile(r"\[?[EF]\d{3,4} [\d:.]+ ProcessGroup\w+\.cpp:\d+\]")
-"""What c10d says as it gives up: behind it the rank is at work no more."""
 
 
 def tails(data: bytes, file: LogFile, last: int, size: int) -> Iterator[LogTail]:

@@ -4,7 +4,6 @@ Programs print them in words of their own ("rank 5/8 listening on 10.0.0.7:4005"
 "host n03 rank 8 of 16"). One counts only if several ranks print the same statement, or the one rank
 whose the file is: what is said of another rank is no introduction.
 
-
 The header of NCCL's lines ("host:pid:tid [3]") tells which GPU a process uses. The number is CUDA's
 within the process. Where each process sees all GPUs of its host it is what launchers call the local
 rank; where each sees one, it is 0 everywhere and tells nothing. A line of a channel between

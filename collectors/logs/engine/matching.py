@@ -4,7 +4,6 @@
 long line. A pattern of whyhang's own is then not used for the rest of that file; one from a
 user's card for the rest of the run: it would be as slow in the next ten thousand files.
 
-
 Of very many hits some are looked at. A thousand ranks that say the same are a thousand facts, one
 that says it over and over is one: of a pattern that is found everywhere, what each speaker says
 first and last is looked at, and the rest is counted. Who speaks is told cheaply from the beginning

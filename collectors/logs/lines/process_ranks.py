@@ -4,7 +4,6 @@ Their other lines carry a pid or a place in a group only. vLLM (``parallel_state
 world size 4 is assigned as DP rank 0, …"), Ray Train (its table of workers, and ``Worker(…)`` in
 errors). Sizes of groups are read from the arguments that vLLM and SGLang print at the start.
 
-
 Where a command or a script puts its ranks tells as much: which node a file is of, how slots are
 filled.
 """

@@ -5,7 +5,6 @@ is told from a message for sure is a header: times, levels, places in source fil
 where a separator or brackets set them off. A name that stands bare ("INFO trainer step 3") is one
 where all messages of a file begin with it (``voice.py``).
 
-
 A *template* is what a line has in common with others that the same statement printed. Numbers,
 times, addresses, hashes and paths are out; they are kept beside as the line's values, for some of
 them count. Programs nobody has seen before can so be compared with themselves.

@@ -174,7 +174,7 @@ MISTAKES = {
     "[defaults]\nformat = 'word'": ("2: format must be one of terminal, markdown", 1),
     "[defaults]\nformta = 'json'": ("2: there is no option --formta; did you mean format?", 1),
     "[defaults.shwo]\nfull = true": ("there is no command shwo; did you mean show?", 1),
-    "[defaults.show]\nlooks = 2": ("2: there is no option --looks", 1),
+    "[defaults.show]\nlooks = 2": ("2: show has no option --looks", 1),
     "[owners]\n\n= 3": ("3: this is no TOML", 1),
     "[owners]\ngpu-oom = 'us'\n[defaults.diagnose]\nlooks = 2": ("good", 0),
 }

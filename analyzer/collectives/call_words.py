@@ -21,11 +21,7 @@ def says(
     text: str, who: Collection[int], call: CallRef | None = None, others: Collection[int] = ()
 ) -> str:
     """Fill a sentence about ranks, whose verbs agree with them, and with ``others``."""
-    words = {
-        "who": ranks_in_words(who),
-        "call": str(call),
-        "others": ranks_in_words(others),
-    }
+    words = {"who": ranks_in_words(who), "call": str(call), "others": ranks_in_words(others)}
     return sentence(fill(text, words))
 
 

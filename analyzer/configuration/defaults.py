@@ -51,18 +51,16 @@ def words_of(
             if isinstance(value, dict):
                 if key not in options:
                     wrong.append(file.no_such(f"there is no command {key}", options, *at))
-                continue
-            if key not in known:
-                if len(at) > 2:  # of this very command
-                    wrong.append(file.no_such(f"{command} has no option --{key}", known, *at))
-                elif key not in (anywhere := of_any(options)):
-                    wrong.append(file.no_such(f"there is no option --{key}", anywhere, *at))
-                continue
-            made = of_default(known[key], key, value, own=file.own)
-            if isinstance(made, str):
-                wrong.append(file.mistake(made, *at))
-            else:
-                words[key] = made
+            elif key in known:
+                made = of_default(known[key], key, value, own=file.own)
+                if isinstance(made, str):
+                    wrong.append(file.mistake(made, *at))
+                else:
+                    words[key] = made
+            elif len(at) > 2:  # of this very command
+                wrong.append(file.no_such(f"{command} has no option --{key}", known, *at))
+            elif key not in (anywhere := of_any(options)):
+                wrong.append(file.no_such(f"there is no option --{key}", anywhere, *at))
     return [word for each in words.values() for word in each], wrong
 
 

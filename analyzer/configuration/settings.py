@@ -28,11 +28,10 @@ from pathlib import Path
 from typing import Any
 
 from whyhang.analyzer.configuration.config_files import ConfigFile, files
-from whyhang.analyzer.configuration.defaults import Options, of_any, of_default
+from whyhang.analyzer.configuration.defaults import Options, words_of
 from whyhang.analyzer.facts import Gap, Record, Source, replace
 from whyhang.analyzer.findings.signature import Signature
 from whyhang.analyzer.toml_lines import Mistake
-from whyhang.analyzer.toml_lines import Path as Keys
 
 TABLES: dict[str, str] = {
     "runbooks": "links to runbooks, by signature or category",
@@ -55,7 +54,9 @@ KEYS: dict[str, dict[str, str]] = {
 BY_SIGNATURE: dict[str, str] = {"runbooks": TEXT, "owners": TEXT, "remedies": TEXTS}
 """Tables whose keys are signatures and categories, or "default"."""
 
-ONLY_OWN = {("redaction", "key_file"), ("redaction", "keep")}
+ALWAYS, KEY_FILE, FOLDERS = ("redaction", "always"), ("redaction", "key_file"), ("cards", "folders")
+
+ONLY_OWN = {KEY_FILE, ("redaction", "keep")}
 """What a file of the working directory does not decide: it would undo somebody's pseudonyms."""
 
 
@@ -116,11 +117,7 @@ class Advice(Record):
 
 def advice(settings: Settings) -> Advice:
     """Return what the settings say of findings."""
-    return Advice(
-        runbooks=settings.table("runbooks"),
-        owners=settings.table("owners"),
-        remedies=settings.table("remedies"),
-    )
+    return Advice(**{name: settings.table(name) for name in BY_SIGNATURE})
 
 
 def gaps_of(mistakes: Iterable[Mistake]) -> list[Gap]:
@@ -162,18 +159,11 @@ def settings(read: Iterable[ConfigFile] | None = None) -> Settings:
         for entry in _entries(file):
             if isinstance(entry, Mistake):
                 mistakes.append(entry)
-            elif _counts(entry, file, entries):
+            elif file.own or entry.value or (place := (entry.table, entry.key)) != ALWAYS:
                 entries[entry.table, entry.key] = entry
+            else:  # the working directory does not undo what the user hides
+                entries.setdefault(place, entry)
     return Settings(entries=tuple(entries.values()), mistakes=tuple(mistakes))
-
-
-def _counts(
-    entry: SettingInUse, file: ConfigFile, before: Mapping[tuple[str, str], SettingInUse]
-) -> bool:
-    """Return whether a value is used; the working directory does not undo what the user hides."""
-    place = (entry.table, entry.key)
-    undoes = place == ("redaction", "always") and not entry.value
-    return file.own or not undoes or place not in before
 
 
 def _entries(file: ConfigFile) -> Iterator[SettingInUse | Mistake]:
@@ -203,15 +193,17 @@ def _checked(
     elif (made := _value(value, wanted)) is None:
         yield file.mistake(f"{table}.{key} must be {wanted}", table, key)
     else:
-        placed = _placed(file, table, key, made)
-        if (table, key) == ("cards", "folders"):
-            there = tuple(folder for folder in placed if Path(folder).exists())
-            for number, folder in enumerate(placed):
+        beside = Path(file.path).parent  # paths are relative to the file that names them
+        if (table, key) == KEY_FILE:
+            made = str(beside / Path(made).expanduser())
+        elif (table, key) == FOLDERS:
+            folders = [str(beside / Path(text).expanduser()) for text in made]
+            made = tuple(folder for folder in folders if Path(folder).exists())
+            for number, folder in enumerate(folders):
                 at = (number,) if isinstance(value, list) else ()
-                if folder not in there:
+                if folder not in made:
                     yield file.mistake(f"there is no folder {folder}", table, key, *at)
-            placed = there
-        yield _entry(file, table, key, placed)
+        yield _entry(file, table, key, made)
 
 
 def _entry(file: ConfigFile, table: str, key: str, value: Any) -> SettingInUse:
@@ -231,16 +223,6 @@ def _value(value: Any, wanted: str) -> Any:
     return value if isinstance(value, str) else None
 
 
-def _placed(file: ConfigFile, table: str, key: str, value: Any) -> Any:
-    """Make paths full: they are relative to the file that names them."""
-    folder = Path(file.path).parent
-    if (table, key) == ("cards", "folders"):
-        return tuple(str(folder / Path(text).expanduser()) for text in value)
-    if (table, key) == ("redaction", "key_file"):
-        return str(folder / Path(value).expanduser())
-    return value
-
-
 def mistakes(
     file: ConfigFile, names: Collection[str], options: Mapping[str, Options]
 ) -> tuple[Mistake, ...]:
@@ -248,35 +230,8 @@ def mistakes(
 
     ``names`` are all signatures and categories, ``options`` those of each command.
     """
-    in_use = settings([file])
-    mistakes = [
-        *in_use.mistakes,
-        *in_use.misnamed(names),
-        *_defaults(file, options),
-    ]
-    return tuple(sorted(mistakes, key=lambda mistake: mistake.line or 0))
-
-
-def _defaults(file: ConfigFile, options: Mapping[str, Options]) -> Iterator[Mistake]:
-    table = file.table.get("defaults")
-    if not isinstance(table, dict):
-        return
-    everywhere = of_any(options)
-    for key, value in table.items():
-        if isinstance(value, dict):
-            if key not in options:
-                yield file.no_such(f"there is no command {key}", options, "defaults", key)
-                continue
-            for name, each in value.items():
-                yield from _default(file, options[key], name, each, ("defaults", key, name))
-        else:
-            yield from _default(file, everywhere, key, value, ("defaults", key))
-
-
-def _default(file: ConfigFile, known: Options, key: str, value: Any, at: Keys) -> Iterator[Mistake]:
-    if key not in known:
-        yield file.no_such(f"there is no option --{key}", known, *at)
-        return
-    made = of_default(known[key], key, value, own=file.own)
-    if isinstance(made, str):
-        yield file.mistake(made, *at)
+    in_use, options = settings([file]), dict(options)
+    defaults = (wrong for command in options for wrong in words_of([file], command, options)[1])
+    mistakes = [*in_use.mistakes, *in_use.misnamed(names), *defaults]
+    first = {mistake.at: mistake for mistake in reversed(mistakes)}  # commands say the same
+    return tuple(sorted(reversed(first.values()), key=lambda mistake: mistake.line or 0))

@@ -28,10 +28,7 @@ class Placement:
     """Puts members on devices."""
 
     def __init__(
-        self,
-        devices: Sequence[Device],
-        members: Sequence[Member],
-        addresses: Iterable[GpuAddress],
+        self, devices: Sequence[Device], members: Sequence[Member], addresses: Iterable[GpuAddress]
     ) -> None:
         self._devices = devices
         self._by_pid: dict[int, list[Device]] = defaultdict(list)

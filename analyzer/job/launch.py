@@ -110,11 +110,7 @@ def _runs_agent(word: str) -> bool:
     return (
         name in {"torchrun", "accelerate", "accelerate-launch"}
         or word
-        in {
-            "torch.distributed.run",
-            "torch.distributed.launch",
-            "accelerate.commands.launch",
-        }
+        in {"torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch"}
         or word.endswith(("torch/distributed/run.py", "torch/distributed/launch.py"))
     )
 

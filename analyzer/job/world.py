@@ -8,16 +8,7 @@ own processes say how many ranks they were started as, and one is not among them
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from whyhang.analyzer.facts import (
-    MAX_RANKS,
-    Fact,
-    Group,
-    LogLine,
-    Process,
-    Role,
-    Trust,
-    WorldSize,
-)
+from whyhang.analyzer.facts import MAX_RANKS, Fact, Group, LogLine, Process, Role, Trust, WorldSize
 from whyhang.analyzer.job.launchers import LOCAL_SIZES, WORLD_SIZES
 from whyhang.analyzer.job.records import Job, Member, MissingRank
 

@@ -10,13 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from whyhang.analyzer.collectives.pending import IssuedCall
-from whyhang.analyzer.facts import (
-    LastLine,
-    LogTail,
-    Outlook,
-    ProcessState,
-    replace,
-)
+from whyhang.analyzer.facts import LastLine, LogTail, Outlook, ProcessState, replace
 from whyhang.analyzer.facts.base import Item
 from whyhang.analyzer.facts.exceptions import EXCEPTION_STACK
 from whyhang.analyzer.job.records import Job, Member

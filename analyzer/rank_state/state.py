@@ -25,13 +25,7 @@ class Status(enum.Enum):
     UNSEEN = "unseen"  # no stack and no process state says anything
 
 
-NOT_WAITING = {
-    Status.BLOCKED,
-    Status.RUNNING,
-    Status.STOPPED,
-    Status.MOVING,
-    Status.GONE,
-}
+NOT_WAITING = {Status.BLOCKED, Status.RUNNING, Status.STOPPED, Status.MOVING, Status.GONE}
 """Statuses that prove that a rank is in no collective of the others."""
 
 

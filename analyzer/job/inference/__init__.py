@@ -9,18 +9,21 @@ from collections.abc import Callable, Iterable, Sequence
 
 from whyhang.analyzer.facts import Fact
 from whyhang.analyzer.job.inference.attempts import of_the_last_attempt
+from whyhang.analyzer.job.inference.believed import plausible, with_numbers_of_pods
+from whyhang.analyzer.job.inference.completed import (
+    with_joined_tails,
+    with_peers_of_two,
+    with_stacks_of_exceptions,
+)
 from whyhang.analyzer.job.inference.device_ranks import with_device_ranks
-from whyhang.analyzer.job.inference.exceptions import with_stacks_of_exceptions
-from whyhang.analyzer.job.inference.file_hosts import with_hosts_of_files
 from whyhang.analyzer.job.inference.group_ranks import with_group_ranks
-from whyhang.analyzer.job.inference.host_slots import with_hosts_of_slots
-from whyhang.analyzer.job.inference.joined_tails import with_joined_tails
 from whyhang.analyzer.job.inference.local_ranks import numbered
-from whyhang.analyzer.job.inference.peers import with_peers_of_two
-from whyhang.analyzer.job.inference.pid_ranks import with_ranks_of_pids
-from whyhang.analyzer.job.inference.plausible import plausible
-from whyhang.analyzer.job.inference.pod_ranks import with_numbers_of_pods
-from whyhang.analyzer.job.inference.sole_ranks import with_sole_ranks
+from whyhang.analyzer.job.inference.whose import (
+    with_hosts_of_files,
+    with_hosts_of_slots,
+    with_ranks_of_pids,
+    with_sole_ranks,
+)
 from whyhang.analyzer.job.inference.years import in_one_year
 
 STEPS: tuple[Callable[[Sequence[Fact]], Sequence[Fact]], ...] = (
@@ -34,11 +37,7 @@ STEPS: tuple[Callable[[Sequence[Fact]], Sequence[Fact]], ...] = (
         with_device_ranks,
         with_group_ranks,
     ),
-    *(
-        with_joined_tails,
-        with_stacks_of_exceptions,
-        with_peers_of_two,
-    ),
+    *(with_joined_tails, with_stacks_of_exceptions, with_peers_of_two),
 )
 
 

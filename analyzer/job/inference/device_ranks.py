@@ -36,29 +36,27 @@ def with_device_ranks(facts: Sequence[Fact]) -> Sequence[Fact]:
     for (host, _), own in devices.items():
         hosts[host] += own
     known = _known(facts, devices)
-    offsets = _offsets(devices, known)
-    alone = len(hosts) == 1 and not known and _highest(facts) <= max(map(max, hosts.values()))
+    offsets: dict[str | None, set[int]] = defaultdict(set)  # of ranks above the numbers of GPUs
+    for process, rank in known.items():
+        offsets[process[0]] |= {rank - device for device in devices[process]}
+    spoken = (fact.who.rank for fact in facts if isinstance(fact, LogLine | Exit | LastLine))
+    highest = max((rank for rank in spoken if rank is not None), default=-1)
+    alone = len(hosts) == 1 and not known and highest <= max(map(max, hosts.values()))
     size = max(size_in(facts) or 0, widest(facts))
     added = []
     for fact in of_devices:
         numbers = hosts[fact.who.host]
-        offset = offsets.get(fact.who.host)
-        if offset is None and alone and max(numbers) > 0 and fits_one_host(size, max(numbers)):
-            offset = 0
+        ways = offsets.get(fact.who.host, set())
+        if not ways and alone and max(numbers) > 0 and fits_one_host(size, max(numbers)):
+            ways = {0}
         shared = len(set(numbers)) < len(numbers)
-        if offset is None or shared or (fact.who.host, fact.who.pid) in known:
+        if len(ways) != 1 or shared or (fact.who.host, fact.who.pid) in known:
             continue
-        rank = offset + fact.device
+        rank = min(ways) + fact.device
         if rank >= 0 and (not size or rank < size):
             who = replace(fact.who, trust=Trust.INFERRED)
             added.append(ProcessRank(rank=rank, who=who, source=fact.source))
     return [*facts, *added] if added else facts
-
-
-def _highest(facts: Sequence[Fact]) -> int:
-    """Return the highest rank that speaks."""
-    speaking = (fact.who.rank for fact in facts if isinstance(fact, LogLine | Exit | LastLine))
-    return max((rank for rank in speaking if rank is not None), default=-1)
 
 
 def _known(facts: Sequence[Fact], devices: Mapping[_Process, set[int]]) -> dict[_Process, int]:
@@ -71,13 +69,3 @@ def _known(facts: Sequence[Fact], devices: Mapping[_Process, set[int]]) -> dict[
         if process in devices:
             known.setdefault(process, fact.rank)
     return known
-
-
-def _offsets(
-    devices: Mapping[_Process, set[int]], known: Mapping[_Process, int]
-) -> dict[str | None, int]:
-    """Return by host how far its ranks lie above the numbers of its GPUs, if they agree."""
-    offsets: dict[str | None, set[int]] = defaultdict(set)
-    for process, rank in known.items():
-        offsets[process[0]] |= {rank - device for device in devices[process]}
-    return {host: next(iter(ways)) for host, ways in offsets.items() if len(ways) == 1}

@@ -7,7 +7,7 @@ and nothing speaks of a larger job.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from whyhang.analyzer.facts import (
     Fact,
@@ -17,13 +17,12 @@ from whyhang.analyzer.facts import (
     ProcessRank,
     Speaker,
     StackDump,
-    Statement,
     Track,
-    Trust,
     Who,
     replace,
 )
 from whyhang.analyzer.job.inference.local_ranks import widest
+from whyhang.analyzer.job.inference.whose import AboutOne, ranked
 from whyhang.analyzer.job.records import GROUP_RANK
 from whyhang.analyzer.job.world import size_in
 
@@ -44,14 +43,24 @@ def with_group_ranks(facts: Sequence[Fact]) -> Sequence[Fact]:
         processes[who.label].add((who.host, who.pid))
         if who.rank is not None:
             known[who.label].add(who.rank)
-    if not processes or any(_several(places) for places in processes.values()):
+    if not processes or any(
+        len({place for place in places if place[1] is not None}) > 1
+        for places in processes.values()
+    ):  # a label names more than one process, as in each of several replicas
         return facts
     ranks = {label: next(iter(numbers)) for label, numbers in known.items() if len(numbers) == 1}
     hosts = {host for places in processes.values() for host, _ in places} - {None}
     along = _along_one_group(processes, facts, highest, len(hosts))
     if all(along.get(label, rank) == rank for label, rank in ranks.items()):
         ranks = along | ranks
-    return [_with_rank(fact, ranks) for fact in facts] if ranks else facts
+    return [
+        ranked(fact, rank)
+        if isinstance(fact, AboutOne)
+        and fact.who.rank is None
+        and (rank := ranks.get(fact.who.label or "")) is not None
+        else fact
+        for fact in facts
+    ]
 
 
 def _speaker(fact: Fact) -> Who | None:
@@ -60,11 +69,6 @@ def _speaker(fact: Fact) -> Who | None:
     if isinstance(fact, StackDump | Track | LogLine | Process | Speaker):
         return fact.who
     return None
-
-
-def _several(processes: Iterable[tuple[str | None, int | None]]) -> bool:
-    """Return whether a label names more than one process, as in each of several replicas."""
-    return len({process for process in processes if process[1] is not None}) > 1
 
 
 def _along_one_group(
@@ -94,12 +98,3 @@ def _along_one_group(
     if not whole or larger or max(numbers) >= size:
         return {}
     return {label: int(place[2]) for label, place in places.items() if place[1] == axis}
-
-
-def _with_rank(fact: Fact, ranks: Mapping[str, int]) -> Fact:
-    if not isinstance(fact, StackDump | Track | LogLine | Process | Statement):
-        return fact
-    rank = ranks.get(fact.who.label or "")
-    if rank is None or fact.who.rank is not None:
-        return fact
-    return replace(fact, who=replace(fact.who, rank=rank, trust=Trust.INFERRED))

@@ -21,12 +21,11 @@ from whyhang.analyzer.facts import (
     ProcessRank,
     Speaker,
     StackDump,
-    Statement,
     Track,
     Trust,
     Who,
-    replace,
 )
+from whyhang.analyzer.job.inference.whose import AboutOne, ranked
 from whyhang.analyzer.job.world import size_in
 
 T = TypeVar("T")
@@ -43,19 +42,20 @@ def numbered(facts: Sequence[Fact]) -> Sequence[Fact]:
     highest = -1
     for fact in facts:
         if isinstance(fact, ProcessRank) and fact.who.local_rank is not None:
-            who = replace(fact.who, rank=fact.rank)
+            rank: int | None = fact.rank
         elif _speaks(fact):
-            who = fact.who
+            rank = fact.who.rank
         else:
             continue
-        highest = max(highest, -1 if who.rank is None else who.rank)
-        here[fact.source.file].add(who.local_rank)
-        if who.local_rank is not None and who.rank is None:
-            unknown[who.host].add(who.local_rank)
-        elif who.local_rank is not None and who.rank is not None:
-            pairs[who.host].add(who.rank - who.local_rank)
-            files[fact.source.file].add(who.rank - who.local_rank)
-            paired[fact.source.file].add(who.local_rank)
+        highest = max(highest, -1 if rank is None else rank)
+        local = fact.who.local_rank
+        here[fact.source.file].add(local)
+        if local is not None and rank is None:
+            unknown[fact.who.host].add(local)
+        elif local is not None and rank is not None:
+            pairs[fact.who.host].add(rank - local)
+            files[fact.source.file].add(rank - local)
+            paired[fact.source.file].add(local)
     if not unknown:
         return facts
     offsets = _settled(pairs)
@@ -66,7 +66,15 @@ def numbered(facts: Sequence[Fact]) -> Sequence[Fact]:
     # A file may be of several nodes; not where each local rank in it is known to be one rank.
     of_one_node = {f: values for f, values in files.items() if here[f] - {None} <= paired[f]}
     by_file = _settled(of_one_node)
-    return [_numbered(fact, by_file, offsets) for fact in facts] if offsets or by_file else facts
+    return [
+        ranked(fact, offset + fact.who.local_rank)
+        if isinstance(fact, AboutOne)
+        and fact.who.rank is None
+        and fact.who.local_rank is not None
+        and (offset := by_file.get(fact.source.file, offsets.get(fact.who.host))) is not None
+        else fact
+        for fact in facts
+    ]
 
 
 def _without_guesses(facts: Sequence[Fact]) -> Sequence[Fact]:
@@ -75,9 +83,7 @@ def _without_guesses(facts: Sequence[Fact]) -> Sequence[Fact]:
     if len({fact.who.host for fact in guessed} - {None}) < 2:
         return facts
     return [
-        replace(fact, who=replace(fact.who, rank=None, trust=Trust.NONE))
-        if _speaks(fact) and _is_guess(fact.who)
-        else fact
+        ranked(fact, None, Trust.NONE) if _speaks(fact) and _is_guess(fact.who) else fact
         for fact in facts
     ]
 
@@ -118,15 +124,3 @@ def _speaks(
     if isinstance(fact, LastLine):
         return fact.ends_log
     return isinstance(fact, StackDump | Process | Track | LogLine | LogTail | Exit | Speaker)
-
-
-def _numbered(fact: Fact, by_file: Mapping[str, int], offsets: Mapping[str | None, int]) -> Fact:
-    if not isinstance(fact, StackDump | Process | Track | LogLine | Exit | Statement):
-        return fact
-    who = fact.who
-    if who.rank is not None or who.local_rank is None:
-        return fact
-    offset = by_file.get(fact.source.file, offsets.get(who.host))
-    if offset is None:
-        return fact
-    return replace(fact, who=replace(who, rank=offset + who.local_rank, trust=Trust.INFERRED))

@@ -9,16 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timezone
 from functools import partial
 
-from whyhang.analyzer.facts import (
-    NO_YEAR,
-    Exit,
-    Fact,
-    LastLine,
-    LogLine,
-    LogTail,
-    Track,
-    replace,
-)
+from whyhang.analyzer.facts import NO_YEAR, Exit, Fact, LastLine, LogLine, LogTail, Track, replace
 
 DAY = 86_400.0  # seconds
 LEAST = 600.0  # of a clock that is none since the start
@@ -96,9 +87,7 @@ def _each_time(fact: Fact, change: Callable[[float | None], float | None]) -> Fa
             fact,
             calls=tuple(
                 replace(
-                    call,
-                    created_at=change(call.created_at),
-                    given_up_at=change(call.given_up_at),
+                    call, created_at=change(call.created_at), given_up_at=change(call.given_up_at)
                 )
                 for call in fact.calls
             ),

@@ -259,11 +259,7 @@ def _turned(
     if not rest or not _goes_on(rest[-1].template, [own, *peers.values()]):
         return None
     return LastPhase(
-        rank=rank,
-        line=rest[-1],
-        source=own.tail.source,
-        others=tuple(sorted(peers)),
-        at_work=True,
+        rank=rank, line=rest[-1], source=own.tail.source, others=tuple(sorted(peers)), at_work=True
     )
 
 

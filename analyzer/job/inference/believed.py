@@ -1,0 +1,93 @@
+"""Which ranks are not believed: those that cannot be, and numbers of pods that nothing confirms."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from whyhang.analyzer.facts import (
+    MAX_RANKS,
+    Fact,
+    Gap,
+    LogTail,
+    ProcessRank,
+    Source,
+    Trust,
+    Who,
+    WorldSize,
+    counted,
+    replace,
+)
+from whyhang.analyzer.job.inference.whose import AboutOne, ranked
+from whyhang.analyzer.job.world import size_in
+
+_WORKER = re.compile(r"(?i)worker[-_. ]?0*(?P<rank>\d+)$")
+
+
+def plausible(facts: Sequence[Fact]) -> Sequence[Fact]:
+    """Return the facts without the ranks and world sizes that no job has, and a gap that says so.
+
+    Damaged lines and files give such numbers. What such a fact says besides is kept: it is then of
+    a rank that nobody knows.
+    """
+    return list(_plausible(facts))
+
+
+def _plausible(facts: Sequence[Fact]) -> Iterator[Fact]:
+    dropped: list[Source] = []
+    for fact in facts:
+        if (isinstance(fact, WorldSize) and fact.size >= MAX_RANKS) or (
+            isinstance(fact, ProcessRank) and fact.rank >= MAX_RANKS
+        ):
+            dropped.append(fact.source)
+        elif isinstance(fact, AboutOne) and not 0 <= (fact.who.rank or 0) < MAX_RANKS:
+            dropped.append(fact.source)
+            yield ranked(fact, None, Trust.NONE)
+        else:
+            yield fact
+    if dropped:
+        yield Gap(
+            what=f"Taking the ranks in {dropped[0].file} as they stand",
+            why=f"{counted(len(dropped), 'number')} larger than any job has ranks ({MAX_RANKS})",
+            cost="whom these lines are about is not known",
+            source=dropped[0],
+        )
+
+
+def with_numbers_of_pods(facts: Sequence[Fact]) -> Sequence[Fact]:
+    """Take back the ranks that only the numbers of pods ("worker-3.log") tell, if nothing does.
+
+    A pod may hold one rank, eight, or none, and a master beside it may be rank 0. Its number is its
+    rank where the job has as many ranks as there are such files, or one of them says so itself.
+    """
+    of_ranks = [f for f in facts if isinstance(f, AboutOne) and f.who.rank is not None]
+    numbers = {fact.source.file: fact.who.rank for fact in of_ranks if _is_guess(fact.who)}
+    if not numbers or set(numbers.values()) == set(range(size_in(facts) or 0)):
+        return facts
+    spoken = {
+        (fact.source.file, fact.who.rank)
+        for fact in of_ranks
+        if fact.source.file in numbers
+        and fact.who.trust > Trust.INFERRED
+        and not isinstance(fact, LogTail)  # whose numbers all count as said
+    }
+    if spoken and spoken <= numbers.items():
+        return facts
+    return [
+        _unnumbered(fact)
+        if isinstance(fact, AboutOne)
+        and fact.who.rank is not None
+        and numbers.get(fact.source.file) == fact.who.rank
+        and (_is_guess(fact.who) or isinstance(fact, LogTail))
+        else fact
+        for fact in facts
+    ]
+
+
+def _is_guess(who: Who) -> bool:
+    """Return whether a rank is nothing but the number in the name of a pod."""
+    match = _WORKER.match(who.label or "")
+    return match is not None and who.trust is Trust.INFERRED and who.rank == int(match["rank"])
+
+
+def _unnumbered(fact: AboutOne) -> Fact:
+    label = fact.who.label or f"worker-{fact.who.rank}"
+    return replace(fact, who=replace(fact.who, rank=None, trust=Trust.NONE, label=label))

@@ -13,7 +13,7 @@ from whyhang.analyzer.collectives.p2p_findings import as_one_call, unclosed, unp
 from whyhang.analyzer.collectives.pending import IssuedCall, issued, last_calls, pending_calls
 from whyhang.analyzer.collectives.shared_calls import Key, SharedCall
 from whyhang.analyzer.collectives.stuck_findings import deadlock, stuck
-from whyhang.analyzer.collectives.waits import Cycle, Root, Wait
+from whyhang.analyzer.collectives.waits import Root, Wait
 from whyhang.analyzer.facts import Group, Record, Track, ranks_in_words, replace
 
 MAX_QUOTED = 3
@@ -68,7 +68,11 @@ def _findings(graph: CallGraph) -> tuple[CallFinding, ...]:
     cycles = [
         cycle
         for cycle in graph.cycles
-        if not cycle.members & explained and not _in_one_of(graph, cycle, differing)
+        if not cycle.members & explained
+        and not any(
+            (collective := graph.collective_of(link.wait.waiter)) and collective.key in differing
+            for link in cycle.chain
+        )
     ]
     not_paired = unpaired(graph, cycles, explained)
     for finding in (*([not_paired] if not_paired is not None else ()), *unclosed(graph)):
@@ -114,12 +118,6 @@ def _all_completed(graph: CallGraph) -> tuple[CallFinding, ...]:
             quotes=graph.quotes(ranks[:MAX_QUOTED]),
         ),
     )
-
-
-def _in_one_of(graph: CallGraph, cycle: Cycle, keys: Collection[Key]) -> bool:
-    """Return whether a rank of a cycle is in one of these collectives."""
-    collectives = (graph.collective_of(link.wait.waiter) for link in cycle.chain)
-    return any(collective is not None and collective.key in keys for collective in collectives)
 
 
 def _at_roots(

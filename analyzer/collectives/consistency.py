@@ -39,7 +39,7 @@ def consistent_calls(
     """Merge tracks by group and rank, and correct what contradicts the rest."""
     tracks, pgs = list(tracks), list(pgs)
     job = job_calls(tracks, pgs, world_size)
-    failed = _failed(job)
+    failed = [last for last in last_calls(job).values() if _may_have_failed(last)]
     older = _overtaken(job)
     if older:
         job = job_calls(_without_calls(tracks, older), pgs, world_size)
@@ -95,7 +95,9 @@ def _last_joint_call(group: GroupCalls, ends: Collection[int]) -> tuple[int, int
         if not progress.tracks or not _by_recorder(progress) or not progress.exact:
             continue
         for seq, call in progress.calls.items():
-            if id(call) in ends and progress.over_gloo and not _may_move(group, seq):
+            behind = (p for p in group.progress.values() if (p.enqueued or 0) < seq)
+            may_move = any(track.in_motion for each in behind for track in each.tracks)
+            if id(call) in ends and progress.over_gloo and not may_move:
                 continue
             joint = call.op and call.op not in ROOTED and call.state is CallState.COMPLETED
             if joint and (best is None or seq > best[0]):
@@ -106,12 +108,6 @@ def _last_joint_call(group: GroupCalls, ends: Collection[int]) -> tuple[int, int
 def _by_recorder(progress: GroupProgress) -> bool:
     """Return whether a recorder shows how far a rank came, be it by its silence."""
     return not progress.tracks or progress.tracks[0].kind == RECORDER
-
-
-def _may_move(group: GroupCalls, seq: int) -> bool:
-    """Return whether a rank that has not joined a call was still going on."""
-    behind = (p for p in group.progress.values() if (p.enqueued or 0) < seq)
-    return any(track.in_motion for progress in behind for track in progress.tracks)
 
 
 def _newest_times(job: JobCalls) -> dict[int, float]:
@@ -154,15 +150,6 @@ def _without_calls(tracks: Iterable[Track], ranks: Mapping[int, object]) -> list
     ]
 
 
-def _failed(job: JobCalls) -> list[IssuedCall]:
-    """Find calls over gloo that count as completed on a rank and went no further."""
-    return [
-        last
-        for last in last_calls(job).values()
-        if last.call.state is CallState.COMPLETED and _may_have_failed(last)
-    ]
-
-
 def _may_not_be_over(last: IssuedCall) -> Disagreement:
     return Disagreement(
         rank=last.rank,
@@ -177,7 +164,9 @@ def _may_not_be_over(last: IssuedCall) -> Disagreement:
 def _may_have_failed(last: IssuedCall) -> bool:
     """Return whether not all of its group were in a call over gloo that counts as completed."""
     group, seq = last.group, last.call.seq
-    if last.call.p2p or seq is None or group is None or not group.progress[last.rank].over_gloo:
+    if last.call.state is not CallState.COMPLETED or last.call.p2p:
+        return False
+    if seq is None or group is None or not group.progress[last.rank].over_gloo:
         return False
     known = {r: p for r, p in group.progress.items() if p.tracks and p.enqueued is not None}
     if any((other.enqueued or 0) < seq for other in known.values()):

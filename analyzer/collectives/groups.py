@@ -107,10 +107,6 @@ class GroupProgress(Record):
         """Return all collectives by number, reading the source once more."""
         return {call.seq or 0: call for call in self.all_calls() if not call.p2p}
 
-    def sends_and_receives(self) -> tuple[Call, ...]:
-        """Return all sends and receives, oldest first, reading the source once more."""
-        return tuple(call for call in self.all_calls() if call.p2p)
-
 
 class GroupCalls(Record):
     """One process group in one space. ``name`` is the one to show, unique within the space.

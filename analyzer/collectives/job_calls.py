@@ -219,22 +219,15 @@ def _by_local_ranks(tracks: Sequence[Track]) -> set[int]:
 
 def _names(by_key: Mapping[Key, tuple[Group, list[Track]]]) -> dict[Key, str]:
     """Choose names to show: the description where there is one, with more where it is shared."""
-    plain = {key: pg.description or pg.name for key, (pg, _) in by_key.items()}
-    names = dict(plain)
-    for key in _not_alone(plain):
-        group = by_key[key][0]
-        names[key] += f" (ranks {spaced(group.ranks)})" if group.ranks else f" ({group.name})"
-    for key in _not_alone(names):  # long lists that begin alike
-        group = by_key[key][0]
-        ranks = f", ranks {spaced(group.ranks)}" if group.ranks else ""
-        names[key] = f"{plain[key]} ({group.name}{ranks})"
+    names = {key: pg.description or pg.name for key, (pg, _) in by_key.items()}
+    for more in ("ranks {ranks}", "{name}, ranks {ranks}"):  # long lists may begin alike
+        shared = Counter((key[0], name) for key, name in names.items())
+        for key, name in [*names.items()]:
+            pg = by_key[key][0]
+            if shared[key[0], name] > 1:
+                aside = more.format(name=pg.name, ranks=spaced(pg.ranks)) if pg.ranks else pg.name
+                names[key] = f"{pg.description or pg.name} ({aside})"
     return names
-
-
-def _not_alone(names: Mapping[Key, str]) -> list[Key]:
-    """List the groups that share their name with others in the same space."""
-    shared = Counter((key[0], name) for key, name in names.items())
-    return [key for key, name in names.items() if shared[key[0], name] > 1]
 
 
 def _progress_of_ranks(tracks: Sequence[Track]) -> dict[int, GroupProgress]:

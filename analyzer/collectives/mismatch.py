@@ -56,7 +56,7 @@ def find_mismatch(
     for field, key, says in (
         ("op", lambda call: family(call.op) or None, lambda call: call.op),
         ("size", _size, _shapes),
-        ("dtype", lambda call: tuple(dict.fromkeys(call.dtypes)) or None, _dtypes),
+        ("dtype", lambda call: _dtypes(call) or None, _dtypes),
     ):
         variants = _variants(calls, key, says)
         if len(variants) > 1 and not (field == "size" and _uneven_by_design(calls, members)):

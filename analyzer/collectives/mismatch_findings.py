@@ -7,7 +7,7 @@ from whyhang.analyzer.collectives import call_words
 from whyhang.analyzer.collectives.call_finding import CallFinding, Side, Verdict
 from whyhang.analyzer.collectives.call_graph import CallGraph
 from whyhang.analyzer.collectives.mismatch import Mismatch
-from whyhang.analyzer.collectives.pending import IssuedCall, issued, site_of
+from whyhang.analyzer.collectives.pending import issued, site_of
 from whyhang.analyzer.collectives.routine import departures
 from whyhang.analyzer.collectives.shared_calls import SharedCall
 from whyhang.analyzer.collectives.shift import Shift, find_shift, left_loop
@@ -39,15 +39,22 @@ def mismatches(graph: CallGraph) -> Iterable[CallFinding]:
 
 
 def _mismatch(graph: CallGraph, collective: SharedCall, mismatch: Mismatch) -> CallFinding:
-    first = [_issued(collective, variant.ranks[0]) for variant in mismatch.variants]
+    ranks = [variant.ranks[0] for variant in mismatch.variants]
+    group, progress = collective.group, collective.progress
+    first = [issued(group, progress[n], progress[n].calls[collective.seq]) for n in ranks]
     sides = tuple(
         Side(says=variant.says, ranks=variant.ranks, site=call.site)
         for variant, call in zip(mismatch.variants, first, strict=True)
     )
     culprits, by_history = mismatch.minority, False
     if mismatch.tie:
-        unusual = _unusual_value(collective, mismatch.field, sides)
-        culprits = unusual or _left_routine(graph, sides)
+        culprits = _unusual_value(collective, mismatch.field, sides)
+        if not culprits:
+            studied = [side.ranks[:MAX_STUDIED] for side in sides]
+            every = [rank for own in studied for rank in own]
+            left = {each.rank for each in departures(graph.job, every)}
+            of_one_side = [s.ranks for s, own in zip(sides, studied, strict=True) if left == {*own}]
+            culprits = next(iter(of_one_side), ())
         by_history = bool(culprits)
     odd = next((side for side in sides if set(side.ranks) & set(culprits)), sides[-1])
     finding = CallFinding(
@@ -65,11 +72,6 @@ def _mismatch(graph: CallGraph, collective: SharedCall, mismatch: Mismatch) -> C
         inferred=collective.inferred,
     )
     return _with_history(finding, collective, sides, odd) if culprits else finding
-
-
-def _issued(collective: SharedCall, rank: int) -> IssuedCall:
-    progress = collective.progress[rank]
-    return issued(collective.group, progress, progress.calls[collective.seq])
 
 
 def _unusual_value(collective: SharedCall, field: str, sides: Sequence[Side]) -> tuple[int, ...]:
@@ -98,13 +100,6 @@ def _unusual_value(collective: SharedCall, field: str, sides: Sequence[Side]) ->
         if known >= MIN_KNOWN and not any(count[now[odd]] for count in before):
             return sides[odd].ranks
     return ()
-
-
-def _left_routine(graph: CallGraph, sides: Sequence[Side]) -> tuple[int, ...]:
-    """Of equally many ranks, find the side whose ranks left the routine of their program."""
-    ranks = [rank for side in sides for rank in side.ranks[:MAX_STUDIED]]
-    left = {each.rank for each in departures(graph.job, ranks)}
-    return next((side.ranks for side in sides if left == {*side.ranks[:MAX_STUDIED]}), ())
 
 
 def _with_history(

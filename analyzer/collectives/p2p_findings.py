@@ -157,5 +157,6 @@ def _used_before(job: JobCalls, p2p: PendingP2P) -> bool:
         (call.op, call.peer, call.state) == (p2p.call.op, p2p.peer, CallState.COMPLETED)
         for group in job.groups
         if (progress := group.progress.get(p2p.rank)) is not None and progress.p2p
-        for call in progress.sends_and_receives()
+        for call in progress.all_calls()
+        if call.p2p
     )

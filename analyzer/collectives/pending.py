@@ -39,11 +39,6 @@ class IssuedCall(Record):
         return self.batch or (self.call,)
 
     @property
-    def index(self) -> int:
-        """The number of the group; -1 for none."""
-        return self.group.index if self.group is not None else -1
-
-    @property
     def members(self) -> tuple[int, ...]:
         """The ranks of the group; empty for none."""
         return self.group.members if self.group is not None else ()
@@ -199,8 +194,6 @@ def _oldest(pending: Sequence[IssuedCall]) -> tuple[IssuedCall, ...]:
     placed = [each for each in pending if each.call.order is not None]
     rest = [each for each in pending if each.call.order is None]
     first = sorted(placed, key=lambda each: each.call.order or 0)[:1]
-    if not first and len(rest) > 1 and all(each.call.created_at is not None for each in rest):
-        rest = [min(rest, key=lambda each: each.call.created_at or 0)]
     return (*first, *rest)
 
 

@@ -48,7 +48,7 @@ def departures(job: JobCalls, ranks: Sequence[int]) -> tuple[Departure, ...]:
     if not 2 <= len(few) <= MAX_RANKS:
         return ()
     read: dict[int, list[IssuedCall]] = {}
-    for step in (_with_contents, _of_role):
+    for step in (lambda each: (_of_role(each), elements(each.call), each.call.dtypes), _of_role):
         routines = _Routines(job, step, read)
         for width in CONTEXTS:
             left = [one for rank in few if (one := _departure(routines, rank, few, width))]
@@ -146,8 +146,3 @@ def _of_role(each: IssuedCall) -> Hashable:
     place = (site.file, site.line) if site is not None else None
     peer = call.peer - each.rank if call.peer is not None else None
     return (family(call.op), peer, place, len(each.members))
-
-
-def _with_contents(each: IssuedCall) -> Hashable:
-    """Tell steps apart by what they carry, too."""
-    return (_of_role(each), elements(each.call), each.call.dtypes)

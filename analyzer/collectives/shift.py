@@ -97,7 +97,9 @@ def _by_earlier_rounds(seq: int, own: Calls, usual: Calls, step: Step) -> Shift 
     if before is None:
         return None
     mine, theirs, last = step(own[seq]), step(usual[seq]), step(before)
-    if mine == last and _in_a_row(own.get(seq - 1), own[seq]):
+    one, other = own.get(seq - 1), own[seq].order
+    alone = one is None or one.order is None or other is None or other == one.order + 1
+    if mine == last and alone:  # it made no call on another group in between, as far as known
         return Shift(verdict=Verdict.EXTRA, seq=seq, calls=1, missed=own[seq])
     for earlier in sorted((n for n in usual if n < seq), reverse=True):
         if earlier - 1 not in usual:
@@ -111,13 +113,6 @@ def _by_earlier_rounds(seq: int, own: Calls, usual: Calls, step: Step) -> Shift 
                 calls = later - earlier
                 return Shift(verdict=Verdict.SKIPPED, seq=seq, calls=calls, missed=usual[seq])
     return None
-
-
-def _in_a_row(one: Call | None, other: Call) -> bool:
-    """Return whether a rank made no call on another group between these two, as far as known."""
-    if one is None or one.order is None or other.order is None:
-        return True
-    return other.order == one.order + 1
 
 
 def _place(call: Call) -> tuple[object, ...]:

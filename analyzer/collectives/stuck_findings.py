@@ -137,9 +137,8 @@ def _fewer_by_group(graph: CallGraph, cycle: Cycle) -> tuple[int, ...]:
     count them proves nothing.
     """
     calls = [link.wait.call for link in cycle.chain]
-    if any(call is None or call.p2p for call in calls):
-        return ()
-    if len({call.group for call in calls if call is not None}) != 2:
+    entered_groups = {call.group for call in calls if call is not None and not call.p2p}
+    if any(call is None or call.p2p for call in calls) or len(entered_groups) != 2:
         return ()
     groups = graph.job.groups
     first = {
@@ -171,31 +170,22 @@ ZONE = 1800.0
 
 def late_arrivals(inside: Iterable[IssuedCall]) -> dict[int, float]:
     """Return by how many seconds ranks came later than the others, who had given up by then."""
-    by_host: dict[str | None, dict[int, Call]] = defaultdict(dict)
-    one_clock = True
+    calls: dict[int, Call] = {}
+    on_one_clock = True
+    hosts: set[str | None] = set()
     for pending in inside:
         call = pending.call
         if call.created_at is not None and call.given_up_at is not None:
-            by_host[_host(pending)][pending.rank] = call
-            one_clock = one_clock and _on_one_clock(pending)
-    if one_clock:
-        return _late_among({rank: call for own in by_host.values() for rank, call in own.items()})
-    if None not in by_host and any(len(own) > 1 for own in by_host.values()):
-        return {rank: by for own in by_host.values() for rank, by in _late_among(own).items()}
-    everyone = {rank: call for own in by_host.values() for rank, call in own.items()}
-    late = _late_among(everyone)
-    few = len(late) == 1 or len(late) * MANY <= len(everyone)
-    return late if few and not any(map(_of_zones, late.values())) else {}
-
-
-def _on_one_clock(pending: IssuedCall) -> bool:
-    tracks = pending.group.progress[pending.rank].tracks if pending.group is not None else ()
-    return any(track.one_clock for track in tracks)
-
-
-def _host(pending: IssuedCall) -> str | None:
-    tracks = pending.group.progress[pending.rank].tracks if pending.group is not None else ()
-    return next((track.who.host for track in tracks if track.who.host), None)
+            group = pending.group
+            tracks = group.progress[pending.rank].tracks if group is not None else ()
+            calls[pending.rank] = call
+            on_one_clock = on_one_clock and any(track.one_clock for track in tracks)
+            hosts.add(next((track.who.host for track in tracks if track.who.host), None))
+    late = _late_among(calls)
+    few = len(late) == 1 or len(late) * MANY <= len(calls)
+    zones = any(abs(by - ZONE * round(by / ZONE)) < 5 * ROUNDING for by in late.values())
+    of_one_host = len(hosts) == 1 and None not in hosts
+    return late if on_one_clock or of_one_host or (few and not zones) else {}
 
 
 def _late_among(calls: Mapping[int, Call]) -> dict[int, float]:
@@ -210,7 +200,3 @@ def _late_among(calls: Mapping[int, Call]) -> dict[int, float]:
         if came[after[0]] + ROUNDING >= gave_up and len(after) <= len(before):
             return {rank: came[rank] - came[before[0]] for rank in after}
     return {}
-
-
-def _of_zones(by: float) -> bool:
-    return abs(by - ZONE * round(by / ZONE)) < 5 * ROUNDING

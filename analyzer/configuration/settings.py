@@ -32,6 +32,7 @@ from whyhang.analyzer.configuration.defaults import Options, words_of
 from whyhang.analyzer.facts import Gap, Record, Source, replace
 from whyhang.analyzer.findings.signature import Signature
 from whyhang.analyzer.toml_lines import Mistake
+from whyhang.analyzer.toml_lines import Path as Keys
 
 TABLES: dict[str, str] = {
     "runbooks": "links to runbooks, by signature or category",
@@ -232,6 +233,7 @@ def mistakes(
     """
     in_use, options = settings([file]), dict(options)
     defaults = (wrong for command in options for wrong in words_of([file], command, options)[1])
-    mistakes = [*in_use.mistakes, *in_use.misnamed(names), *defaults]
-    first = {mistake.at: mistake for mistake in reversed(mistakes)}  # commands say the same
-    return tuple(sorted(reversed(first.values()), key=lambda mistake: mistake.line or 0))
+    first: dict[Keys, Mistake] = {}
+    for mistake in (*in_use.mistakes, *in_use.misnamed(names), *defaults):
+        first.setdefault(mistake.at, mistake)  # several commands may say the same
+    return tuple(sorted(first.values(), key=lambda mistake: mistake.line or 0))

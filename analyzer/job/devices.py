@@ -1,16 +1,28 @@
-"""Which GPU is whose: the one place where states of GPUs become devices.
+"""Which GPU is whose: states of GPUs become devices, and each rank is put on its own.
 
-Tools name a GPU by index, UUID or PCI address, and a file may not say of which host it is.
-Here these are joined; which rank uses which device says ``device_of_rank.py``.
+Tools name a GPU by index, UUID or PCI address, and a file may not say of which host it is. Of what
+tells which rank uses which, the pid on the GPU is trusted most (it may be of another namespace),
+then the PCI address in the rank's own NCCL lines, then LOCAL_RANK with CUDA_VISIBLE_DEVICES; where
+two disagree the more trusted wins, and it is said.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from whyhang.analyzer.facts import Gpu, GpuAddress, short_host
+from whyhang.analyzer.facts import Gap, Gpu, GpuAddress, grouped, replace, same_host, short_host
 from whyhang.analyzer.job.device import Device, Devices
-from whyhang.analyzer.job.device_of_rank import Placement
 from whyhang.analyzer.job.records import Member
+
+MAX_NAME = 200
+"""Characters of a device's name in CUDA_VISIBLE_DEVICES: the UUID of a MIG device has 41."""
+
+HOW = (
+    "its pid is on it",
+    "its NCCL lines name it",
+    "LOCAL_RANK and CUDA_VISIBLE_DEVICES say so",
+    "the ranks of one host are as many as its GPUs",
+)
+"""How a rank's GPU was learnt, most trusted first."""
 
 
 def join(
@@ -32,11 +44,124 @@ def join(
         for own in _by_device(states):
             in_time = tuple(sorted(own, key=lambda gpu: (gpu.taken_at or 0.0, gpu.look)))
             devices.append(Device(number=len(devices), host=host, place=place, states=in_time))
-    ranks = Placement(devices, members, addresses)
+    with_pid: dict[int | None, list[Device]] = defaultdict(list)
+    for device in devices:
+        for pid in device.pids:
+            with_pid[pid].append(device)
+    by_host = grouped(devices, lambda device: short_host(device.host or ""))
+    of_pids = grouped(addresses, lambda address: address.who.pid)
+    of_ranks = grouped(of_pids.pop(None, ()), lambda address: address.who.rank)
+    pids_known = any(member.pid in with_pid for member in members)
+    by_member: dict[int, tuple[int, int]] = {}  # how it was learnt, and the device's number
+    gaps = []
     for member in members:
-        ranks.place(member, by_environment=uses_gpus)
-    ranks.place_by_number(members)
-    return ranks.devices()
+        here = devices if member.host is None else _on_host(by_host, member.host)
+        here = here if _in_one_place(here) else []
+        by_pid = _with_pid(with_pid.get(member.pid, ()), member)
+        spoken = [*of_pids.get(member.pid, ()), *of_ranks.get(member.rank, ())]
+        by_bus = _with_bus(here, spoken, member)
+        trusts = uses_gpus and (not pids_known or by_pid is not None)
+        by_environment = _by_environment(here, member) if trusts else None
+        named = [(n, d) for n, d in enumerate((by_pid, by_bus, by_environment)) if d is not None]
+        for how, device in named:
+            first = named[0][1]
+            by_member.setdefault(member.id, (how, first.number))
+            if device is not first:
+                gaps.append(_conflict(member, first, named[0][0], device, how))
+    by_member = by_member or _by_number(devices, members)
+    using = grouped(sorted(by_member), lambda member: by_member[member][1])
+    return Devices(
+        devices=tuple(replace(d, members=tuple(using.get(d.number, ()))) for d in devices),
+        by_member={member: number for member, (_, number) in by_member.items()},
+        how={member: how for member, (how, _) in by_member.items()},
+        gaps=tuple(gaps),
+    )
+
+
+def _by_number(devices: Sequence[Device], members: Sequence[Member]) -> dict[int, tuple[int, int]]:
+    """Place each rank on the GPU with its number, where that is all that can be.
+
+    The ranks, from 0 on and of one host as far as is known, are as many as the GPUs of the one
+    host whose GPUs are known.
+    """
+    ranks = {member.rank: member for member in members}
+    by_index = {device.now("index"): device for device in devices}
+    hosts = {member.host for member in members} - {None}
+    fits = len(ranks) > 1 and ranks.keys() == set(range(len(ranks))) == by_index.keys()
+    if not fits or not _in_one_place(devices) or len(hosts) > 1:
+        return {}
+    return {m.id: (len(HOW) - 1, by_index[rank].number) for rank, m in ranks.items()}
+
+
+def _on_host(by_host: Mapping[str, list[Device]], host: str) -> list[Device]:
+    """Return the devices of a host, with those of which it is not known where they are."""
+    return by_host.get(short_host(host), []) + by_host.get("", [])
+
+
+def _with_pid(devices: Sequence[Device], member: Member) -> Device | None:
+    """Return the device with the pid on it; of several the one with most of its memory."""
+    own = [device for device in devices if same_host(device.host, member.host)]
+    if not _in_one_place(own):
+        return None  # on no host, or pids repeat over hosts
+    return max(own, key=lambda device: device.pids[member.pid or 0])
+
+
+def _with_bus(
+    devices: Iterable[Device], addresses: Iterable[GpuAddress], member: Member
+) -> Device | None:
+    buses = {address.bus for address in addresses if same_host(address.who.host, member.host)}
+    found = [device for device in devices if device.now("bus") in buses]
+    return found[0] if len(buses) == len(found) == 1 else None
+
+
+def _by_environment(devices: Sequence[Device], member: Member) -> Device | None:
+    environ = member.processes[-1].environ if member.processes else {}
+    chosen = _visible_device(environ.get("CUDA_VISIBLE_DEVICES"), member.local_rank)
+    if chosen is None or len(chosen) > MAX_NAME:
+        return None
+    is_mixed = len({device.now("name") for device in devices}) > 1
+    if not chosen.isdecimal():
+        found = [device for device in devices if _has_uuid(device, chosen)]
+    elif is_mixed and environ.get("CUDA_DEVICE_ORDER") != "PCI_BUS_ID":
+        return None  # CUDA counts the fastest first, nvidia-smi by address
+    else:
+        found = [device for device in devices if device.now("index") == int(chosen)]
+    return found[0] if len(found) == 1 else None
+
+
+def _in_one_place(devices: Iterable[Device]) -> bool:
+    return len({device.place for device in devices}) == 1
+
+
+def _visible_device(visible: str | None, local_rank: int | None) -> str | None:
+    """Return the device that a rank chooses: an index or UUID as in CUDA_VISIBLE_DEVICES.
+
+    A rank that sees one device uses it; else it takes the one of its local rank, as every
+    launcher's programs do.
+    """
+    if visible is None:
+        return None if local_rank is None else str(local_rank)
+    entries = [entry.strip() for entry in visible.split(",") if entry.strip()]
+    if len(entries) == 1:
+        return entries[0]
+    if local_rank is None or local_rank >= len(entries):
+        return None
+    return entries[local_rank]
+
+
+def _has_uuid(device: Device, start: str) -> bool:
+    """Return whether a UUID, which may be cut, is that of the device or one of its MIG devices."""
+    uuids = [*device.every("uuid"), *(p.uuid or "" for s in device.states for p in s.slices)]
+    return any(uuid.startswith(start) or start.startswith(f"MIG-{uuid}") for uuid in uuids if uuid)
+
+
+def _conflict(member: Member, device: Device, how: int, against: Device, other: int) -> Gap:
+    return Gap(
+        what=f"which GPU {member.name} uses",
+        why=f"{device}, because {HOW[how]}; {against}, because {HOW[other]}",
+        cost=f"{device.name} is taken for it",
+        remedy="Compare CUDA_VISIBLE_DEVICES of the rank with nvidia-smi in the same container",
+    )
 
 
 def _places(
@@ -104,57 +229,32 @@ def _host_by_pids(states: Iterable[Gpu], members: Sequence[Member]) -> str | Non
     return next(iter(hosts)) if len(hosts) == 1 else None
 
 
-class _Identity:
-    """What is known of which device it is, and the states that are of it."""
-
-    def __init__(self) -> None:
-        self.uuid: str | None = None
-        self.bus: str | None = None
-        self.index: int | None = None
-        self.slices: set[str] = set()
-        self.states: list[Gpu] = []
-
-    def learn(self, gpu: Gpu) -> None:
-        """Take over what a state tells of which device it is about."""
-        if gpu.uuid is not None and not gpu.uuid.startswith("MIG-"):
-            self.uuid = self.uuid or gpu.uuid
-        self.bus = self.bus or gpu.bus
-        self.index = gpu.index if self.index is None else self.index
-        self.slices |= {part.uuid for part in gpu.slices if part.uuid is not None}
-
-    def is_of(self, gpu: Gpu) -> bool:
-        """Return whether a state is of this device; an index alone is trusted least."""
-        if gpu.uuid is not None and gpu.uuid.startswith("MIG-"):
-            return gpu.uuid in self.slices or (self.uuid or "\0") in gpu.uuid
-        if gpu.uuid is not None and self.uuid is not None:
-            return gpu.uuid == self.uuid
-        if gpu.bus is not None and self.bus is not None:
-            return gpu.bus == self.bus
-        return gpu.index is not None and gpu.index == self.index
-
-
 def _by_device(states: Sequence[Gpu]) -> list[list[Gpu]]:
     """Sort the states of one host by device, in the order of the devices' numbers."""
-    devices: list[_Identity] = []
-    known: dict[str, _Identity] = {}
-    device_of: dict[int, _Identity] = {}
+    devices: list[tuple[Gpu, set[int]]] = []  # all that names each, and which states are of it
     # Those that tell most of which device they are about come first.
-    for number in sorted(range(len(states)), key=lambda number: -_names(states[number])):
-        gpu = states[number]
-        device = next((known[key] for key in (gpu.uuid, gpu.bus) if key and key in known), None)
-        if device is None or not device.is_of(gpu):
-            device = next((one for one in devices if one.is_of(gpu)), None)
-        if device is None:
-            device = _Identity()
-            devices.append(device)
-        device.learn(gpu)
-        device_of[number] = device
-        known.update((key, device) for key in (device.uuid, device.bus) if key)
-    for number, gpu in enumerate(states):  # in the order they came, which is that of time
-        device_of[number].states.append(gpu)
-    devices.sort(key=lambda one: (one.index is None, one.index or 0, one.bus or ""))
-    return [device.states for device in devices]
+    for number, gpu in sorted(enumerate(states), key=lambda each: _names(each[1]).count(None)):
+        at = next((n for n, (known, _) in enumerate(devices) if _is_of(known, gpu)), len(devices))
+        known, own = devices[at] if at < len(devices) else (gpu, set())
+        uuid, bus, index = (
+            new if old is None else old for old, new in zip(_names(known), _names(gpu), strict=True)
+        )
+        slices = known.slices or gpu.slices
+        known = replace(known, uuid=uuid, bus=bus, index=index, slices=slices)
+        devices[at : at + 1] = [(known, own | {number})]
+    devices.sort(key=lambda one: (one[0].index is None, one[0].index or 0, one[0].bus or ""))
+    return [[states[number] for number in sorted(own)] for _, own in devices]
 
 
-def _names(gpu: Gpu) -> int:
-    return sum(key is not None for key in (gpu.uuid, gpu.bus, gpu.index))
+def _names(gpu: Gpu) -> tuple[str | None, str | None, int | None]:
+    """Return what names a GPU, surest first; the UUID of a part of it is none of its own."""
+    is_slice = gpu.uuid is not None and gpu.uuid.startswith("MIG-")
+    return (None if is_slice else gpu.uuid, gpu.bus, gpu.index)
+
+
+def _is_of(known: Gpu, gpu: Gpu) -> bool:
+    """Return whether a state is of this device, by the surest name that both have."""
+    if gpu.uuid is not None and gpu.uuid in {part.uuid for part in known.slices}:
+        return True
+    names = zip(_names(known), _names(gpu), strict=True)
+    return next((a == b for a, b in names if a is not None and b is not None), False)

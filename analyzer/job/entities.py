@@ -115,24 +115,17 @@ class Entities:
         if who.pid is not None:
             candidate = self._by_pid.get((who.host, who.pid))
             if candidate is None and who.host is None:
-                candidate = self._only_pid(who.pid)
+                same = self._pids[who.pid]
+                candidate = next(iter(same.values())) if len(same) == 1 else None
             elif candidate is None:
                 candidate = self._by_pid.get((None, who.pid))
-            if candidate is not None and _compatible(candidate, who):
+            # Pids repeat over hosts; of two ranks of one process the more trusted will win.
+            if candidate is not None and (
+                len({candidate.rank, who.rank} - {None}) < 2 or who.trust != candidate.trust
+            ):
                 return candidate
         if who.rank is not None:
             for entity in self._by_rank.get(who.rank, ()):
                 if who.pid is None or entity.pid is None:
                     return entity
         return None
-
-    def _only_pid(self, pid: int) -> Entity | None:
-        same = self._pids[pid]
-        return next(iter(same.values())) if len(same) == 1 else None
-
-
-def _compatible(entity: Entity, who: Who) -> bool:
-    """Return whether a fact of this pid can be about this entity (pids repeat over hosts)."""
-    if who.rank is None or entity.rank is None or who.rank == entity.rank:
-        return True
-    return who.trust != entity.trust  # the more trusted number will win

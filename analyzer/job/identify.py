@@ -8,7 +8,7 @@ nobody tells stays a process with a pid, a host or a label.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
@@ -35,11 +35,11 @@ from whyhang.analyzer.facts import (
     StackDump,
     Statement,
     StoreView,
-    Thread,
     Track,
     Trust,
     Who,
     WorldSize,
+    grouped,
     replace,
 )
 from whyhang.analyzer.facts.base import R
@@ -49,7 +49,7 @@ from whyhang.analyzer.job.entities import Entities, Entity
 from whyhang.analyzer.job.inference import inferred
 from whyhang.analyzer.job.records import Child, Job, Member, by_pattern
 from whyhang.analyzer.job.roles import role_of_dump
-from whyhang.analyzer.job.world import absent_ranks, missing_ranks, without_caught, world_size
+from whyhang.analyzer.job.world import missing_ranks, without_caught, world_size
 
 PRINTED = {EXCEPTION_STACK, "traceback"}
 """Tools of stacks that a log holds: of a process that was looked at these say less."""
@@ -118,7 +118,8 @@ def _place_dump(
 ) -> tuple[str, Entity] | None:
     """Attach one stack dump; a worker's dump goes to the rank it belongs to."""
     role = role_of_dump(dump)
-    if role in CHILD_ROLES and _is_new_pid(registry, dump.who):
+    known = registry.known(dump.who)
+    if role in CHILD_ROLES and (known is None or not known.processes):
         child = registry.entity(
             replace(dump.who, rank=None, trust=Trust.NONE),
             alone=(dump.source.file, dump.source.line),
@@ -138,12 +139,6 @@ def _place_dump(
     if entity.role is None:
         entity.role = role
     return (dump.source.file, entity) if entity.role is Role.RANK else previous
-
-
-def _is_new_pid(registry: Entities, who: Who) -> bool:
-    """Return whether no process record already says what this pid is."""
-    entity = registry.known(who)
-    return entity is None or not entity.processes
 
 
 def _job(facts: _Sorted, registry: Entities) -> Job:
@@ -168,21 +163,26 @@ def _job(facts: _Sorted, registry: Entities) -> Job:
     size, how = world_size(facts.of(WorldSize), facts.of(Process), facts.of(Group))
     beside = _beside_the_ranks(ranks, size)
     launchers += beside
-    ranks = sorted((entity for entity in ranks if entity not in beside), key=_order)
+    ranks = [entity for entity in ranks if entity not in beside]
+    ranks.sort(key=lambda e: (e.rank is None, e.rank or 0, e.host or "", e.pid or 0, e.label or ""))
     members = tuple(
         _member(number, entity, children[id(entity)], (*helpers[id(entity)], *helpers[id(above)]))
         for number, entity in enumerate(ranks)
         for above in [by_pid.get((entity.host, entity.ppid or 0))]
     )
     lines = tuple(without_caught(facts.of(LogLine), members, size))
-    here = {member.rank for member in members if member.rank is not None}
-    gpus = join(facts.of(Gpu), members, facts.of(GpuAddress), uses_gpus=_uses_gpus(facts))
+    opened = (text for process in facts.of(Process) for text in process.descriptors)
+    uses_gpus = any(fact.name == "backend" and fact.value == "nccl" for fact in facts.of(Setting))
+    uses_gpus = uses_gpus or any("/dev/nvidia" in text for text in opened)
+    gpus = join(facts.of(Gpu), members, facts.of(GpuAddress), uses_gpus=uses_gpus)
+    by_rank = {m.rank: m.id for m in reversed(members) if m.rank is not None}
+    ids_of = grouped((m.id for m in members if m.pid is not None), lambda n: members[n].pid or 0)
     return Job(
         members=members,
         launchers=tuple(_child(entity) for entity in launchers),
         world_size=size,
         world_size_how=how,
-        absent=absent_ranks(size, here),
+        absent=tuple(rank for rank in range(size or 0) if rank not in by_rank),
         missing=missing_ranks(
             size, members, facts.of(Process), all_on_host=not facts.of(PartOfHost)
         ),
@@ -197,8 +197,8 @@ def _job(facts: _Sorted, registry: Entities) -> Job:
         agents=tuple(facts.of(Agent)),
         gaps=(*facts.of(Gap), *gpus.gaps),
         gpus=gpus,
-        by_rank={m.rank: m.id for m in reversed(members) if m.rank is not None},
-        by_pid=_by_pid(members),
+        by_rank=by_rank,
+        by_pid={pid: tuple(ids) for pid, ids in ids_of.items()},
         by_pattern=by_pattern(lines),
     )
 
@@ -212,32 +212,6 @@ def _beside_the_ranks(entities: list[Entity], size: int | None) -> list[Entity]:
     if not size or not with_stack.issuperset(range(size)):
         return []
     return [e for e in entities if e.rank is None and e.dumps and not e.processes]
-
-
-def _uses_gpus(facts: _Sorted) -> bool:
-    """Return whether the job is known to use GPUs: by NCCL, or open devices of the driver."""
-    if any(fact.name == "backend" and fact.value == "nccl" for fact in facts.of(Setting)):
-        return True
-    opened = (text for process in facts.of(Process) for text in process.descriptors)
-    return any("/dev/nvidia" in text for text in opened)
-
-
-def _by_pid(members: tuple[Member, ...]) -> dict[int, tuple[int, ...]]:
-    ids_of: dict[int, list[int]] = defaultdict(list)
-    for member in members:
-        if member.pid is not None:
-            ids_of[member.pid].append(member.id)
-    return {pid: tuple(ids) for pid, ids in ids_of.items()}
-
-
-def _order(entity: Entity) -> tuple[bool, int, str, int, str]:
-    return (
-        entity.rank is None,
-        entity.rank or 0,
-        entity.host or "",
-        entity.pid or 0,
-        entity.label or "",
-    )
 
 
 def _child(entity: Entity) -> Child:
@@ -261,16 +235,11 @@ def _dumps(entity: Entity, dumps: Iterable[StackDump]) -> tuple[StackDump, ...]:
     since = _begun(entity)
     last = [d for d in dumps if since is None or d.taken_at is None or d.taken_at >= since]
     ids = {t.inner: t.tid for p in entity.processes for t in p.threads if t.inner is not None}
-    if ids:  # in a container py-spy gives the ids that Python knows
-        last = [replace(dump, threads=_renumbered(dump.threads, ids)) for dump in last]
+    for at, dump in enumerate(last if ids else ()):
+        # in a container py-spy gives the ids that Python knows
+        threads = (replace(t, tid=ids.get(t.tid or 0, t.tid)) for t in dump.threads)
+        last[at] = replace(dump, threads=tuple(threads))
     return tuple(sorted(last, key=lambda dump: dump.look))
-
-
-def _renumbered(threads: Iterable[Thread], ids: Mapping[int, int]) -> tuple[Thread, ...]:
-    return tuple(
-        thread if thread.tid is None else replace(thread, tid=ids.get(thread.tid, thread.tid))
-        for thread in threads
-    )
 
 
 def _seen(entity: Entity) -> list[StackDump]:

@@ -42,29 +42,20 @@ def main_of(threads: Sequence[Thread], pid: int | None) -> Thread | None:
     for thread in threads:
         if thread.name == "MainThread":
             return thread
-    for is_main in (_runs_program, _not_started_by_python):
-        for thread in threads:
-            if is_main(thread):
-                return thread
+    first = [next((f for f in reversed(t.frames) if not f.native), None) for t in threads]
+    for thread, frame in zip(threads, first, strict=True):
+        if frame is not None and frame.function in {"<module>", "_run_module_as_main"}:
+            return thread
+    for thread, frame in zip(threads, first, strict=True):
+        if frame is not None and not frame.file.endswith("threading.py"):
+            return thread
     return threads[0] if threads else None
-
-
-def _runs_program(thread: Thread) -> bool:
-    python = [frame for frame in thread.frames if not frame.native]
-    return bool(python) and python[-1].function in {"<module>", "_run_module_as_main"}
-
-
-def _not_started_by_python(thread: Thread) -> bool:
-    python = [frame for frame in thread.frames if not frame.native]
-    return bool(python) and not python[-1].file.endswith("threading.py")
 
 
 def role_of_dump(dump: StackDump) -> Role:
     """Return the role (worker, launcher or rank) by the files that the main thread is in."""
     thread = main_thread(dump)
-    if thread is None:
-        return Role.RANK
-    return role_of_frames(thread.frames)
+    return role_of_frames(thread.frames if thread is not None else ())
 
 
 def role_of_frames(frames: tuple[Frame, ...]) -> Role:

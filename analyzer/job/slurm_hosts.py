@@ -45,19 +45,14 @@ def hosts_in(environ: Mapping[str, str]) -> tuple[str, ...]:
 def hosts_of_ranks(environ: Mapping[str, str]) -> tuple[str, ...]:
     """Name the host on which Slurm starts each rank, by its default block distribution."""
     hosts = hosts_in(environ)
-    counts = next((_counts(environ[name]) for name in _TASKS if environ.get(name)), [])
+    tasks = next((environ[name] for name in _TASKS if environ.get(name)), "")
+    counts: list[int] = []  # "2(x3),1" is 2, 2, 2, 1
+    for number, times in _REPEATED.findall(tasks):
+        counts += [int(number)] * min(int(times or 1), MAX_HOSTS)
     placed: list[str] = []
     for host, count in zip(hosts, counts, strict=False):
         placed += [host] * min(count, MAX_RANKS - len(placed))
     return tuple(placed)
-
-
-def _counts(text: str) -> list[int]:
-    """Read Slurm's tasks per node: "2(x3),1" is 2, 2, 2, 1."""
-    counts: list[int] = []
-    for number, times in _REPEATED.findall(text):
-        counts += [int(number)] * min(int(times or 1), MAX_HOSTS)
-    return counts
 
 
 def other_hosts(
@@ -70,6 +65,6 @@ def other_hosts(
     known = {name for name in seen if name}
     listed: dict[str, None] = {}
     for environ in environs:
-        known |= {environ[key] for key in ("SLURMD_NODENAME",) if key in environ}
+        known.add(environ.get("SLURMD_NODENAME", ""))
         listed |= dict.fromkeys(hosts_in(environ))
     return tuple(host for host in listed if host not in known)

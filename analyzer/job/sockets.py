@@ -1,7 +1,6 @@
 """The TCP sockets of a process, out of the lines that its record has of its open files."""
 
 import re
-from collections.abc import Iterator
 
 from whyhang.analyzer.facts import Address, Process, Record
 
@@ -26,19 +25,16 @@ class Socket(Record):
 
 def tcp_sockets(process: Process) -> tuple[Socket, ...]:
     """Return the TCP sockets of a process, in the order of its record."""
-    return tuple(_sockets(process))
-
-
-def _sockets(process: Process) -> Iterator[Socket]:
-    for line in process.descriptors:
-        match = _TCP.fullmatch(line)
-        if match is not None:
-            yield Socket(
-                own=_address(match["host"], match["port"]),
-                peer=_address(match["peer"], match["peer_port"]) if match["peer"] else None,
-                state=match["state"] or "",
-                count=int(match["count"] or 1),
-            )
+    return tuple(
+        Socket(
+            own=_address(match["host"], match["port"]),
+            peer=_address(match["peer"], match["peer_port"]) if match["peer"] else None,
+            state=match["state"] or "",
+            count=int(match["count"] or 1),
+        )
+        for line in process.descriptors
+        if (match := _TCP.fullmatch(line)) is not None
+    )
 
 
 def _address(host: str, port: str) -> Address:

@@ -35,19 +35,19 @@ def joined(view: StoreView) -> tuple[Joined, ...]:
         if match is not None:
             ranks_of.setdefault(match["path"], set()).add(int(match["rank"]))
     groups = [
-        Joined(default=_is_default(path), ranks=tuple(sorted(ranks)))
+        Joined(
+            default="//" not in path.rsplit("default_pg/", maxsplit=1)[-1],
+            ranks=tuple(sorted(ranks)),
+        )
         for path, ranks in sorted(ranks_of.items())
     ]
     return tuple(sorted(groups, key=lambda group: not group.default))
 
 
-def _is_default(path: str) -> bool:
-    return "//" not in path.rsplit("default_pg/", maxsplit=1)[-1]
-
-
 def clients(view: StoreView) -> int | None:
     """Return how many clients the store's owner has counted; under torchrun the agents as well."""
-    return _count(view, "init/")
+    value = view.values.get("init/", "")
+    return int(value) if value.isdecimal() else None
 
 
 class Round(Record):
@@ -75,8 +75,3 @@ def round_of(view: StoreView, run_id: str) -> Round | None:
         return msgspec.json.decode(value, type=Round) if value else None
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
-
-
-def _count(view: StoreView, key: str) -> int | None:
-    value = view.values.get(key, "")
-    return int(value) if value.isdecimal() else None

@@ -69,11 +69,6 @@ def at_least(job: Job) -> int | None:
     return len(ranks) if whole and 0 <= recorded < len(ranks) - 1 else None
 
 
-def absent_ranks(size: int | None, here: set[int]) -> tuple[int, ...]:
-    """List the expected ranks of which nothing at all is known."""
-    return tuple(rank for rank in range(size or 0) if rank not in here)
-
-
 def missing_ranks(
     size: int | None,
     members: tuple[Member, ...],

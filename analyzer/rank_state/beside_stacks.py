@@ -10,15 +10,13 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from whyhang.analyzer.collectives.pending import IssuedCall
-from whyhang.analyzer.facts import LastLine, LogTail, Outlook, ProcessState, replace
-from whyhang.analyzer.facts.base import Item
+from whyhang.analyzer.facts import LastLine, LogTail, Outlook, replace
 from whyhang.analyzer.facts.exceptions import EXCEPTION_STACK
 from whyhang.analyzer.job.records import Job, Member
 from whyhang.analyzer.rank_state.from_logs.ends import End
 from whyhang.analyzer.rank_state.from_logs.gave_up import at_work_until_ended, gave_up
-from whyhang.analyzer.rank_state.from_logs.last_phase import last_phases
+from whyhang.analyzer.rank_state.from_logs.last_phase import LastPhase, last_phases
 from whyhang.analyzer.rank_state.from_logs.log_ends import tails_of_ranks
-from whyhang.analyzer.rank_state.from_logs.phase import LastPhase
 from whyhang.analyzer.rank_state.listed import STATUSES, odd_processes, ras_states
 from whyhang.analyzer.rank_state.over_time.beats import Pulse, pulses
 from whyhang.analyzer.rank_state.state import RankState, Status
@@ -67,20 +65,30 @@ def completed(
         phases=phases,
         last=printed,
     )
-    return tuple(
-        replace(
-            _listed(job, _completed(job, state, known), listed),
+
+    def filled(state: RankState) -> RankState:
+        member = job.members[state.member]
+        rank = _rank(member)
+        state = _completed(member, state, known)
+        if state.place is None and rank in listed:
+            state = replace(state, status=STATUSES[listed[rank].state])
+        pulse = beats.get(state.member)
+        by_log = _by_log(tails.get(rank), pulse, waited=rank in waited)
+        return replace(
+            state,
             ras=ras.get(state.member, ""),
-            last_line=_of(last, rank) or "",
-            by_log=_by_log(_of(tails, rank), beats.get(state.member), waited=rank in waited)
-            if not looked_at
-            else Status.UNSEEN,
-            phase=_of(phases, rank),
-            pulse=beats.get(state.member),
+            last_line=last.get(rank, ""),
+            by_log=Status.UNSEEN if looked_at else by_log,
+            phase=phases.get(rank),
+            pulse=pulse,
         )
-        for state in states
-        for rank in (job.members[state.member].rank,)
-    )
+
+    return tuple(map(filled, states))
+
+
+def _rank(member: Member) -> int:
+    """Return the rank of a member as the key of what is known by rank; -1: it is not known."""
+    return -1 if member.rank is None else member.rank
 
 
 def _by_log(tail: LogTail | None, pulse: Pulse | None, *, waited: bool) -> Status:
@@ -93,16 +101,6 @@ def _by_log(tail: LogTail | None, pulse: Pulse | None, *, waited: bool) -> Statu
     if tail is None or tail.trouble or tail.troubled:
         return Status.UNSEEN if pulse is None else Status.RUNNING
     return {Outlook.ENDED: Status.GONE, Outlook.IDLE: Status.IDLE}.get(tail.outlook, Status.RUNNING)
-
-
-def _of(by_rank: Mapping[int, Item], rank: int | None) -> Item | None:
-    return by_rank.get(rank) if rank is not None else None
-
-
-def _listed(job: Job, state: RankState, listed: Mapping[int, ProcessState]) -> RankState:
-    """Return the state of a rank of which nothing but ps tells what its process does."""
-    row = listed.get(rank) if (rank := job.members[state.member].rank) is not None else None
-    return replace(state, status=STATUSES[row.state]) if row and state.place is None else state
 
 
 class _Accounts(NamedTuple):
@@ -120,10 +118,9 @@ class _Accounts(NamedTuple):
     last: Mapping[int, str]
 
 
-def _completed(job: Job, state: RankState, known: _Accounts) -> RankState:
-    member = job.members[state.member]
-    end = known.ends.get(member.rank) if member.rank is not None else None
-    position = known.positions.get(member.rank) if member.rank is not None else None
+def _completed(member: Member, state: RankState, known: _Accounts) -> RankState:
+    rank = _rank(member)
+    end, position, phase = known.ends.get(rank), known.positions.get(rank), known.phases.get(rank)
     if end is not None:
         state = replace(state, end=end)
     if state.status is not Status.UNSEEN:
@@ -132,19 +129,18 @@ def _completed(job: Job, state: RankState, known: _Accounts) -> RankState:
         return replace(state, status=Status.GONE)
     if position is not None and position.inside:
         return replace(state, status=Status.WAITING, place=_place_of(position), position=position)
-    phase, says = _of(known.phases, member.rank), ""
-    if end is not None and member.rank in known.at_work and position is None:
-        last = known.last.get(member.rank, "")[:MAX_LINE].strip()
+    if position is not None:
+        says = str(position)
+    elif end is not None and rank in known.at_work:
+        last = known.last.get(rank, "")[:MAX_LINE].strip()
         after = f"after '{last}', " if last else ""
         says = f"at work {after}until the launcher ended it"
-    elif end is not None and member.rank in known.waited and position is None:
+    elif end is not None and rank in known.waited:
         place = Place(kind=WaitKind.COLLECTIVE, scope=Scope.RANKS, says=UNNAMED, certain=False)
         return replace(state, status=Status.WAITING, place=place)
-    elif position is not None:
-        says = str(position)
     elif phase is not None:
         says = f"at '{phase.line.text[:MAX_LINE]}', its last line"
-    if not says:
+    else:
         return state
     place = Place(kind=WaitKind.WORK, scope=Scope.WORK, says=phrase(says), certain=False)
     return replace(state, status=Status.RUNNING, place=place, position=position)

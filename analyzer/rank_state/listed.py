@@ -3,7 +3,6 @@
 import posixpath
 import re
 from collections import defaultdict
-from collections.abc import Iterator
 
 from whyhang.analyzer.facts import RAS_LINE, LogLine, ProcessRank, ProcessState, RasReport
 from whyhang.analyzer.job.records import Job
@@ -31,13 +30,12 @@ def odd_programs(job: Job) -> tuple[ProcessState, ...]:
         program = posixpath.basename(row.command.strip("[]").partition(" ")[0].rstrip("]"))
         if _rank(job, row) is None and (_PYTHON.match(program) or not program):
             tables[row.source.file, program].append(row)
-    return tuple(row for rows in tables.values() for row in _odd(rows))
-
-
-def _odd(rows: list[ProcessState]) -> Iterator[ProcessState]:
-    odd = [row for row in rows if row.state in STATUSES]
-    few = 2 * len(odd) < len(rows)
-    return (row for row in odd if few or (row.state == "D" and _IN_FILES.match(row.wchan)))
+    odd: list[ProcessState] = []
+    for rows in tables.values():
+        few = 2 * sum(row.state in STATUSES for row in rows) < len(rows)
+        in_files = (row for row in rows if row.state == "D" and _IN_FILES.match(row.wchan))
+        odd += (row for row in rows if row.state in STATUSES) if few else in_files
+    return tuple(odd)
 
 
 def _rank(job: Job, row: ProcessState) -> int | None:
@@ -49,8 +47,7 @@ def _rank(job: Job, row: ProcessState) -> int | None:
     ranks = {
         fact.rank
         for fact in job.of(ProcessRank)
-        if fact.who.pid == row.who.pid
-        and (fact.who.host is None or row.who.host is None or fact.who.host == row.who.host)
+        if fact.who.pid == row.who.pid and len({fact.who.host, row.who.host} - {None}) < 2
     }
     return next(iter(ranks)) if len(ranks) == 1 else None
 

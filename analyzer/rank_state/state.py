@@ -5,7 +5,7 @@ import enum
 from whyhang.analyzer.collectives.pending import IssuedCall
 from whyhang.analyzer.facts import Record
 from whyhang.analyzer.rank_state.from_logs.ends import End
-from whyhang.analyzer.rank_state.from_logs.phase import LastPhase
+from whyhang.analyzer.rank_state.from_logs.last_phase import LastPhase
 from whyhang.analyzer.rank_state.over_time.beats import Pulse
 from whyhang.analyzer.rank_state.over_time.motion import Motion
 from whyhang.analyzer.stacks import PROCESS_POOL, Place, WaitKind

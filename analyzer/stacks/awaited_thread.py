@@ -32,6 +32,7 @@ WAITS_FOR_RANKS = 4
 
 # Waits that a thread cannot end without the GIL, where no native stack says what it is at.
 _NEEDS_GIL = frozenset({WaitKind.LOCK, WaitKind.QUEUE, WaitKind.JOIN, WaitKind.FUTURE})
+_BOOTSTRAP = ("_bootstrap", "threading.py")
 _POOL = ("_worker", "concurrent/futures/thread.py")
 _PROCESS_POOLS = ("concurrent/futures/process.py", "multiprocessing/pool.py")
 _SERVED = (
@@ -85,7 +86,7 @@ def _follow(place: Place, main: Thread, at: PlacedSnapshot) -> Place:
     """Go on to the thread that the main thread waits for, if it is known which one."""
     threads = [t for t in at.dump.threads if t is not main and _may_be_awaited(place, t, at)]
     if place.kind is WaitKind.FUTURE:
-        ends_it = [t for t in threads if _runs_in_pool(t) or _runs_processes(t)]
+        ends_it = [t for t in threads if _has_frame(t, _POOL) or _runs_processes(t)]
         threads = ends_it or threads
     places = [thread_place(t, at) for t in threads]
     if place.kind is WaitKind.FUTURE and not any(map(_runs_processes, at.dump.threads)):
@@ -96,31 +97,23 @@ def _follow(place: Place, main: Thread, at: PlacedSnapshot) -> Place:
     if not scored and place.kind is WaitKind.FUTURE and any(map(_runs_processes, threads)):
         says = phrase("waiting for a result of its process pool")
         return replace(place, scope=Scope.LOCAL, says=says, op=PROCESS_POOL)
-    if not scored or (place.kind is WaitKind.LOCK and len(scored) > 1 and _below_ranks(scored)):
+    most = max((score for score, _ in scored), default=0)
+    # Which of several threads sets an event is open, unless one of them waits for other ranks.
+    if not scored or (place.kind is WaitKind.LOCK and len(scored) > 1 and most < WAITS_FOR_RANKS):
         return place
-    best = [p for score, p in scored if score == max(scored, key=lambda pair: pair[0])[0]]
+    best = [p for score, p in scored if score == most]
     chosen = best[0]
     alike = len({(p.kind, p.op, p.says) for p in best}) == 1
     named = place.scope is Scope.THREAD or place.kind is WaitKind.BACKWARD
+    waits = place.says.manner is Manner.WAITING
+    does = f"waits {place.says.wait}" if waits else f"is {place.says}"
     return replace(
         chosen,
         user=chosen.user or place.user,
         certain=chosen.certain and alike and named,
-        through=_through(place, chosen),
+        through=f'on thread "{chosen.thread or chosen.tid or ""}" while the main thread {does}',
         main_op=place.api or place.op,
     )
-
-
-def _below_ranks(scored: Sequence[tuple[int, Place]]) -> bool:
-    """Return whether no thread waits for other ranks; which of several sets an event is open."""
-    return max(score for score, _ in scored) < WAITS_FOR_RANKS
-
-
-def _through(place: Place, chosen: Place) -> str:
-    name = chosen.thread or (str(chosen.tid) if chosen.tid else "")
-    waits = place.says.manner is Manner.WAITING
-    does = f"waits {place.says.wait}" if waits else f"is {place.says}"
-    return f'on thread "{name}" while the main thread {does}'
 
 
 def _may_be_awaited(place: Place, thread: Thread, at: PlacedSnapshot) -> bool:
@@ -128,24 +121,13 @@ def _may_be_awaited(place: Place, thread: Thread, at: PlacedSnapshot) -> bool:
     if place.kind is WaitKind.BACKWARD:
         named = at.process.threads if at.process is not None else ()
         engine = {each.tid for each in named if each.name.startswith(_ENGINE)}
-        return thread.tid in engine if engine else not _started_by_python(thread)
+        return thread.tid in engine if engine else not _has_frame(thread, _BOOTSTRAP)
     if place.kind is WaitKind.IDLE:
         return place.frame is not None and "asyncio" in place.frame.file
     if place.kind is WaitKind.LOCK:
         # An event or condition may be set by a thread; a bare lock leaves no such frame.
         return place.frame is not None and place.frame.file.endswith("threading.py")
     return True
-
-
-def _started_by_python(thread: Thread) -> bool:
-    return any(
-        last_name(frame) == "_bootstrap" and frame.file.endswith("threading.py")
-        for frame in thread.frames
-    )
-
-
-def _runs_in_pool(thread: Thread) -> bool:
-    return _has_frame(thread, _POOL)
 
 
 def _runs_processes(thread: Thread) -> bool:
@@ -160,7 +142,7 @@ def _has_frame(thread: Thread, wanted: tuple[str, str]) -> bool:
 
 def _all_wait_in_pool(threads: Sequence[Thread], places: Sequence[Place]) -> Place | None:
     """Find a pool of which every thread waits for a task that only such a thread could run."""
-    pool = [p for t, p in zip(threads, places, strict=True) if _runs_in_pool(t)]
+    pool = [p for t, p in zip(threads, places, strict=True) if _has_frame(t, _POOL)]
     if not pool or any(p.kind is not WaitKind.FUTURE or p.user is None for p in pool):
         return None
     says = phrase("waiting for a task of a pool whose threads all wait for such tasks")

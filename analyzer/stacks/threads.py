@@ -42,16 +42,12 @@ def thread_place(thread: Thread, at: PlacedSnapshot) -> Place:
         # Reading modules or files while on the CPU is work, not a wait for storage.
         says = phrase("running library code")
         place = replace(place, kind=WaitKind.WORK, scope=Scope.WORK, says=says, certain=False)
-    if place.kind is WaitKind.LOCK and _call_of(thread, at.process) == SHARED_FUTEX:
+    known = at.process.threads if at.process is not None else ()
+    call = next((state.syscall for state in known if state.tid == thread.tid), None)
+    if place.kind is WaitKind.LOCK and call == SHARED_FUTEX:
         says = phrase("waiting for a lock that it shares with other processes")
         place = replace(place, says=says, op=SHARED_LOCK)
     return replace(place, thread=thread.name, tid=thread.tid)
-
-
-def _call_of(thread: Thread, process: Process | None) -> str | None:
-    """Return the system call that a thread waits in."""
-    known = process.threads if process is not None else ()
-    return next((state.syscall for state in known if state.tid == thread.tid), None)
 
 
 def _kernel_state(
@@ -86,8 +82,10 @@ def _guess(reading: Reading, running: str, wchan: str | None, at: PlacedSnapshot
     if kernel is not None and kernel.firm:
         line = from_line(text) if text else None
         return replace(kernel, certain=line is not None and line.kind is kernel.kind)
-    gpu = not (kernel is not None and (kernel.op == PIPE or kernel.kind is WaitKind.NETWORK))
-    gpu = gpu and _may_use_gpus(at.process)
+    opened = at.process.descriptors if at.process is not None else ()
+    has_gpu = not opened or any(target.startswith(_GPU_DEVICES) for target in opened)
+    elsewhere = kernel is not None and (kernel.op == PIPE or kernel.kind is WaitKind.NETWORK)
+    gpu = has_gpu and not elsewhere
     line = from_line(text, running=running == "R", gpu=gpu) if text else None
     if line is not None and line.kind is WaitKind.FILE and kernel is not None and kernel.op == PIPE:
         return replace(line, says=kernel.says, op=kernel.op)
@@ -99,12 +97,6 @@ def _guess(reading: Reading, running: str, wchan: str | None, at: PlacedSnapshot
         says = "in uninterruptible I/O"
         return Guess(kind=WaitKind.FILE, says=says, scope=Scope.LOCAL, mechanism=says)
     return kernel
-
-
-def _may_use_gpus(process: Process | None) -> bool:
-    """Return whether a process has a GPU open, or its open files are not known."""
-    opened = process.descriptors if process is not None else ()
-    return not opened or any(target.startswith(_GPU_DEVICES) for target in opened)
 
 
 def _reads_terminal(reading: Reading, process: Process | None) -> bool:

@@ -66,7 +66,10 @@ def of_the_last_attempt(facts: Sequence[Fact]) -> list[Fact]:
     left_out: list[Source] = []
     for fact in facts:
         source: Source | None = getattr(fact, "source", None)
-        if source is not None and (source.file in folders or _is_before_end(fact, source, ends)):
+        if source is not None and (
+            source.file in folders
+            or (isinstance(fact, _OF_AN_ATTEMPT) and 0 < (source.line or 0) <= ends[source.file])
+        ):
             left_out.append(source)
         else:
             kept.append(fact)
@@ -90,7 +93,7 @@ def _earlier_folders(facts: Sequence[Fact], living: list[Process]) -> set[str]:
 
 def _ends(facts: Sequence[Fact], living: list[Process]) -> dict[str, int]:
     """Return for each log the last line that tells of an attempt before the last."""
-    ends: dict[str, int] = {}
+    ends: dict[str, int] = defaultdict(int)
     rows = [fact for fact in facts if isinstance(fact, Exit)]
     tails: dict[str, list[LogTail]] = defaultdict(list)
     own: dict[tuple[str, int | None], LogTail] = {}
@@ -116,7 +119,7 @@ def _ends(facts: Sequence[Fact], living: list[Process]) -> dict[str, int]:
         else:
             continue
         file, line = fact.source.file, fact.source.line or 0
-        if line > ends.get(file, 0) and (lives or _at_work(facts, file, line)):
+        if line > ends[file] and (lives or _at_work(facts, file, line)):
             ends[file] = line
     return ends
 
@@ -158,16 +161,10 @@ def _comes_to_its_end(tail: LogTail, ended: Source) -> bool:
 def _trains_on(tail: LogTail | None, gave_up: LogLine) -> bool:
     """Return whether the rank that gave up prints steps after that: as another process."""
     steps = tail.steps_below(gave_up.source.line or 0) if tail is not None else []
-    first, last = (steps[0].time, steps[-1].time) if steps else (None, None)
-    if gave_up.time is None or first is None or last is None:
+    times = [step.time for step in (*steps[:1], *steps[-1:]) if step.time is not None]
+    if gave_up.time is None or len(times) < 2:
         return False
-    return gave_up.time < first and (len(steps) >= STEPS or last - gave_up.time >= GONE)
-
-
-def _is_before_end(fact: Fact, source: Source, ends: dict[str, int]) -> bool:
-    if not isinstance(fact, _OF_AN_ATTEMPT) or source.line is None:
-        return False
-    return source.line <= ends.get(source.file, 0)
+    return gave_up.time < times[0] and (len(steps) >= STEPS or times[1] - gave_up.time >= GONE)
 
 
 def _gap(left_out: list[Source]) -> Gap:

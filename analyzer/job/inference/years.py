@@ -5,11 +5,12 @@ and its own times show no midnight, nor begin near it, as those do that count fr
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timezone
 from functools import partial
 
-from whyhang.analyzer.facts import NO_YEAR, Exit, Fact, LastLine, LogLine, LogTail, Track, replace
+from whyhang.analyzer.facts import NO_YEAR, Exit, Fact, LastLine, LogLine, LogTail, Track
+from whyhang.analyzer.facts.times import with_times
 
 DAY = 86_400.0  # seconds
 LEAST = 600.0  # of a clock that is none since the start
@@ -21,7 +22,7 @@ def in_one_year(facts: Sequence[Fact]) -> Sequence[Fact]:
     years = {year for fact in facts for time in _times(fact) for year in _years(time)}
     if NO_YEAR in years and len(years) == 2:
         moved = partial(_in, next(iter(years - {NO_YEAR})))
-        facts = [_each_time(f, moved) if any(map(_has_none, _times(f))) else f for f in facts]
+        facts = [with_times(f, moved) if any(map(_has_none, _times(f))) else f for f in facts]
     return _on_days(facts)
 
 
@@ -49,7 +50,7 @@ def _on_days(facts: Sequence[Fact]) -> Sequence[Fact]:
         return known[file] + time if file in known else None
 
     return [
-        _each_time(fact, partial(on_day, file=_file(fact))) if _file(fact) in alone else fact
+        with_times(fact, partial(on_day, file=_file(fact))) if _file(fact) in alone else fact
         for fact in facts
     ]
 
@@ -74,25 +75,6 @@ def _years(time: float | None) -> Iterable[int]:
 
 def _has_none(time: float | None) -> bool:
     return NO_YEAR in _years(time)
-
-
-def _each_time(fact: Fact, change: Callable[[float | None], float | None]) -> Fact:
-    """Return a fact with its times changed."""
-    if isinstance(fact, LogLine | LastLine | Exit):
-        return replace(fact, time=change(fact.time))
-    if isinstance(fact, LogTail):
-        return replace(fact, lines=tuple(replace(x, time=change(x.time)) for x in fact.lines))
-    if isinstance(fact, Track):
-        return replace(
-            fact,
-            calls=tuple(
-                replace(
-                    call, created_at=change(call.created_at), given_up_at=change(call.given_up_at)
-                )
-                for call in fact.calls
-            ),
-        )
-    return fact
 
 
 def _in(year: int, time: float | None) -> float | None:

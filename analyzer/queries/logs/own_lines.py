@@ -15,8 +15,8 @@ from whyhang.analyzer.facts import (
 from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INCOMPLETE, Hit
 from whyhang.analyzer.queries.hits import members_of
 from whyhang.analyzer.rank_state.from_logs.gave_up import gave_up, lost_peer
+from whyhang.analyzer.rank_state.from_logs.last_phase import LastPhase
 from whyhang.analyzer.rank_state.from_logs.log_ends import tails_of_ranks
-from whyhang.analyzer.rank_state.from_logs.phase import LastPhase
 from whyhang.analyzer.rank_state.from_logs.roll_calls import WAITS, roll_call
 from whyhang.analyzer.rank_state.from_logs.unspoken import LEAST, unspoken
 from whyhang.analyzer.rank_state.state import Status

@@ -9,19 +9,20 @@ has no steps: nothing is concluded then.
 import statistics
 from collections import defaultdict
 from collections.abc import Mapping
+from functools import partial
+from typing import TypeVar
 
 from whyhang.analyzer.facts import (
-    Call,
     ClockOffset,
-    LastLine,
+    Exit,
+    LogLine,
     LogTail,
-    Source,
     Statement,
     Track,
     Who,
     replace,
 )
-from whyhang.analyzer.facts.times import shifted
+from whyhang.analyzer.facts.times import shifted, with_times
 from whyhang.analyzer.job.records import Job, with_lines
 from whyhang.analyzer.rank_state.from_logs.last_phase import shared_steps
 from whyhang.analyzer.rank_state.from_logs.log_ends import tails_of_ranks
@@ -30,6 +31,8 @@ LEAST = 4  # steps that two ranks have in common
 STEADY = 1.0  # seconds by which these may lie apart, more or less than the clocks
 WORTH = 3.0  # seconds of a difference that is put right
 MOST = 512  # ranks that are compared
+
+Timed = TypeVar("Timed", Track, Statement, Exit, LogLine)
 
 
 def on_one_clock(job: Job) -> Job:
@@ -42,27 +45,31 @@ def on_one_clock(job: Job) -> Job:
         return job
     offsets = {place: by for place, by in ahead.items() if abs(by) >= WORTH}
     by_rank = {rank: ahead[_place(tail)] for rank, tail in tails.items()}
-    by_file = _by_file(tails, ahead)
-    known = tuple(
-        ClockOffset(who=Who(host=_place(tail)), source=tail.source, seconds=ahead[_place(tail)])
-        for tail in {_place(tail): tail for tail in tails.values()}.values()
-        if _place(tail) in offsets
+    clocks: dict[str, set[float]] = defaultdict(set)  # by file
+    for tail in tails.values():
+        clocks[tail.source.file].add(ahead[_place(tail)])
+    by_file = {file: own.pop() for file, own in clocks.items() if len(own) == 1}
+    of_places = {_place(tail): tail for tail in tails.values()}
+    known = (
+        ClockOffset(who=Who(host=place), source=tail.source, seconds=ahead[place])
+        for place, tail in of_places.items()
+        if place in offsets
     )
 
-    def shift(who: Who, source: Source) -> float:
-        by = by_rank.get(who.rank) if who.rank is not None else None
-        return by_file.get(source.file, 0.0) if by is None else by
+    def moved(fact: Timed) -> Timed:
+        by = by_rank.get(-1 if fact.who.rank is None else fact.who.rank)
+        by = by_file.get(fact.source.file, 0.0) if by is None else by
+        return with_times(fact, partial(shifted, by=by)) if by else fact
 
     job = replace(
         job,
-        tracks=tuple(_track(track, shift(track.who, track.source)) for track in job.tracks),
-        statements=(*(_statement(s, shift(s.who, s.source)) for s in job.statements), *known),
+        tracks=tuple(replace(moved(track), one_clock=True) for track in job.tracks),
+        statements=(*map(moved, job.statements), *known),
     )
     if not offsets:
         return job
-    exits = [replace(row, time=shifted(row.time, shift(row.who, row.source))) for row in job.exits]
-    lines = [replace(x, time=shifted(x.time, shift(x.who, x.source))) for x in job.lines]
-    return with_lines(replace(job, exits=tuple(exits)), tuple(lines))
+    job = replace(job, exits=tuple(map(moved, job.exits)))
+    return with_lines(job, tuple(map(moved, job.lines)))
 
 
 def _place(tail: LogTail) -> str:
@@ -87,30 +94,3 @@ def _ahead(tails: Mapping[int, LogTail]) -> dict[str, float] | None:
     if any(max(own) - min(own) > 2 * STEADY for own in by_place.values()):
         return None
     return {place: statistics.median(own) for place, own in by_place.items()}
-
-
-def _by_file(tails: Mapping[int, LogTail], ahead: Mapping[str, float]) -> dict[str, float]:
-    """Return the difference of files all of whose ranks have one clock."""
-    clocks: dict[str, set[float]] = defaultdict(set)
-    for tail in tails.values():
-        clocks[tail.source.file].add(ahead[_place(tail)])
-    return {file: own.pop() for file, own in clocks.items() if len(own) == 1}
-
-
-def _track(track: Track, by: float) -> Track:
-    calls = tuple(_call(call, by) for call in track.calls) if by else track.calls
-    return replace(track, calls=calls, one_clock=True)
-
-
-def _call(call: Call, by: float) -> Call:
-    made, given_up = shifted(call.created_at, by), shifted(call.given_up_at, by)
-    return replace(call, created_at=made, given_up_at=given_up)
-
-
-def _statement(fact: Statement, by: float) -> Statement:
-    if isinstance(fact, LastLine):
-        return replace(fact, time=shifted(fact.time, by))
-    if isinstance(fact, LogTail):
-        lines = tuple(replace(line, time=shifted(line.time, by)) for line in fact.lines)
-        return replace(fact, lines=lines)
-    return fact

@@ -7,11 +7,11 @@ because of somebody else: it shows where it stood until then, and is no cause.
 
 import re
 import signal
-from collections.abc import Callable, Iterable
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator
 
-from whyhang.analyzer.facts import Exit, LogLine, Record, Source
+from whyhang.analyzer.facts import LogLine, Record, Source
 from whyhang.analyzer.facts.logs import FAILED
+from whyhang.analyzer.job.records import Job
 
 LOST_PEER = re.compile(
     r"ncclRemoteError|remote process exited|Connection closed by"
@@ -67,67 +67,40 @@ class End(Record):
     stood: bool = False
 
 
-class EndSources(Protocol):
-    """The part of a job that reports how ranks ended."""
-
-    @property
-    def lines(self) -> tuple[LogLine, ...]:
-        """The log lines of the job."""
-
-    @property
-    def exits(self) -> tuple[Exit, ...]:
-        """The ends that launchers, schedulers and kernels report."""
-
-
-def ends_of(job: EndSources) -> dict[int, End]:
+def ends_of(job: Job) -> dict[int, End]:
     """Return the end of each rank for which one is reported: the surest account of each."""
     ends: dict[int, End] = {}
     for account in (_raised(job.lines), _crashed(job.lines), _exited(job)):
-        for rank, end in account.items():
+        for rank, end in dict(reversed([*account])).items():  # of several, the first
             known = ends.get(rank)
             if known is None or (end.own and not known.own and not known.stood):
                 ends[rank] = end
     return ends
 
 
-def _raised(lines: Iterable[LogLine]) -> dict[int, End]:
+def _raised(lines: Iterable[LogLine]) -> Iterator[tuple[int, End]]:
     """Read the exceptions that ended ranks; those of other threads end none."""
-    ends: dict[int, End] = {}
     for line in lines:
-        raised = line.raised
-        if raised is None or line.who.rank is None or raised.thread or raised.of_launcher:
-            continue
-        ends.setdefault(
-            line.who.rank,
-            End(
-                how=str(raised),
-                own=raised.is_own,
-                source=line.source,
-                quote=line.text,
-                time=line.time,
-                stood=raised.op is not None,
-            ),
-        )
-    return ends
+        raised, rank = line.raised, line.who.rank
+        if raised is not None and rank is not None and not (raised.thread or raised.of_launcher):
+            stood = raised.op is not None
+            yield rank, _told_by(line, str(raised), own=raised.is_own, stood=stood)
 
 
-def _crashed(lines: Iterable[LogLine]) -> dict[int, End]:
+def _crashed(lines: Iterable[LogLine]) -> Iterator[tuple[int, End]]:
     """Read what Python prints as it dies."""
-    ends: dict[int, End] = {}
     for line in lines:
         fatal = _FATAL.search(line.text)
         if fatal is not None and line.who.rank is not None:
-            ends[line.who.rank] = End(
-                how=fatal["how"].strip(),
-                own=not fatal["how"].startswith("Aborted"),
-                source=line.source,
-                quote=line.text,
-                time=line.time,
-            )
-    return ends
+            own = not fatal["how"].startswith("Aborted")
+            yield line.who.rank, _told_by(line, fatal["how"].strip(), own=own)
 
 
-def _exited(job: EndSources) -> dict[int, End]:
+def _told_by(line: LogLine, how: str, *, own: bool, stood: bool = False) -> End:
+    return End(how=how, own=own, source=line.source, quote=line.text, time=line.time, stood=stood)
+
+
+def _exited(job: Job) -> Iterator[tuple[int, End]]:
     """Read rows of launchers and lines of kernels; a clean exit is no end that counts.
 
     Where ranks waited in vain or lost a peer, an exit code may come of that: it counts as one's
@@ -143,7 +116,6 @@ def _exited(job: EndSources) -> dict[int, End]:
         one_code = one_code or len(with_code - waiters - lost) == 1
     aborts = {row.who.rank for row in job.exits if row.signal == signal.SIGABRT}
     one_abort = len(aborts - {None}) == 1 and not (waiters or lost)
-    ends: dict[int, End] = {}
     for row in job.exits:
         rank = row.who.rank
         if rank is None or (row.exitcode == 0 and not row.signal):
@@ -152,12 +124,13 @@ def _exited(job: EndSources) -> dict[int, End]:
             of_others = BROUGHT_DOWN - {signal.SIGABRT} if one_abort else BROUGHT_DOWN
             # What a rank crashes of as it leaves, after it gave up waiting, is no cause.
             own = not row.killed_with_others and row.signal not in of_others and rank not in waiters
-            how = _name_of(row.signal)
+            named = row.signal in signal.valid_signals()
+            how = signal.Signals(row.signal).name if named else f"signal {row.signal}"
         elif row.exitcode is None:
             own, how = rank not in waiters, "died, it is not known how"
         else:
             own, how = one_code and rank not in waiters | lost, f"exit code {row.exitcode}"
-        ends.setdefault(
+        yield (
             rank,
             End(
                 how=how,
@@ -168,7 +141,6 @@ def _exited(job: EndSources) -> dict[int, End]:
                 time=row.time,
             ),
         )
-    return ends
 
 
 def waits_in_vain(line: LogLine) -> bool:
@@ -181,7 +153,7 @@ def loses_peer(line: LogLine) -> bool:
     return LOST_PEER.search(line.text) is not None
 
 
-def who_says(job: EndSources, says: Callable[[LogLine], bool]) -> set[int | None]:
+def who_says(job: Job, says: Callable[[LogLine], bool]) -> set[int | None]:
     """Return the ranks that say something; None among them where it is not known who does.
 
     One line may stand there twice, of which one knows its rank.
@@ -193,10 +165,3 @@ def who_says(job: EndSources, says: Callable[[LogLine], bool]) -> set[int | None
             if speakers.get(place) is None:
                 speakers[place] = line.who.rank
     return set(speakers.values())
-
-
-def _name_of(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

@@ -6,14 +6,13 @@ limit, or its lines were not kept. Only where almost all gave up are the few oth
 """
 
 import signal
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 
 from whyhang.analyzer.facts import LastLine, LogTail
 from whyhang.analyzer.job.records import Job
 from whyhang.analyzer.rank_state.from_logs.ends import (
     BROUGHT_DOWN,
     End,
-    EndSources,
     loses_peer,
     waits_in_vain,
 )
@@ -37,7 +36,7 @@ FEW = 4
 """Times as many ranks must have given up as did not, for these to be known by that."""
 
 
-def gave_up(job: EndSources) -> frozenset[int]:
+def gave_up(job: Job) -> frozenset[int]:
     """Return the ranks that waited until a limit, by their own words or by an abort.
 
     An abort alone is a watchdog's where some rank says that it waited, or nothing says otherwise:
@@ -51,10 +50,10 @@ def gave_up(job: EndSources) -> frozenset[int]:
     return frozenset(rank for rank in waited if rank is not None)
 
 
-def lost_peer(job: EndSources) -> frozenset[int]:
+def lost_peer(job: Job) -> frozenset[int]:
     """Return the ranks that noticed the end of another one."""
-    ranks = {line.who.rank for line in job.lines if loses_peer(line)}
-    return frozenset(rank for rank in ranks if rank is not None)
+    speaking = (line.who.rank for line in job.lines if loses_peer(line))
+    return frozenset(rank for rank in speaking if rank is not None)
 
 
 def last_lines(job: Job) -> dict[int, LastLine]:
@@ -107,18 +106,14 @@ def silent_beside(job: Job, *, own_logs: bool) -> dict[int, LastLine]:
     at_work = spoke_meanwhile(job)
     lost = lost_peer(job) - at_work.keys()
     silent = {rank: at_work.get(rank, last[rank]) for rank in last.keys() - waited - lost}
-    everyone = len(waited | last.keys()) >= (job.world_size or 0)
     few = few_beside(silent, waited)
-    few = few or (2 * len(silent) <= len(waited | lost) and _did_otherwise(job, silent))
-    return silent if everyone and few else {}
-
-
-def _did_otherwise(job: Job, silent: Collection[int]) -> bool:
-    """Return whether each of these ranks ends with words of its own that no other rank has."""
-    tails = [tail for tail in job.of(LogTail) if tail.who.rank is not None]
-    usual = {line.template for tail in tails if tail.who.rank not in silent for line in tail.lines}
-    last = {tail.who.rank: tail.lines[-1].template for tail in tails if tail.who.rank in silent}
-    return last.keys() == set(silent) and bool(usual) and not usual & set(last.values())
+    if not few and 2 * len(silent) <= len(waited | lost):
+        # more of them may be elsewhere where each ends with words that no other rank has
+        tails = [tail for tail in job.of(LogTail) if tail.who.rank is not None]
+        own = {tail.who.rank: tail.lines[-1].template for tail in tails if tail.who.rank in silent}
+        usual = {x.template for tail in tails if tail.who.rank not in silent for x in tail.lines}
+        few = own.keys() == silent.keys() and bool(usual) and usual.isdisjoint(own.values())
+    return silent if few and len(waited | last.keys()) >= (job.world_size or 0) else {}
 
 
 def spoke_meanwhile(job: Job) -> dict[int, LastLine]:
@@ -154,7 +149,7 @@ def spoke_meanwhile(job: Job) -> dict[int, LastLine]:
     }
 
 
-def at_work_until_ended(job: EndSources, ends: Mapping[int, End]) -> frozenset[int]:
+def at_work_until_ended(job: Job, ends: Mapping[int, End]) -> frozenset[int]:
     """Return the ranks that a launcher ended while almost all others had given up waiting.
 
     A watchdog that gives up aborts its process; the launcher then ends the others (SIGTERM, and
@@ -166,13 +161,7 @@ def at_work_until_ended(job: EndSources, ends: Mapping[int, End]) -> frozenset[i
     ended = {rank for rank, end in ends.items() if end.signal in by_launcher and not end.own}
     ended -= waited
     ended -= lost_peer(job)
-    late = len(ended) <= len(waited) and _ended_late(job, (ends[rank] for rank in ended))
+    gave = [line.time for line in job.lines if waits_in_vain(line) and line.time is not None]
+    times = [time for rank in ended if (time := ends[rank].time) is not None]
+    late = len(ended) <= len(waited) and gave and times and min(times) - max(gave) >= LATE
     return frozenset(ended) if late or few_beside(ended, waited) else frozenset()
-
-
-def _ended_late(job: EndSources, ends: Iterable[End]) -> bool:
-    """Return whether these ends lie well behind the time at which all others had given up."""
-    gave = [line.time for line in job.lines if waits_in_vain(line)]
-    given_up = [time for time in gave if time is not None]
-    ended = [end.time for end in ends if end.time is not None]
-    return bool(given_up and ended) and min(ended) - max(given_up) >= LATE

@@ -17,8 +17,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from whyhang.analyzer.facts import LogTail, OwnLine, Source
-from whyhang.analyzer.rank_state.from_logs.phase import LastPhase
+from whyhang.analyzer.facts import LogTail, OwnLine, Record, Source
 
 ALIKE = 0.6  # of the templates of ranks with one role
 COMPLETE = 0.8  # of the events of the others that a rank of their role has
@@ -30,6 +29,25 @@ LONG = 10.0  # seconds without a line
 COMPARED = 16  # ranks that one is compared with, of thousands
 
 Key = tuple[str, tuple[str, ...], int]
+
+
+class LastPhase(Record):
+    """Where the own lines of one rank part from those of the others.
+
+    ``line`` is its last line, ``lacks`` the first of the others' that it does not have (None where
+    it only stands in a phase of its own), ``others`` are those ranks. ``at_work``: its last lines
+    are of a phase that the others are not in, rather than merely the end of its log.
+    ``missed`` counts the events of the others that it lacks.
+    """
+
+    rank: int
+    line: OwnLine
+    source: Source
+    others: tuple[int, ...]
+    lacks: OwnLine | None = None
+    lacks_source: Source | None = None
+    at_work: bool = False
+    missed: int = 0
 
 
 class _Event(NamedTuple):

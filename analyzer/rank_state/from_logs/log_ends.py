@@ -5,7 +5,7 @@ logs as well.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from whyhang.analyzer.facts import LastLine, LogLine, LogTail, Outlook, SignOfLife
 from whyhang.analyzer.facts.progress import ENDED_WELL
@@ -30,8 +30,8 @@ def tails_of_ranks(job: Job) -> dict[int, LogTail]:
     tails: dict[int, LogTail] = {}
     for tail in job.of(LogTail):
         rank = tail.who.rank
-        if rank is not None and (rank not in tails or _weight(tail) > _weight(tails[rank])):
-            tails[rank] = tail
+        if rank is not None:
+            tails[rank] = max(tails.get(rank, tail), tail, key=_weight)
     return tails
 
 
@@ -68,13 +68,11 @@ def have_ended(job: Job) -> bool:
         return True
     if not ended or (len(ended) > 1 and len(others) <= len(ended)):
         return bool(ended) and not any(tail.who.rank is not None for tail in others)
-    return _speaks_for_all(ended, tails) and not any(_stops_short(tail, ended) for tail in others)
-
-
-def _speaks_for_all(ended: Iterable[LogTail], tails: Iterable[LogTail]) -> bool:
-    """Return whether the first or the last rank is among these: who else ends, ends alone."""
     ranks = [tail.who.rank for tail in tails if tail.who.rank is not None]
-    return any(t.who.rank in {None, min(ranks, default=0), max(ranks, default=0)} for t in ended)
+    speaks_for_all = {None, min(ranks, default=0), max(ranks, default=0)}  # else one ends alone
+    return any(tail.who.rank in speaks_for_all for tail in ended) and not any(
+        _stops_short(tail, ended) for tail in others
+    )
 
 
 def _stops_short(tail: LogTail, ended: list[LogTail]) -> bool:
@@ -181,11 +179,6 @@ def without_overcome(job: Job) -> Job:
     Steps further down are not enough, for a program that ends prints what it had buffered: they
     are later by their times, too, or the rank waits in vain behind them.
     """
-    lines = tuple(_without_caught(job))
-    return job if len(lines) == len(job.lines) and lines == job.lines else with_lines(job, lines)
-
-
-def _without_caught(job: Job) -> Iterator[LogLine]:
     caught = {
         line.source
         for line in job.lines
@@ -194,7 +187,8 @@ def _without_caught(job: Job) -> Iterator[LogLine]:
         and line.who.rank is not None
         and _went_on(job, line)
     }
-    yield from (line for line in job.lines if line.source not in caught)
+    kept = tuple(line for line in job.lines if line.source not in caught)
+    return with_lines(job, kept) if caught else job
 
 
 def _went_on(job: Job, line: LogLine) -> bool:

@@ -53,7 +53,11 @@ def place_by_working_threads(
     if all(s.status is Status.WAITING for s in ranked):
         actors = {s.member: _actors(job.members[s.member], rules, line_text) for s in ranked}
         return [_behind_its_like(_with_waits_beside(s, actors), actors) for s in states]
-    if len({_spot(s) for s in ranked}) != 1 or not all(map(_waits_locally, ranked)):
+    spots = {
+        (user.function, user.file) if (user := s.place.user if s.place else None) else None
+        for s in ranked
+    }
+    if len(spots) != 1 or not all(map(_waits_locally, ranked)):
         return states
     actors = {s.member: _actors(job.members[s.member], rules, line_text) for s in ranked}
     waiting = Counter(
@@ -111,11 +115,6 @@ def _waits_locally(state: RankState) -> bool:
     return statuses <= {Status.BLOCKED, Status.IDLE} and not statuses & IN_STEP
 
 
-def _spot(state: RankState) -> _Entry | None:
-    user = state.place.user if state.place is not None else None
-    return (user.function, user.file) if user is not None else None
-
-
 def _actors(member: Member, rules: tuple[WaitRule, ...], line_text: LineText) -> list[_Actor]:
     if not member.dumps:
         return []
@@ -127,22 +126,15 @@ def _actors(member: Member, rules: tuple[WaitRule, ...], line_text: LineText) ->
     for thread, place in zip(last.threads, places_of(last, process, rules, line_text), strict=True):
         if thread is not main:
             moved = _moved(before.get(thread.tid), thread, member.processes)
-            entry, role = _entry(thread.frames), _role(thread.frames)
+            python = [frame for frame in reversed(thread.frames) if not frame.native]
+            entry = _first(frame for frame in python if not is_library(frame))
+            role = _first(frame for frame in python if not frame.file.endswith(_STARTERS))
             actors.append(_Actor(entry=entry, role=role, place=place, moved=moved))
     return actors
 
 
-def _entry(frames: tuple[Frame, ...]) -> _Entry | None:
-    """Name the function of the user's own in which a thread began."""
-    own = next((f for f in reversed(frames) if not f.native and not is_library(f)), None)
-    return (own.function, own.file) if own is not None else None
-
-
-def _role(frames: tuple[Frame, ...]) -> _Entry | None:
-    """Name the first function of a thread beyond those that start threads and run tasks."""
-    python = (f for f in reversed(frames) if not f.native and not f.file.endswith(_STARTERS))
-    own = next(python, None)
-    return (own.function, own.file) if own is not None else None
+def _first(frames: Iterable[Frame]) -> _Entry | None:
+    return next(((frame.function, frame.file) for frame in frames), None)
 
 
 def _moved(before: Thread | None, now: Thread, processes: tuple[Process, ...]) -> bool:

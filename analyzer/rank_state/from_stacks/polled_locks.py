@@ -21,23 +21,23 @@ def with_polled_locks(job: Job, rules: tuple[WaitRule, ...], line_text: LineText
     others = any(m.processes and m.processes[-1].locked_by_others for m in job.members)
     if not holders and not others:
         return job
-    polling = {
-        m.id
-        for m in job.members
-        if m.processes and m.processes[-1].lock is None and _polls(m, rules, line_text)
-    }
-    members = []
-    for member in job.members:
+    polling = {m.id for m in job.members if _polls(m, rules, line_text)}
+    members = {}
+    for member in (m for m in job.members if m.id in polling):
         on_host = [h for h in holders if h.host == member.host and h.id not in polling]
-        wanted = [(h, _wanted(member, h)) for h in on_host] if member.id in polling else []
-        tied = [(h, paths) for h, paths in wanted if paths and _has_open(member, paths[0])]
-        tied = tied or [(h, paths) for h, paths in wanted if paths]
-        outside = member.processes[-1].locked_by_others if member.id in polling else ()
+        wanted = [(h, paths) for h in on_host if (paths := _wanted(member, h))]
+        tied = [(h, paths) for h, paths in wanted if _has_open(member, paths[0])] or wanted
+        last = member.processes[-1]
+        locks: tuple[LockWait, ...] = last.locked_by_others
         if len(tied) == 1:
-            members.append(_tied(member, *tied[0]))
-        else:
-            members.append(_waiting(member, outside[0]) if len(outside) == 1 else member)
-    return replace(job, members=tuple(members))
+            ((holder, paths),) = tied
+            path = paths[0] if len(paths) == 1 else None
+            command = holder.processes[-1].command
+            locks = (LockWait(holder_pid=holder.pid or 0, holder=command, path=path),)
+        if len(locks) == 1:
+            processes = (*member.processes[:-1], replace(last, lock=locks[0]))
+            members[member.id] = replace(member, processes=processes)
+    return replace(job, members=tuple(members.get(m.id, m) for m in job.members))
 
 
 def _wanted(member: Member, holder: Member) -> list[str]:
@@ -58,20 +58,7 @@ def _has_open(member: Member, path: str) -> bool:
 
 
 def _polls(member: Member, rules: tuple[WaitRule, ...], line_text: LineText) -> bool:
-    if not member.dumps:
+    if not member.dumps or not member.processes or member.processes[-1].lock is not None:
         return False
     place = place_of(member.dumps[-1], member.processes[-1], rules, line_text)
     return place.kind is WaitKind.LOCK and place.op == FILE_LOCK
-
-
-def _tied(member: Member, holder: Member, paths: list[str]) -> Member:
-    last = holder.processes[-1]
-    lock = LockWait(
-        holder_pid=holder.pid or 0, holder=last.command, path=paths[0] if len(paths) == 1 else None
-    )
-    return _waiting(member, lock)
-
-
-def _waiting(member: Member, lock: LockWait) -> Member:
-    processes = (*member.processes[:-1], replace(member.processes[-1], lock=lock))
-    return replace(member, processes=processes)

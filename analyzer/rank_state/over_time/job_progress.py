@@ -65,9 +65,10 @@ def progress(job: Job, states: Sequence[RankState]) -> bool | None:
     if states and in_lockstep(job).issuperset(s.member for s in states):
         return True
     waiting = [s for s in states if s.status in IN_STEP and s.place is not None]
-    if any(_answered(s, job.members[s.member]) for s in waiting) or _counted_on(job, waiting):
+    counted = counted_on(job)
+    if any(_answered(s, job.members[s.member]) or s.member in counted for s in waiting):
         return True
-    if states and not waiting and counted_on(job).issuperset(s.member for s in states):
+    if states and not waiting and counted.issuperset(s.member for s in states):
         return True
     if _next_step(waiting or states) or any(_messages_pass(job.members[s.member]) for s in waiting):
         return True
@@ -76,11 +77,6 @@ def progress(job: Job, states: Sequence[RankState]) -> bool | None:
         return True
     unseen = any(s.motion.moved is Moved.UNKNOWN for s in states)
     return None if unseen or not states else False
-
-
-def _counted_on(job: Job, waiting: Sequence[RankState]) -> bool:
-    """Return whether the variables of a rank that waits have changed from one time to another."""
-    return not counted_on(job).isdisjoint(state.member for state in waiting)
 
 
 def with_growing_counters(job: Job, states: Iterable[RankState]) -> list[RankState]:
@@ -96,16 +92,16 @@ def with_growing_counters(job: Job, states: Iterable[RankState]) -> list[RankSta
     together = in_lockstep(job)
     return [
         replace(s, status=Status.MOVING, motion=replace(s.motion, moved=Moved.ON))
-        if (s.member in growing and _sleeps(s))
-        or (s.member in together and s.status is Status.RUNNING)
+        if (s.member in together and s.status is Status.RUNNING)
+        or (
+            s.member in growing
+            and s.status is Status.BLOCKED
+            and s.place is not None
+            and s.place.kind is WaitKind.SLEEP
+        )
         else s
         for s in states
     ]
-
-
-def _sleeps(state: RankState) -> bool:
-    place = state.place
-    return state.status is Status.BLOCKED and place is not None and place.kind is WaitKind.SLEEP
 
 
 Counter = tuple[str, str, str]

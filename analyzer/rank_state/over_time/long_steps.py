@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from itertools import takewhile
 
 from whyhang.analyzer.facts import Frame, LoopCounter, Process, StackDump, replace
-from whyhang.analyzer.job.records import Child, Job, Member
+from whyhang.analyzer.job.records import Job, Member
 from whyhang.analyzer.rank_state.over_time.beats import usual_step
 from whyhang.analyzer.rank_state.over_time.job_progress import IN_STEP, PLAIN, counted_on, progress
 from whyhang.analyzer.rank_state.over_time.motion import (
@@ -106,14 +106,11 @@ def _loops(dumps: Sequence[StackDump], text: LineText, *, changing: bool) -> set
         moved = len(levels) - 1
     if moved is None or moved < 0 or len({(f.file, f.function) for f in levels[moved]}) != 1:
         return set()
-    around = [_blocks(frame, text) for frame in levels[moved]]
+    around = [  # one at the head of a loop is in it
+        {*heads(frame, text), *((frame,) if ends(frame, text) is not None else ())}
+        for frame in levels[moved]
+    ]
     return set.intersection(*around).union(*(heads(level[0], text) for level in levels[:moved]))
-
-
-def _blocks(frame: Frame, text: LineText) -> set[Frame]:
-    """Return the lines that open the blocks around a frame; one at the head of a loop is in it."""
-    own = {frame} if ends(frame, text) is not None else set()
-    return own.union(heads(frame, text))
 
 
 def _path(dump: StackDump) -> list[Frame]:
@@ -132,7 +129,11 @@ def _at_work(job: Job, state: RankState) -> tuple[StackDump, ...] | None:
     if state.status is not Status.BLOCKED or IN_STEP & {*state.earlier}:
         return None
     if state.place is not None and state.place.kind is WaitKind.SUBPROCESS:
-        return () if any(map(_computes, member.helpers)) else None
+        computes = (
+            (motion_of_thread(p.pid or 0, p.dumps, p.processes).cpu or 0.0) > SQUEEZED
+            for p in member.helpers
+        )
+        return () if any(computes) else None
     if worker is None:
         return None
     child = member.children[worker[0]]
@@ -140,11 +141,6 @@ def _at_work(job: Job, state: RankState) -> tuple[StackDump, ...] | None:
     naps = worker[1].kind is WaitKind.SLEEP and moves.moved is Moved.STIRRED
     runs = worker[1].kind in WORKS and (moves.moved in _AT_WORK or _is_squeezed(moves))
     return child.dumps if runs or naps else None
-
-
-def _computes(program: Child) -> bool:
-    pid = program.pid or 0
-    return (motion_of_thread(pid, program.dumps, program.processes).cpu or 0.0) > SQUEEZED
 
 
 def _works(state: RankState) -> bool:

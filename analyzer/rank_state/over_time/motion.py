@@ -94,11 +94,11 @@ def _moved(
         return Moved.ON
     if Moved.IN_PLACE in changes or (cpu is not None and cpu > SPINNING):
         return Moved.IN_PLACE
-    ran = _ran(processes)
-    if ran is None:
+    ran = [each for a, b in pairwise(processes) if (each := ran_between(a, b)) is not None]
+    if not ran:
         # Equal stacks without counters say little: a slow job may come back to its place.
         return Moved.UNKNOWN
-    return Moved.STIRRED if ran else Moved.STILL
+    return Moved.STIRRED if any(ran) else Moved.STILL
 
 
 def python_frames(dump: StackDump) -> tuple[Frame, ...]:
@@ -117,23 +117,13 @@ def _change(before: tuple[Frame, ...], after: tuple[Frame, ...]) -> Moved:
         return Moved.STILL
     if before[-1].function != after[-1].function:
         return Moved.UNKNOWN  # cut short, or of two threads: a thread keeps its outermost function
-    mine, its = _user_part(before), _user_part(after)
+    mine, its = ([f for f in frames if not is_library(f)] for frames in (before, after))
     if not mine or not its:
         same_functions = [f.function for f in before] == [f.function for f in after]
         return Moved.IN_PLACE if same_functions else Moved.ON
     same_callers = [normal(f) for f in mine[1:]] == [normal(f) for f in its[1:]]
     same_function = (mine[0].function, mine[0].file) == (its[0].function, its[0].file)
     return Moved.IN_PLACE if same_callers and same_function else Moved.ON
-
-
-def _user_part(frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
-    return tuple(frame for frame in frames if not is_library(frame))
-
-
-def _ran(processes: tuple[Process, ...]) -> bool | None:
-    """Return whether the main thread ran between two snapshots; None without counters."""
-    known = [ran for a, b in pairwise(processes) if (ran := ran_between(a, b)) is not None]
-    return any(known) if known else None
 
 
 def ran_between(a: Process, b: Process) -> bool | None:

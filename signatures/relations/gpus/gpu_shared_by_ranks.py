@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from whyhang.analyzer import queries
 from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE
 from whyhang.analyzer.job.device import Device
-from whyhang.analyzer.job.device_of_rank import HOW
+from whyhang.analyzer.job.devices import HOW
 from whyhang.analyzer.queries import Case, Hit, Signature
 
 

@@ -11,7 +11,7 @@ import random
 import re
 from collections.abc import Container
 
-from whyhang.analyzer.stacks.packages import FRAMEWORKS, LIBRARIES, SCRIPTS, STDLIB_PACKAGES
+from whyhang.analyzer.stacks.usercode import FRAMEWORKS, LIBRARIES, SCRIPTS, STDLIB_PACKAGES
 from whyhang.analyzer.toml import table
 
 _TABLE = table(__package__, "common_words.toml")

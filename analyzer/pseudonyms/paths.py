@@ -7,8 +7,7 @@ pid's), words of computing, and all that lies below a well-known package, whose 
 import re
 
 from whyhang.analyzer.pseudonyms.coin import PACKAGES, PUBLIC_WORDS, Coin, is_pseudonym
-from whyhang.analyzer.stacks.packages import SCRIPTS, SINGLE_MODULES, STDLIB_MODULES
-from whyhang.analyzer.stacks.usercode import short
+from whyhang.analyzer.stacks.usercode import SCRIPTS, SINGLE_MODULES, STDLIB_MODULES, short
 
 _HOMES = {"home", "Users", "users", "user", "homes", "u"}
 _RUN = re.compile(r"[^\W_]+")

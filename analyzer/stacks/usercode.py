@@ -12,20 +12,30 @@ import enum
 import functools
 import posixpath
 import re
+import sys
 from collections.abc import Iterable
+from importlib.resources import files
 
 from whyhang.analyzer.facts import Frame
-from whyhang.analyzer.stacks.packages import (
-    CHECKOUTS,
-    FRAMEWORKS,
-    HF_DATASETS,
-    LIBRARIES,
-    ONLY_PACKAGES,
-    SCRIPTS,
-    SINGLE_MODULES,
-    STDLIB_MODULES,
-    STDLIB_PACKAGES,
-)
+from whyhang.analyzer.toml import tomllib
+
+_TABLE = tomllib.loads(files(__package__).joinpath("packages.toml").read_text(encoding="utf-8"))
+"""Names of packages: training frameworks, libraries, what is in Python itself."""
+
+
+def _words(key: str) -> frozenset[str]:
+    return frozenset(_TABLE[key].split())
+
+
+FRAMEWORKS = _words("frameworks")
+LIBRARIES = _words("libraries")
+STDLIB_PACKAGES = _words("stdlib_packages")
+ONLY_PACKAGES = STDLIB_PACKAGES - _words("stdlib_once_files")
+STDLIB_MODULES = frozenset(sys.stdlib_module_names) | _words("stdlib_modules")
+HF_DATASETS = _words("hf_datasets")
+SCRIPTS = _words("scripts")
+SINGLE_MODULES = _words("single_modules")
+CHECKOUTS = {name: frozenset(inside.split()) for name, inside in _TABLE["checkouts"].items()}
 
 
 class Origin(enum.Enum):

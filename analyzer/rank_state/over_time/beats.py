@@ -4,7 +4,7 @@ Where a rank noted its step says nothing of what it does there: that is for its 
 and its logs to tell.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from whyhang.analyzer.facts import Progressed, Record
 from whyhang.analyzer.job.records import Job
@@ -42,27 +42,19 @@ def pulses(job: Job) -> dict[int, Pulse]:
         member = job.member_of(beat.who)
         if member is not None and (member.pid is None or member.pid == beat.who.pid):
             beats.setdefault(member.id, []).append(beat)
-    pulses: dict[int, Pulse] = {}
+    of_members = []
     for member_id, each in beats.items():
         last = max(each, key=lambda beat: (beat.time, beat.read_at or 0.0))
         same = [b for b in each if (b.who.pid, b.who.host) == (last.who.pid, last.who.host)]
-        pulses[member_id] = Pulse(first=min(same, key=lambda b: (b.time, b.beats)), last=last)
-    return _with_distance(pulses)
-
-
-def _with_distance(pulses: Mapping[int, Pulse]) -> dict[int, Pulse]:
-    """Say how far behind each is; files of an earlier job are left out."""
-    newest = max((pulse.last.time for pulse in pulses.values()), default=0.0)
-    longest = max((pulse.last.longest for pulse in pulses.values()), default=0.0)
-    here = {
-        member: pulse
-        for member, pulse in pulses.items()
-        if newest - pulse.last.time <= max(OF_ANOTHER_RUN, longest)
-    }
-    most = max((pulse.last.step for pulse in here.values()), default=0)
+        of_members.append((member_id, min(same, key=lambda b: (b.time, b.beats)), last))
+    newest = max((last.time for _, _, last in of_members), default=0.0)
+    longest = max((last.longest for _, _, last in of_members), default=0.0)
+    oldest = newest - max(OF_ANOTHER_RUN, longest)  # files of an earlier job are left out
+    most = max((last.step for _, _, last in of_members if last.time >= oldest), default=0)
     return {
-        member: Pulse(first=pulse.first, last=pulse.last, behind=most - pulse.last.step)
-        for member, pulse in here.items()
+        member: Pulse(first=first, last=last, behind=most - last.step)
+        for member, first, last in of_members
+        if last.time >= oldest
     }
 
 

@@ -6,9 +6,11 @@ ranks and whose counters stand still did not run at all in between.
 """
 
 import enum
+from collections.abc import Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
-from whyhang.analyzer.facts import SWITCHES_PER_PAUSE, Counters, Frame, Process, Record, StackDump
+from whyhang.analyzer.facts import SWITCHES_PER_PAUSE, Frame, Process, Record, StackDump
 from whyhang.analyzer.job.roles import main_thread
 from whyhang.analyzer.stacks.usercode import is_library, normal
 
@@ -41,14 +43,36 @@ class Motion(Record):
     file: str = ""
 
 
+class _Interval(NamedTuple):
+    """What a main thread did by itself between two snapshots; ``seconds`` is 0 if not known."""
+
+    ticks: int
+    sleeps: int
+    seconds: float
+
+
+def _between(a: Process, b: Process) -> _Interval | None:
+    """Compare the counters after one snapshot with those before the next; None without them."""
+    if a.after is None or b.before is None:
+        return None
+    sleeps = b.before.switches - a.after.switches - SWITCHES_PER_PAUSE * b.pauses
+    timed = a.taken_at is not None and b.taken_at is not None
+    seconds = (b.taken_at or 0.0) - (a.taken_at or 0.0) if timed else 0.0
+    return _Interval(b.before.cpu_ticks - a.after.cpu_ticks, sleeps, seconds)
+
+
 def motion(dumps: tuple[StackDump, ...], processes: tuple[Process, ...]) -> Motion:
     """Compare all snapshots of one process, oldest first."""
     stacks = [python_frames(dump) for dump in dumps]
-    cpu = _cpu(processes)
+    intervals = [each for a, b in pairwise(processes) if (each := _between(a, b)) is not None]
+    timed = [each for each in intervals if each.seconds]
+    seconds = sum(each.seconds for each in timed)
+    used = sum(each.ticks for each in timed) / TICKS_PER_SECOND
+    cpu = used / seconds if seconds > 0 else None
     return Motion(
-        moved=_moved(stacks, cpu, processes),
+        moved=_moved(stacks, cpu, intervals),
         cpu=cpu,
-        sleeps=_sleeps(processes),
+        sleeps=sum(each.sleeps for each in intervals) if intervals else None,
         file=_went_on(processes),
     )
 
@@ -62,7 +86,16 @@ def motion_of_thread(
     """
     threads = [next((t for t in dump.threads if t.tid == tid), None) for dump in dumps]
     stacks = [tuple(f for f in t.frames if not f.native) for t in threads if t is not None]
-    cpu = _cpu_of_thread(tid, processes)
+    ticks = [
+        (thread.cpu_ticks, process.taken_at)
+        for process in processes
+        for thread in process.threads
+        if thread.tid == tid and thread.cpu_ticks is not None and process.taken_at is not None
+    ]
+    cpu = None
+    if len(ticks) > 1 and ticks[-1][1] > ticks[0][1]:
+        (since, began), (until, ended) = ticks[0], ticks[-1]
+        cpu = (until - since) / TICKS_PER_SECOND / (ended - began)
     moved = Moved.ON if None in threads else _moved(stacks, cpu, ())
     if moved is Moved.UNKNOWN and cpu is not None:
         woke = any(t.woke for process in processes[1:] for t in process.threads if t.tid == tid)
@@ -70,35 +103,18 @@ def motion_of_thread(
     return Motion(moved=moved, cpu=cpu)
 
 
-def _cpu_of_thread(tid: int, processes: tuple[Process, ...]) -> float | None:
-    """Return the share of one CPU that a thread used between the first and the last snapshot."""
-    ticks = [
-        (thread.cpu_ticks, process.taken_at)
-        for process in processes
-        for thread in process.threads
-        if thread.tid == tid and thread.cpu_ticks is not None and process.taken_at is not None
-    ]
-    if len(ticks) < 2:
-        return None
-    (since, began), (until, ended) = ticks[0], ticks[-1]
-    seconds = (ended or 0.0) - (began or 0.0)
-    used = ((until or 0) - (since or 0)) / TICKS_PER_SECOND
-    return used / seconds if seconds > 0 else None
-
-
 def _moved(
-    stacks: list[tuple[Frame, ...]], cpu: float | None, processes: tuple[Process, ...]
+    stacks: Sequence[tuple[Frame, ...]], cpu: float | None, intervals: Sequence[_Interval]
 ) -> Moved:
     changes = {_change(a, b) for a, b in pairwise(stacks) if a and b}
     if Moved.ON in changes:
         return Moved.ON
     if Moved.IN_PLACE in changes or (cpu is not None and cpu > SPINNING):
         return Moved.IN_PLACE
-    ran = [each for a, b in pairwise(processes) if (each := ran_between(a, b)) is not None]
-    if not ran:
+    if not intervals:
         # Equal stacks without counters say little: a slow job may come back to its place.
         return Moved.UNKNOWN
-    return Moved.STIRRED if any(ran) else Moved.STILL
+    return Moved.STIRRED if any(x.ticks or x.sleeps for x in intervals) else Moved.STILL
 
 
 def python_frames(dump: StackDump) -> tuple[Frame, ...]:
@@ -128,23 +144,8 @@ def _change(before: tuple[Frame, ...], after: tuple[Frame, ...]) -> Moved:
 
 def ran_between(a: Process, b: Process) -> bool | None:
     """Return whether the main thread ran by itself between two snapshots; None without counters."""
-    if a.after is None or b.before is None:
-        return None
-    return b.before.cpu_ticks != a.after.cpu_ticks or _slept(a.after, b.before, b.pauses) != 0
-
-
-def _slept(since: Counters, until: Counters, pauses: int) -> int:
-    return until.switches - since.switches - SWITCHES_PER_PAUSE * pauses
-
-
-def _sleeps(processes: tuple[Process, ...]) -> int | None:
-    """Return how often the main thread went to sleep in between; None without counters."""
-    counted = [
-        _slept(a.after, b.before, b.pauses)
-        for a, b in pairwise(processes)
-        if a.after is not None and b.before is not None
-    ]
-    return sum(counted) if counted else None
+    between = _between(a, b)
+    return None if between is None else bool(between.ticks or between.sleeps)
 
 
 MIN_BYTES = 1 << 16
@@ -163,14 +164,3 @@ def _went_on(processes: tuple[Process, ...]) -> str:
     steps = [(step, name) for step, name in steps if not name.lower().endswith(_LOG_SUFFIXES)]
     step, name = max(steps, default=(0, ""))
     return f"{step / 1e6:.1f} MB further in {name}" if step >= MIN_BYTES else ""
-
-
-def _cpu(processes: tuple[Process, ...]) -> float | None:
-    """Return the share of one CPU used between the snapshots."""
-    ticks = seconds = 0.0
-    for a, b in pairwise(processes):
-        if a.after is None or b.before is None or a.taken_at is None or b.taken_at is None:
-            continue
-        ticks += b.before.cpu_ticks - a.after.cpu_ticks
-        seconds += b.taken_at - a.taken_at
-    return ticks / TICKS_PER_SECOND / seconds if seconds > 0 else None

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from whyhang.analyzer.stacks import Layer, Scope, WaitKind, WaitRule
-from whyhang.analyzer.stacks.index import FrameIndex, symbol
+from whyhang.analyzer.stacks.rule_match import FrameIndex, symbol
 from whyhang.signatures.frames import TABLE, rules
 
 K = WaitKind

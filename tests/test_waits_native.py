@@ -7,7 +7,7 @@ from place_docs import C10D, of_frames, place, stack
 
 from whyhang.analyzer.facts import Frame
 from whyhang.analyzer.stacks import Scope, WaitKind, undecided
-from whyhang.analyzer.stacks.index import symbol
+from whyhang.analyzer.stacks.rule_match import symbol
 
 
 def test_native_frame_names_what_no_python_frame_does() -> None:

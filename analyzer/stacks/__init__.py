@@ -18,7 +18,6 @@ from collections.abc import Sequence
 from whyhang.analyzer.facts import Frame, Process, StackDump, Thread, replace
 from whyhang.analyzer.job.roles import main_thread
 from whyhang.analyzer.stacks.awaited_thread import follow_wait
-from whyhang.analyzer.stacks.index import index_of
 from whyhang.analyzer.stacks.kinds import (
     BLOCKED_POOL,
     CRASH,
@@ -38,7 +37,7 @@ from whyhang.analyzer.stacks.kinds import (
     scope_of,
 )
 from whyhang.analyzer.stacks.place import place_from
-from whyhang.analyzer.stacks.rule_match import read
+from whyhang.analyzer.stacks.rule_match import index_of, read
 from whyhang.analyzer.stacks.threads import LineText, PlacedSnapshot, source_lines, thread_place
 
 

@@ -16,6 +16,7 @@ NATIVE_SOURCES = (
     *(".cu", ".cuh", ".rs", ".S", ".s"),
 )
 _CYTHON = re.compile(r"__pyx_pw_(?:\d+[A-Za-z]\w*?_)+\d+(?P<name>[A-Za-z]\w*)$")
+_OPERATOR = re.compile(r"\boperator(?:\(\)|[<>=!+\-*/%&|^~\[\],]*)")
 _INTERPRETER = re.compile(r"(?:python|pypy)[\d.]*$")
 
 
@@ -68,8 +69,8 @@ def symbol(name: str) -> str:
     at = 0
     while at < len(name):
         char = name[at]
-        if name.startswith("operator", at) and (at == 0 or not _is_word(name[at - 1])):
-            at = _behind_operator(name, at + 8)
+        if operator := _OPERATOR.match(name, at):  # the one place where < and ( do not nest
+            at = operator.end()
             continue
         if char in "<{[":
             depth += 1
@@ -88,25 +89,17 @@ def symbol(name: str) -> str:
     return name[start:] or name
 
 
-def _behind_operator(name: str, at: int) -> int:
-    """Skip the sign behind ``operator``: the one place where < and ( do not nest."""
-    if name.startswith("()", at):
-        return at + 2
-    while at < len(name) and name[at] in "<>=!+-*/%&|^~[],":
-        at += 1
-    return at
-
-
-def _is_word(char: str) -> bool:
-    return char.isalnum() or char == "_"
-
-
 MAIN = "MainThread"
+
+
+def _first(frames: Sequence[Frame]) -> Frame | None:
+    return next((frame for frame in reversed(frames) if not frame.native), None)
 
 
 def outermost(frames: Sequence[Frame]) -> str:
     """Name the outermost Python function: "<module>" on a main thread."""
-    return next((frame.function for frame in reversed(frames) if not frame.native), "")
+    first = _first(frames)
+    return first.function if first is not None else ""
 
 
 def name_main(threads: Sequence[Thread]) -> tuple[Thread, ...]:
@@ -128,7 +121,6 @@ def name_main(threads: Sequence[Thread]) -> tuple[Thread, ...]:
 
 def _is_started(thread: Thread) -> bool:
     """Tell a thread that the threading module started: it cannot be the main thread."""
-    first = next((frame for frame in reversed(thread.frames) if not frame.native), None)
-    if first is None:
-        return False
-    return first.function.endswith("_bootstrap") and first.file.endswith("threading.py")
+    first = _first(thread.frames)
+    is_file = first is not None and first.file.endswith("threading.py")
+    return is_file and outermost(thread.frames).endswith("_bootstrap")

@@ -28,16 +28,15 @@ def who_by_local(name: str, value: str, frame: Frame, *, is_argument: bool) -> W
     if frame.file.endswith("torch/multiprocessing/spawn.py"):
         is_index = name == "i" and frame.function == "_wrap"
         return Who(local_rank=int(value)) if is_index else NOBODY
-    if name not in _RANK_LOCALS or _is_library(frame.file):
+    is_library = frame.file.startswith(("torch/", "<")) or any(
+        folder in frame.file for folder in ("site-packages/", "/torch/")
+    )
+    if name not in _RANK_LOCALS or is_library:
         return NOBODY
     if name == "local_rank":
         return Who(local_rank=int(value))
     is_sure = is_argument or name != "rank"
     return Who(rank=int(value), trust=Trust.CONTENT if is_sure else Trust.INFERRED)
-
-
-def _is_library(file: str) -> bool:
-    return file.startswith(("torch/", "<")) or "site-packages/" in file or "/torch/" in file
 
 
 def agreed(locals_: Sequence[Who]) -> Who:
@@ -96,24 +95,17 @@ def by_order(processes: Sequence[ProcessStacks]) -> list[ProcessStacks]:
     for process in processes:
         if process.parent in launchers and process.who.pid is not None:
             children.setdefault(process.parent, set()).add(process.who.pid)
-    by_place: dict[tuple[int | None, int | None], Who] = {
-        (parent, pid): _by_place(place, launchers[parent])
-        for parent, pids in children.items()
-        for place, pid in enumerate(sorted(pids))
-    }
+    by_place: dict[tuple[int | None, int | None], Who] = {}
+    for parent, pids in children.items():
+        nodes = _NODES.search(launchers[parent])
+        is_alone = nodes is None or nodes[1] == "1"
+        trust = Trust.INFERRED if is_alone else Trust.NONE
+        for place, pid in enumerate(sorted(pids)):
+            rank = place if is_alone else None
+            by_place[parent, pid] = Who(rank=rank, trust=trust, local_rank=place)
     return [
         replace(process, who=join(process.who, who))
         if (who := by_place.get((process.parent, process.who.pid)))
         else process
         for process in processes
     ]
-
-
-def _by_place(place: int, command: str) -> Who:
-    nodes = _NODES.search(command)
-    is_alone = nodes is None or nodes[1] == "1"
-    return Who(
-        rank=place if is_alone else None,
-        trust=Trust.INFERRED if is_alone else Trust.NONE,
-        local_rank=place,
-    )

@@ -190,13 +190,10 @@ def _prefix_kind(text: str, marks: Sequence[bytes]) -> tuple[bool, bool] | None:
                     return True, False
             elif split_prefix(rest)[1] is not rest:
                 return has_clock, False
-            elif is_numbered(_around(text, start, has_clock=has_clock)):
-                return has_clock, True
+            else:
+                begin, end = max(0, start - AROUND_BYTES // 2), start + AROUND_BYTES
+                around = text[begin:end].split("\n")[1:-1] or text.split("\n")
+                if is_numbered([skip_clock(line) for line in around] if has_clock else around):
+                    return has_clock, True
             at = text.find(word, at + len(word))
     return None
-
-
-def _around(text: str, start: int, *, has_clock: bool) -> list[str]:
-    begin, end = max(0, start - AROUND_BYTES // 2), start + AROUND_BYTES
-    lines = text[begin:end].split("\n")[1:-1] or text.split("\n")
-    return [skip_clock(line) for line in lines] if has_clock else lines

@@ -65,15 +65,11 @@ def explain_failure(stderr: str, *, lives: bool = False) -> tuple[str, str]:
     if failure := failure_of("py-spy", stderr):
         lies = lives and "ended or is a zombie" in failure.why
         return _NO_FILES if lies else (failure.why, failure.remedy)
-    return f"py-spy said: {_first_words(stderr)}", "Run it by hand: py-spy dump --pid PID"
+    words = " ".join(stderr.partition("Stack backtrace")[0].split())  # without its own backtrace
+    words = words[:200].removeprefix("Error: ").rstrip(".")
+    return f"py-spy said: {words}", "Run it by hand: py-spy dump --pid PID"
 
 
 def lacks_interpreter(stderr: str) -> bool:
     """Tell whether py-spy found no interpreter: the process has ended it, or not begun it."""
     return _NO_INTERPRETER in stderr
-
-
-def _first_words(stderr: str) -> str:
-    """Give the error of py-spy without its own backtrace, in one line of sane length."""
-    words = stderr.partition("Stack backtrace")[0].split()
-    return " ".join(words)[:200].removeprefix("Error: ").rstrip(".")

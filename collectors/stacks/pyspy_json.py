@@ -8,6 +8,7 @@ calls that name another rank (``peers_only``); the threads in it have no number.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
@@ -192,8 +193,12 @@ def _values(text: str) -> Iterator[object]:
 def _inside(name: str, value: object, depth: int) -> Iterator[tuple[str, list[Trace] | None]]:
     if depth > MAX_DEPTH:
         return
-    if isinstance(value, list) and value and _is_trace(value[0]):
-        traces = [trace for item in value if (trace := _trace(item)) is not None]
+    first = value[0] if isinstance(value, list) and value else None
+    if isinstance(first, dict) and {"frames", "pid"} <= first.keys():
+        traces = []
+        for item in value if isinstance(value, list) else ():
+            with contextlib.suppress(ValueError, RecursionError):
+                traces.append(msgspec.convert(item, Trace, strict=False))
         yield name, traces or None
     elif isinstance(value, list):
         for item in value:
@@ -201,17 +206,6 @@ def _inside(name: str, value: object, depth: int) -> Iterator[tuple[str, list[Tr
     elif isinstance(value, dict):
         for key, item in value.items():
             yield from _inside(str(key), item, depth + 1)
-
-
-def _is_trace(value: object) -> bool:
-    return isinstance(value, dict) and "frames" in value and "pid" in value
-
-
-def _trace(value: object) -> Trace | None:
-    try:
-        return msgspec.convert(value, Trace, strict=False)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _processes(traces: Sequence[Trace]) -> Iterator[ProcessStacks]:

@@ -37,14 +37,19 @@ def dumps(
     rank follow it.
     """
     processes = section.processes
-    outer = _leader(document.who)
+    outer = document.who
+    if outer.rank is None and (outer.label or "").lower() in ("master", "chief"):
+        # The one process in a file called so is rank 0, as MPI and Kubeflow have it.
+        outer = replace(outer, rank=0, trust=Trust.INFERRED)
     if section.who is not NOBODY or of_prefix is not NOBODY:
         outer = join(section.who, of_prefix, outer)
     known = [_identity(process) for process in processes]
     one = len(known) == 1 or (len(set(known)) == 1 and None not in known)
     alone = one and document.size <= WHOLE_BYTES
     for process, owner in zip(processes, _owners(outer, processes), strict=True):
-        for who in _each(process, _named(owner, document, None if alone else process)):
+        named = _named(owner, document, None if alone else process)
+        several = (replace(named, rank=n, trust=Trust.CONTENT, pid=None) for n in process.ranks)
+        for who in several if len(process.ranks) > 1 else (named,):
             if process.threads:
                 yield StackDump(
                     who=who,
@@ -58,13 +63,6 @@ def dumps(
                     copies=process.copies,
                 )
             yield from facts_of(process.calls, who, document)
-
-
-def _leader(who: Who) -> Who:
-    """Take the one process in a file called "master" for rank 0, as MPI and Kubeflow have it."""
-    if who.rank is None and who.label is not None and who.label.lower() in ("master", "chief"):
-        return replace(who, rank=0, trust=Trust.INFERRED)
-    return who
 
 
 def _named(who: Who, document: Document, process: ProcessStacks | None) -> Who:
@@ -84,20 +82,12 @@ def _named(who: Who, document: Document, process: ProcessStacks | None) -> Who:
     return who if name is None else replace(who, label=name)
 
 
-def _each(process: ProcessStacks, who: Who) -> Iterator[Who]:
-    """Give the owners of a stack that is said to be that of several ranks."""
-    if len(process.ranks) < 2:
-        yield who
-    else:
-        for rank in process.ranks:
-            yield replace(who, rank=rank, trust=Trust.CONTENT, pid=None)
-
-
 def _owners(outer: Who, processes: Sequence[ProcessStacks]) -> list[Who]:
     """Decide which of several processes the file's name, heading or prefix speaks of."""
     if outer is NOBODY:
         return _inherited([process.who for process in processes], processes)
-    roles = [_role(process) for process in processes]
+    mains = [main_of(process.threads, process.who.pid) for process in processes]
+    roles = [role_of_frames(main.frames if main is not None else ()) for main in mains]
     candidates = {
         _identity(process)
         for process, role in zip(processes, roles, strict=True)
@@ -122,11 +112,6 @@ def _inherited(owners: list[Who], processes: Sequence[ProcessStacks]) -> list[Wh
         else who
         for who, process in zip(owners, processes, strict=True)
     ]
-
-
-def _role(process: ProcessStacks) -> Role:
-    thread = main_of(process.threads, process.who.pid)
-    return role_of_frames(thread.frames if thread is not None else ())
 
 
 def _identity(process: ProcessStacks) -> int | None:

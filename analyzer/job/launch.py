@@ -43,15 +43,12 @@ class Plan(Record):
 
     def number(self, name: str) -> int | None:
         """Return an option that is a whole number."""
-        text = self.options.get(name, "")
-        return int(text) if text.isdecimal() else None
+        return _number(self.options.get(name, ""))
 
     def nodes(self) -> tuple[int | None, int | None]:
         """Return the least and the greatest number of nodes: "2" and "1:4" are both allowed."""
         least, _, most = self.options.get("nnodes", "").partition(":")
-        if not least.isdecimal():
-            return None, None
-        return int(least), int(most) if most.isdecimal() else int(least)
+        return _number(least), _number(most) or _number(least)
 
     def node_rank(self) -> int | None:
         """Return the node's number; a static rendezvous goes by it, and 0 is its default."""
@@ -84,6 +81,10 @@ class Plan(Record):
         return (name.strip("[]"), int(port)) if name and port.isdecimal() else None
 
 
+def _number(text: str) -> int | None:
+    return int(text) if text.isdecimal() else None
+
+
 def plan_of(command: str, environ: Mapping[str, str]) -> Plan | None:
     """Read a launcher's command line; None where it is none that meets others."""
     try:
@@ -105,14 +106,15 @@ def plan_of_agent(words: Sequence[str], environ: Mapping[str, str]) -> Plan:
     return Plan(options={name: given[name] for name in sorted(given) if name in _WANTED})
 
 
+_AGENT = re.compile(
+    r"(?:.*/)?(?:torchrun|accelerate|accelerate-launch)|accelerate\.commands\.launch"
+    r"|torch\.distributed\.(?:run|launch)|.*torch/distributed/(?:run|launch)\.py"
+)
+"""The name of a launcher that meets others, as a word of a command line."""
+
+
 def _runs_agent(word: str) -> bool:
-    name = word.rpartition("/")[2]
-    return (
-        name in {"torchrun", "accelerate", "accelerate-launch"}
-        or word
-        in {"torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch"}
-        or word.endswith(("torch/distributed/run.py", "torch/distributed/launch.py"))
-    )
+    return _AGENT.fullmatch(word) is not None
 
 
 def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -167,18 +169,10 @@ def each_once(logged: Sequence[Agent], seen: Iterable[Agent]) -> tuple[Agent, ..
 
     What it was told is surer from its command line, how often it started its ranks only a log says.
     """
-    by_pid = {agent.who.pid: agent for agent in logged if agent.who.pid is not None}
-    known = tuple(seen)
-    pids = {agent.who.pid for agent in known}
-    return (
-        *(agent for agent in logged if agent.who.pid is None or agent.who.pid not in pids),
-        *(
-            replace(agent, restarts=by_pid[agent.who.pid].restarts)
-            if agent.who.pid in by_pid
-            else agent
-            for agent in known
-        ),
-    )
+    restarts = {agent.who.pid: agent.restarts for agent in logged}
+    known = [replace(agent, restarts=restarts.get(agent.who.pid)) for agent in seen]
+    pids = {agent.who.pid for agent in known} - {None}
+    return (*(agent for agent in logged if agent.who.pid not in pids), *known)
 
 
 def _reached(process: Process, plan: Plan) -> bool | None:

@@ -19,8 +19,18 @@ def world_size(
     sizes: Iterable[WorldSize], processes: Iterable[Process], groups: Iterable[Group]
 ) -> tuple[int | None, str]:
     """Return the number of ranks and how it is known; the processes' own word goes first."""
-    size, how = _stated_size(sizes, processes, groups)
-    return (size, how) if size is not None and size <= MAX_RANKS else (None, "")
+    in_environment = Counter(size for process in processes if (size := _size(process)) is not None)
+    logged = Counter(fact.size for fact in sizes)
+    # Ranks share the list of a group's members; one of 10,000 is gone through once, not by each.
+    listed = {id(group.ranks): group.ranks for group in groups if not group.inferred}
+    widest = max((max(ranks) + 1 for ranks in listed.values() if ranks), default=0)
+    if in_environment:
+        size, how = in_environment.most_common(1)[0][0], "WORLD_SIZE of the processes"
+    elif logged:
+        size, how = logged.most_common(1)[0][0], "said in a log"
+    else:
+        size, how = widest, "the highest rank in any process group"
+    return (size, how) if 0 < size <= MAX_RANKS else (None, "")
 
 
 def size_in(facts: Sequence[Fact]) -> int | None:
@@ -33,29 +43,10 @@ def size_in(facts: Sequence[Fact]) -> int | None:
     return size
 
 
-def _stated_size(
-    sizes: Iterable[WorldSize], processes: Iterable[Process], groups: Iterable[Group]
-) -> tuple[int | None, str]:
-    in_environment = Counter(size for process in processes if (size := _size(process)) is not None)
-    if in_environment:
-        return in_environment.most_common(1)[0][0], "WORLD_SIZE of the processes"
-    logged = Counter(fact.size for fact in sizes)
-    if logged:
-        return logged.most_common(1)[0][0], "said in a log"
-    # Ranks share the list of a group's members; one of 10,000 is gone through once, not by each.
-    listed = {id(group.ranks): group.ranks for group in groups if not group.inferred}
-    widest = max((max(ranks) + 1 for ranks in listed.values() if ranks), default=0)
-    return (widest, "the highest rank in any process group") if widest else (None, "")
-
-
 def _size(process: Process) -> int | None:
-    if process.role is not Role.RANK:
-        return None
-    for key in WORLD_SIZES:
-        value = process.environ.get(key, "")
-        if value.isdecimal():
-            return int(value)
-    return None
+    values = (process.environ.get(key, "") for key in WORLD_SIZES)
+    stated = (int(value) for value in values if value.isdecimal())
+    return next(stated, None) if process.role is Role.RANK else None
 
 
 def at_least(job: Job) -> int | None:

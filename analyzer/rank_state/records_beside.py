@@ -32,11 +32,7 @@ DEFAULT_NAMES = frozenset({"0", "default_pg"})
 def records_of(
     job: Job, states: Sequence[RankState], tracks: Sequence[Track], ends: Mapping[int, End]
 ) -> Iterator[Track]:
-    """Yield what stacks and ends prove about ranks without a record, for groups with records.
-
-    A rank that stands in an operation which records show open once, and only once, stands in
-    that call. One that stands elsewhere, or ended by itself, has no call open at all.
-    """
+    """Yield what stacks and ends prove about ranks without a record, for groups with records."""
     recorded = {t.who.rank for t in tracks if t.who.rank is not None and t.kind != "stack"}
     torch_tracks = [t for t in tracks if SPACES.get(t.kind) == "torch" and t.who.rank in recorded]
     groups = {id(track.group): track.group for track in torch_tracks}
@@ -129,14 +125,10 @@ def ranked_tracks(job: Job) -> tuple[Track, ...]:
     """
     last = max((report.number for report in job.of(RasReport)), default=0)
     still = {(t.kind, t.group.name) for t in job.tracks if t.look == last}
-    ranked = []
-    for track in job.tracks:
-        if track.kind in COUNTERS and (track.kind, track.group.name) not in still:
-            continue
-        member = job.member_of(track.who) if track.who.rank is None else None
-        if member is not None and member.rank is not None:
-            who = replace(track.who, rank=member.rank, trust=member.trust)
-            ranked.append(replace(track, who=who))
-        else:
-            ranked.append(track)
-    return tuple(ranked)
+    told = (t for t in job.tracks if t.kind not in COUNTERS or (t.kind, t.group.name) in still)
+    return tuple(
+        replace(track, who=replace(track.who, rank=member.rank, trust=member.trust))
+        if track.who.rank is None and (member := job.member_of(track.who)) is not None
+        else track
+        for track in told
+    )

@@ -11,10 +11,8 @@ loop, of ranks that print less or other things than the rest, and of more than o
 """
 
 import itertools
-import re
-import statistics
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from whyhang.analyzer.facts import LogTail, OwnLine, Record, Source
@@ -25,7 +23,6 @@ MOST = 0.75  # of the others, which agree
 FEW = 4  # one rank in so many may be behind; of fewer ranks, one
 NEAR = 3  # steps by which a log may be behind that ends where a step ends
 FAR = 20  # steps: no rank is so far behind, its log is cut
-LONG = 10.0  # seconds without a line
 COMPARED = 16  # ranks that one is compared with, of thousands
 
 Key = tuple[str, tuple[str, ...], int]
@@ -137,14 +134,17 @@ def _phase(rank: int, logs: Mapping[int, _Log]) -> LastPhase | None:
     peers = {other: logs[other] for other in others if _alike(own, logs[other])}
     if own.tail.cut or not peers or 2 * len(peers) < len(others):
         return None
-    common = _common(peers)
+    counts = Counter(key for log in peers.values() for key in log.place)
+    common = {key for key, count in counts.items() if count >= MOST * len(peers)}
     last = max((at for key, at in own.place.items() if key in common), default=None)
     if last is None or not _has_its_part(own, peers, common, last):
         return None
     key = own.events[last].key
     behind = [key for key in _after(key, peers, common) if key not in own.place]
-    if not _stand_together(peers, behind[-1] if behind else key):
-        return None
+    front = behind[-1] if behind else key
+    near = [x for x in peers.values() if front in x.place and len(x.events) - x.place[front] <= 3]
+    if len(near) < MOST * len(peers):
+        return None  # most others do not end at one event: logs cut anywhere do not
     rest = [event.line for event in own.events[last + 1 :]]
     if behind:
         return _behind(rank, own, peers, behind, rest)
@@ -162,11 +162,6 @@ def _alike(own: _Log, other: _Log) -> bool:
     printed = {event.line.template for event in own.events[: shared if few else None]}
     both = len(own.templates & other.templates)
     return both >= max(1, ALIKE * len(printed)) and 2 * both >= ALIKE * len(other.templates)
-
-
-def _common(logs: Mapping[int, _Log]) -> set[Key]:
-    counts = Counter(key for log in logs.values() for key in log.place)
-    return {key for key, count in counts.items() if count >= MOST * len(logs)}
 
 
 def _has_its_part(own: _Log, peers: Mapping[int, _Log], common: set[Key], last: int) -> bool:
@@ -193,16 +188,6 @@ def _after(key: Key | None, peers: Mapping[int, _Log], common: set[Key]) -> Iter
     yield from (k for k in longest if k in common and counts[k] >= MOST * len(peers))
 
 
-def _stand_together(peers: Mapping[int, _Log], front: Key | None) -> bool:
-    """Return whether most others end at one event: logs cut anywhere do not."""
-    near = [
-        log
-        for log in peers.values()
-        if front in log.place and len(log.events) - log.place[front] <= 3
-    ]
-    return len(near) >= MOST * len(peers)
-
-
 def _behind(
     rank: int, own: _Log, peers: Mapping[int, _Log], behind: list[Key], rest: list[OwnLine]
 ) -> LastPhase | None:
@@ -219,12 +204,13 @@ def _behind(
     lacks = first.events[first.place[behind[0]]].line
     if steps:
         lacks = first.events[first.place[steps[0]]].line if steps[0] in first.place else lacks
-    late = missed > 1 and _silent(own, peers)
     left = len(behind) > 1 and any(key[0] not in own.templates for key in behind)
-    missed_last = _missed_the_last(own, peers, steps) or (
-        bool(steps) and _did_not_complete(own, peers, steps)
-    )
-    if steps and not (rest or late or left or missed_last):
+    logs = [own, *peers.values()]
+    # All others were at these steps in one log, and then somebody met trouble.
+    in_one = len({log.tail.source.file for log in logs}) == 1 and len(peers) > 1
+    followed = in_one and all(log.tail.troubled for log in logs)
+    missed_last = followed and all(key in log.place for key in steps for log in peers.values())
+    if steps and not (rest or left or missed_last):
         return None
     if lacks.template in {line.template for line in rest}:
         return None  # it printed that, with another value
@@ -240,32 +226,6 @@ def _behind(
     )
 
 
-def _missed_the_last(own: _Log, peers: Mapping[int, _Log], steps: Iterable[Key]) -> bool:
-    """Return whether all others were at these steps in one log, and then somebody met trouble."""
-    logs = [own, *peers.values()]
-    files = {log.tail.source.file for log in logs}
-    followed = len(files) == 1 and all(log.tail.troubled for log in logs)
-    return followed and len(peers) > 1 and all(k in x.place for k in steps for x in peers.values())
-
-
-_COMPLETE = re.compile(r"\b(\d+) ?(?:/|of|von|de|sur) ?\1\b")
-
-
-def _did_not_complete(own: _Log, peers: Mapping[int, _Log], steps: list[Key]) -> bool:
-    """Return whether it lacks the last of so many ("2 of 2") and others of one log have gone on."""
-    last = [
-        log.events[log.place[steps[-1]]].line for log in peers.values() if steps[-1] in log.place
-    ]
-    files = {log.tail.source.file for log in (own, *peers.values())}
-    below = max((log.events[-1].line.number for log in peers.values()), default=0)
-    return (
-        len(files) == 1
-        and len(peers) > 2
-        and all(_COMPLETE.search(line.text) for line in last)
-        and below > max(line.number for line in last)
-    )
-
-
 def _turned(
     rank: int, own: _Log, peers: Mapping[int, _Log], rest: list[OwnLine]
 ) -> LastPhase | None:
@@ -274,43 +234,14 @@ def _turned(
     That is known of a line which is usually followed by another of this rank before the next
     event of all. What only one rank prints, and once, is no phase: a warning looks so.
     """
-    if not rest or not _goes_on(rest[-1].template, [own, *peers.values()]):
+    followers = [
+        behind.key is None
+        for log in (own, *peers.values())
+        for event, behind in itertools.pairwise(log.events)
+        if rest and event.line.template == rest[-1].template
+    ]
+    if not followers or sum(followers) < MOST * len(followers):
         return None
     return LastPhase(
         rank=rank, line=rest[-1], source=own.tail.source, others=tuple(sorted(peers)), at_work=True
     )
-
-
-def _goes_on(template: str, logs: Iterable[_Log]) -> bool:
-    """Return whether lines of a template are followed by others than an event of all."""
-    followers = [
-        behind.key is None
-        for log in logs
-        for event, behind in itertools.pairwise(log.events)
-        if event.line.template == template
-    ]
-    return bool(followers) and sum(followers) >= MOST * len(followers)
-
-
-def _silent(own: _Log, peers: Mapping[int, _Log]) -> bool:
-    """Return whether a rank said nothing for long while the others went on, by its own cadence.
-
-    Its clock is set by the events that it shares with others.
-    """
-    times = [e.line.time for e in own.events if e.line.time is not None]
-    if len(times) < 3:
-        return False
-    gaps = [b - a for a, b in itertools.pairwise(times)]
-    lags = []
-    for log in peers.values():
-        offsets = [
-            theirs - ours
-            for key, at in own.place.items()
-            if key in log.place
-            and (ours := own.events[at].line.time) is not None
-            and (theirs := log.events[log.place[key]].line.time) is not None
-        ]
-        end = log.events[-1].line.time
-        if offsets and end is not None:
-            lags.append(end - statistics.median(offsets) - times[-1])
-    return bool(lags) and statistics.median(lags) > max(LONG, 2 * max(gaps))

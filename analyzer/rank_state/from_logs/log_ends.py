@@ -7,10 +7,10 @@ logs as well.
 import re
 from collections.abc import Callable, Iterable, Sequence
 
-from whyhang.analyzer.facts import LastLine, LogLine, LogTail, Outlook, SignOfLife
+from whyhang.analyzer.facts import LastLine, LogLine, LogTail, Outlook, OwnLine, SignOfLife
 from whyhang.analyzer.facts.progress import ENDED_WELL
 from whyhang.analyzer.facts.times import before
-from whyhang.analyzer.job.inference.attempts import STEPS
+from whyhang.analyzer.job.inference.attempts import AT_WORK, STEPS
 from whyhang.analyzer.job.records import Job, with_lines
 from whyhang.analyzer.rank_state.from_logs.ends import waits_in_vain
 
@@ -105,14 +105,18 @@ def got_over(job: Job, line: LogLine) -> bool:
 
     Of an excerpt that names no ranks nothing is concluded.
     """
-    return any(
-        tail.source.file == line.source.file
-        and tail.who.rank == line.who.rank
-        and tail.outlook in {Outlook.STEPS, Outlook.ENDED}
-        and tail.lines[tail.decisive].number > (line.source.line or 0)
+    return line.who.rank is not None and _at_work_below(job, line) is not None
+
+
+def _at_work_below(job: Job, line: LogLine) -> OwnLine | None:
+    """Return the line, below this one, that shows its rank in its steps or at its planned end."""
+    shown = (
+        tail.lines[tail.decisive]
         for tail in job.of(LogTail)
-        if tail.who.rank is not None
+        if (tail.who.rank, tail.source.file) == (line.who.rank, line.source.file)
+        and tail.outlook in AT_WORK
     )
+    return next((step for step in shown if step.number > (line.source.line or 0)), None)
 
 
 def unanswered(job: Job, lines: Iterable[LogLine]) -> list[LogLine]:
@@ -192,23 +196,17 @@ def without_overcome(job: Job) -> Job:
 
 
 def _went_on(job: Job, line: LogLine) -> bool:
-    at, file = line.source.line or 0, line.source.file
-    for tail in job.of(LogTail):
-        if (tail.who.rank, tail.source.file) != (line.who.rank, file):
-            continue
-        step = tail.lines[tail.decisive]
-        if tail.outlook not in {Outlook.STEPS, Outlook.ENDED} or step.number <= at:
-            continue
-        if line.time is not None and step.time is not None:
-            return before(line.time, step.time)
-        return any(
-            other.who.rank == line.who.rank
-            and other.source.file == file
-            and (other.source.line or 0) > step.number
-            and waits_in_vain(other)
-            for other in job.lines
-        )
-    return False
+    step = _at_work_below(job, line)
+    if step is None:
+        return False
+    if line.time is not None and step.time is not None:
+        return before(line.time, step.time)
+    return any(
+        (other.who.rank, other.source.file) == (line.who.rank, line.source.file)
+        and (other.source.line or 0) > step.number
+        and waits_in_vain(other)
+        for other in job.lines
+    )
 
 
 def _weight(tail: LogTail) -> tuple[int, int]:

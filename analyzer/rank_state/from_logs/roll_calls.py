@@ -179,11 +179,8 @@ def _are_apart(rounds: Sequence[Sequence[OwnLine]], at: int, lines: Sequence[Own
 
 def _size(lines: Sequence[OwnLine], at: int, world_size: int | None, named: set[int]) -> int:
     """Return how many ranks a roll should name: by the job, the line itself, or its highest."""
-    totals = [
-        set(column)
-        for place, column in enumerate(zip(*(line.values for line in lines), strict=True))
-        if place != at
-    ]
-    stated = [int(*total) for total in totals if len(total) == 1 and next(iter(total)).isdecimal()]
+    columns = enumerate(zip(*(line.values for line in lines), strict=True))
+    alike = (column[0] for place, column in columns if place != at and len(set(column)) == 1)
+    stated = [int(value) for value in alike if value.isdecimal()]
     fitting = [size for size in stated if max(named) < size <= len(named) + len(named) // FEW + 1]
     return max(world_size or 0, max(named) + 1, *fitting, 0)

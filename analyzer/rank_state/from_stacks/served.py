@@ -57,7 +57,7 @@ def awaits_another(member: Member, place: Place, moves: Motion) -> bool:
 
 def _takes(member: Member, place: Place, moves: Motion) -> bool:
     """Return whether the main thread is in such a wait at every look."""
-    if bool(member.dumps) and all(_is_unlimited(dump) for dump in member.dumps):
+    if member.dumps and all(map(_is_unlimited, member.dumps)):
         return True
     if place.kind in _LOOKS_FOR_ITSELF or place.through or len(member.processes) < OFTEN:
         return False

@@ -15,9 +15,8 @@ for a DataLoader's worker from which batches come: its own variables change.
 """
 
 from collections.abc import Iterable, Sequence
-from itertools import takewhile
 
-from whyhang.analyzer.facts import Frame, LoopCounter, Process, StackDump, replace
+from whyhang.analyzer.facts import Frame, LoopCounter, Process, StackDump, grouped, replace
 from whyhang.analyzer.job.records import Job, Member
 from whyhang.analyzer.rank_state.over_time.beats import usual_step
 from whyhang.analyzer.rank_state.over_time.job_progress import IN_STEP, PLAIN, counted_on, progress
@@ -72,18 +71,18 @@ def with_long_steps(job: Job, states: tuple[RankState, ...]) -> tuple[RankState,
     others = [_path(dump) for s in waiting for dump in job.members[s.member].dumps[-1:]]
     shared = {head for path in others for frame in path for head in heads(frame, text)}
     changing = counted_on(job)
-    judged = {}
+    judged = []
     for state in states:
-        if state.member not in working:
+        dumps, changes = working.get(state.member), state.member in changing
+        if dumps is None:
+            judged.append(state)
             continue
-        loops = _loops(working[state.member], text, changing=state.member in changing) - shared
-        ending = [ends(head, text) for head in loops]
-        through_program = not working[state.member]
-        fed = busy_worker(state) is not None and state.member in changing
+        ending = {ends(head, text) for head in _loops(dumps, text, changing=changes) - shared}
+        through_program = not dumps
+        fed = busy_worker(state) is not None and changes
         bounded = through_program or fed or (True in ending and False not in ending)
-        member = job.members[state.member]
-        judged[state.member] = _judged(member, state, replace(step, bounded=bounded))
-    return tuple(judged.get(state.member, state) for state in states)
+        judged.append(_judged(job.members[state.member], state, replace(step, bounded=bounded)))
+    return tuple(judged)
 
 
 def needed(step: LongStep) -> float:
@@ -211,43 +210,33 @@ def _steps(job: Job, waiting: Iterable[RankState]) -> int:
 
     A rank that slept less often than that began to count elsewhere than at zero.
     """
-    members = {state.member: job.members[state.member] for state in waiting}
-    counted: dict[int, list[LoopCounter]] = {}
-    for counter in job.of(LoopCounter):
-        member = job.member_of(counter.who)
-        if member is not None and member.id in members:
-            counted.setdefault(member.id, []).append(counter)
+    of_members = ((job.member_of(counter.who), counter) for counter in job.of(LoopCounter))
+    counted = grouped(((m.id, c) for m, c in of_members if m is not None), lambda each: each[0])
     steps = []
-    for number, counters in counted.items():
+    for member in {state.member for state in waiting} & counted.keys():
+        counters = [counter for _, counter in counted[member]]
         named = [c.value for c in counters if c.name not in PLAIN]
         value = max(named) if named else counters[0].value if len(counters) == 1 else 0
-        slept = members[number].processes[-1].before
+        slept = job.members[member].processes[-1].before
         steps.append(0 if slept is None or value > slept.switches else value)
     return min(steps, default=0)
 
 
 def _judged(member: Member, state: RankState, step: LongStep) -> RankState:
-    endless = step.lasts > needed(step)
-    step = replace(step, endless=endless)
-    if step.bounded and not endless:
-        return replace(state, step=step, status=Status.MOVING)
-    if not endless and (step.usual is None or state.status is Status.MOVING):
-        return replace(state, step=step)
-    if not endless:
-        return replace(state, step=step, status=Status.MOVING)
+    step = replace(step, endless=step.lasts > needed(step))
+    state = replace(state, step=step)
+    if not step.endless:
+        is_known = step.bounded or step.usual is not None
+        return replace(state, status=Status.MOVING) if is_known else state
     if state.status is not Status.MOVING and not _ran(state):
-        return replace(state, step=step)  # it looks again after a nap, for what is not seen here
+        return state  # it looks again after a nap, for what is not seen here
     speaks = [p.silent_for for p in member.processes[-1:] if p.silent_for is not None]
     if any(silent < step.lasts / 2 for silent in speaks):
-        return replace(state, step=step, status=Status.MOVING)  # it prints what it does
-    return _in_loop(member, replace(state, step=step))
-
-
-def _in_loop(member: Member, state: RankState) -> RankState:
-    """Place a rank in the function whose lines it runs through at every look."""
+        return replace(state, status=Status.MOVING)  # it prints what it does
     place = state.place
     if place is None:
         return state
+    # It stands in the function whose lines it runs through at every look.
     loop = _common(tuple(python_frames(dump) for dump in member.dumps))
     kind = place.kind if state.status is Status.RUNNING else WaitKind.WORK
     return replace(
@@ -264,12 +253,9 @@ def _common(stacks: Sequence[tuple[Frame, ...]]) -> Frame | None:
     Its callers stand at one line each; it may have come to another.
     """
     outward = [[f for f in reversed(stack) if not is_library(f)] for stack in stacks if stack]
-    if not outward:
-        return None
-    levels = list(
-        takewhile(
-            lambda level: len({(f.file, f.function) for f in level}) == 1,
-            zip(*outward, strict=False),
-        )
-    )
-    return levels[-1][-1] if levels else None
+    common = None
+    for level in zip(*outward, strict=False):
+        if len({(frame.file, frame.function) for frame in level}) > 1:
+            break
+        common = level[-1]
+    return common

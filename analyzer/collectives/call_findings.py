@@ -87,7 +87,6 @@ def _findings(graph: CallGraph) -> tuple[CallFinding, ...]:
 
 
 def _in_motion(job: JobCalls) -> CallFinding:
-    """Return the finding that the dumps are of a job that ran."""
     quotes = [
         issued(group, own, own.calls[max(own.calls)])
         for group in job.groups
@@ -104,12 +103,12 @@ def _in_motion(job: JobCalls) -> CallFinding:
 
 def _all_completed(graph: CallGraph) -> tuple[CallFinding, ...]:
     known = [p for group in graph.job.groups for p in group.progress.values() if p.known]
+    # The open call of a rank that left no record may be the one that matters, or an unrecorded one.
+    unseen = graph.job.older or any(g.absent for g in graph.job.groups if not g.inferred)
+    if unseen or any(progress.unrecorded for progress in known):
+        return ()
     if all(progress.completed is None for progress in known):
         return ()  # no end is recorded
-    if graph.job.older or any(g.absent for g in graph.job.groups if not g.inferred):
-        return ()  # the open call of a rank that left no record may be the one that matters
-    if any(progress.unrecorded for progress in known):
-        return ()  # so may be one that is not recorded
     ranks = sorted(graph.job.present)
     return (
         CallFinding(
@@ -123,7 +122,6 @@ def _all_completed(graph: CallGraph) -> tuple[CallFinding, ...]:
 def _at_roots(
     graph: CallGraph, explained: Collection[int], differing: Collection[Key]
 ) -> Iterable[CallFinding]:
-    """Yield the findings on ranks at which the waits end."""
     lagging: list[Root] = []
     inside: dict[Key, list[Root]] = defaultdict(list)
     posted: list[Root] = []

@@ -111,7 +111,6 @@ def _by_recorder(progress: GroupProgress) -> bool:
 
 
 def _newest_times(job: JobCalls) -> dict[int, float]:
-    """Return when each rank issued its newest call."""
     newest: dict[int, float] = {}
     for group in job.groups:
         for rank, progress in group.progress.items():
@@ -176,7 +175,6 @@ def _may_have_failed(last: IssuedCall) -> bool:
 
 
 def _recorded(group: GroupCalls, last: IssuedCall) -> bool:
-    """Return whether this is the group of a call, and has it."""
     own = group.progress.get(last.rank) if group.name == last.ref.group else None
     return group.space == "torch" and own is not None and last.call.seq in own.calls
 

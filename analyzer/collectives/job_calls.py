@@ -271,7 +271,6 @@ def _progress(rank: int, tracks: Iterable[Track]) -> GroupProgress:
 
 
 def _disagreements(progress: GroupProgress, name: str) -> list[Disagreement]:
-    """List where sources of one rank and group differ."""
     return [
         Disagreement(
             rank=progress.rank,

@@ -182,7 +182,11 @@ def _collective(
             completed.add(rank)
         else:
             queued.add(rank)
-    unknown = group.absent | _unknown(group, seq)
+    unknown = group.absent | {  # whose record does not show whether they have joined
+        rank
+        for rank, each in group.progress.items()
+        if not each.idle and (each.enqueued is None or (not each.exact and each.enqueued < seq))
+    }
     mismatch = find_mismatch(calls, group.members, len(missing | unknown) + group.silent)
     return SharedCall(
         group=group,
@@ -195,16 +199,6 @@ def _collective(
         recorded=any(t.kind != "watchdog" for r in completed for t in group.progress[r].tracks),
         unknown=unknown,
         mismatch=mismatch,
-    )
-
-
-def _unknown(group: GroupCalls, seq: int) -> frozenset[int]:
-    """List members with a record that does not show whether they have joined."""
-    return frozenset(
-        rank
-        for rank, progress in group.progress.items()
-        if not progress.idle
-        and (progress.enqueued is None or (not progress.exact and progress.enqueued < seq))
     )
 
 
@@ -305,6 +299,5 @@ def _tags(calls: Iterable[tuple[int, Call]]) -> _Tags:
 
 
 def _answers(tags: _Tags, rank: int, call: Call) -> bool:
-    """Return whether the peer of a call is among these with its counterpart."""
     theirs = tags.get((call.peer or 0, _COUNTERPART[call.op], rank), set())
     return bool(theirs) and (call.tag is None or not theirs.isdisjoint({None, call.tag}))

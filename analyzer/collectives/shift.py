@@ -126,5 +126,4 @@ def _contents(call: Call) -> tuple[object, ...]:
 
 
 def _user_stack(call: Call) -> list[Frame]:
-    """Return the frames that are not a library's, outermost first."""
     return [frame for frame in reversed(call.frames) if origin(frame) is not Origin.LIBRARY]

@@ -223,7 +223,6 @@ def _marks(states: Iterable[Gpu]) -> set[object]:
 
 
 def _host_by_pids(states: Iterable[Gpu], members: Sequence[Member]) -> str | None:
-    """Return the host whose ranks' pids stand on these GPUs, if it is but one."""
     pids = {process.pid for gpu in states for process in gpu.processes or ()}
     hosts = {m.host for m in members if m.pid in pids and m.host is not None}
     return next(iter(hosts)) if len(hosts) == 1 else None

@@ -91,8 +91,7 @@ class _Sorted:
     def __init__(self, facts: Iterable[Fact]) -> None:
         self._facts: dict[type[Record], list[Any]] = defaultdict(list)
         for fact in facts:
-            kind = Statement if isinstance(fact, Statement) else type(fact)
-            self._facts[kind].append(fact)
+            self._facts[Statement if isinstance(fact, Statement) else type(fact)].append(fact)
 
     def of(self, kind: type[R]) -> list[R]:
         """Return the facts of one type."""
@@ -224,7 +223,6 @@ def _child(entity: Entity) -> Child:
 
 
 def _processes(entity: Entity) -> tuple[Process, ...]:
-    """Return what /proc told of a process when it was captured last."""
     since = _begun(entity)
     last = [p for p in entity.processes if since is None or (p.taken_at or 0.0) >= since]
     return tuple(sorted(last, key=lambda process: process.look))

@@ -121,6 +121,14 @@ class Job(Record):
         """Return the statements of one kind, in the order they came."""
         return tuple(fact for fact in self.statements if isinstance(fact, kind))
 
+    def by_member(self, kind: type[S]) -> dict[int, list[S]]:
+        """Return the statements of one kind by the member that each is about, as they came."""
+        of_members: dict[int, list[S]] = defaultdict(list)
+        for fact in self.of(kind):
+            if (member := self.member_of(fact.who)) is not None:
+                of_members[member.id].append(fact)
+        return dict(of_members)
+
     def lines_with(self, patterns: Iterable[str]) -> list[LogLine]:
         """Return the log lines that any of these patterns found, in the order they came."""
         if not self.by_pattern:

@@ -163,7 +163,6 @@ def state_with_end(member: Member, state: RankState) -> RankState:
 
 
 def _place_of(position: IssuedCall) -> Place:
-    """Return the place of a rank that a record shows inside a call."""
     call = position.ref
     kind = WaitKind.P2P if call.p2p else WaitKind.COLLECTIVE
     kind = WaitKind.NCCL_INIT if call.op == COMM_INIT else kind

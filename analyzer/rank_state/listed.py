@@ -64,12 +64,8 @@ WORDS: dict[str, tuple[RankStateName, str]] = {
 
 def ras_lines(job: Job, *states: str) -> list[LogLine]:
     """Return the lines with one of these states, without those of reports that are overtaken."""
-    old = overtaken(job)
-    return [
-        line
-        for line in job.lines_with((RAS_LINE,))
-        if line.fields["state"] in states and line.source.file not in old
-    ]
+    old, lines = overtaken(job), job.lines_with((RAS_LINE,))
+    return [x for x in lines if x.fields["state"] in states and x.source.file not in old]
 
 
 def ras_states(job: Job) -> dict[int, str]:

@@ -57,7 +57,6 @@ def records_of(
 
 
 def _open_calls(tracks: Iterable[Track]) -> dict[tuple[str, int, str], tuple[Group, Call]]:
-    """List the calls that records show open, each with its group."""
     calls: dict[tuple[str, int, str], tuple[Group, Call]] = {}
     for track in tracks:
         for call in track.calls:
@@ -95,7 +94,6 @@ def _source(job: Job, state: RankState) -> Source | None:
 
 
 def _may_belong(group: Group, rank: int) -> bool:
-    """Return whether a rank is a member of a group, as far as is known."""
     if group.ranks is not None:
         return rank in group.ranks
     return group.description == "default_pg" or group.name in DEFAULT_NAMES

@@ -117,7 +117,6 @@ def _follow(place: Place, main: Thread, at: PlacedSnapshot) -> Place:
 
 
 def _may_be_awaited(place: Place, thread: Thread, at: PlacedSnapshot) -> bool:
-    """Rule out threads that cannot be what the main thread waits for."""
     if place.kind is WaitKind.BACKWARD:
         named = at.process.threads if at.process is not None else ()
         engine = {each.tid for each in named if each.name.startswith(_ENGINE)}

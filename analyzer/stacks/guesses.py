@@ -41,7 +41,6 @@ class _Line(Record):
 
 @functools.cache
 def _tables() -> tuple[tuple[tuple[tuple[str, ...], Guess], ...], tuple[_Line, ...]]:
-    """Read the tables of kernel functions, by prefix, and of lines."""
     text = files(__package__).joinpath("guesses.toml").read_text(encoding="utf-8")
     tables = tomllib.loads(text)
     kernel = tuple((tuple(entry.pop("names")), _guess(**entry)) for entry in tables["kernel"])

@@ -113,8 +113,8 @@ def _spokesman(same: list[Match]) -> Match:
     ``_sync_buffers`` in ``_pre_forward``, both in one file, as the first.
     """
     outermost = same[-1]
-    beside = [m for m in same if m.frame.file == outermost.frame.file and m.rule.says]
-    return beside[0] if beside else outermost
+    beside = (m for m in same if m.frame.file == outermost.frame.file and m.rule.says)
+    return next(beside, outermost)
 
 
 def _is_firm(mechanism: Match) -> bool:

@@ -75,7 +75,6 @@ def _letter(state: str) -> str:
 
 
 def _guess(reading: Reading, running: str, wchan: str | None, at: PlacedSnapshot) -> Guess | None:
-    """Guess what a thread does that no frame speaks for."""
     kernel = from_kernel(wchan) if running != "R" else None
     text = at.line_text(reading.top) if at.line_text and reading.top and reading.in_user else None
     if kernel is not None and kernel.firm:

@@ -161,12 +161,10 @@ def normal(frame: Frame) -> str:
 
 
 def _top(path: str) -> str:
-    """Return the top-level package or module of a relative path."""
     return path.split("/", 1)[0].removesuffix(".py")
 
 
 def _package_path(file: str) -> str | None:
-    """Return the path below site-packages or dist-packages, or None."""
     before, _, after = file.rpartition("-packages/")
     if not before.endswith(("site", "dist")):
         return None
@@ -186,7 +184,6 @@ def _framework_tail(file: str) -> str | None:
 
 
 def _origin_of_tree(file: str) -> Origin:
-    """Judge an absolute path outside of any site-packages."""
     tail = _framework_tail(file)
     if tail is not None:
         return Origin.LIBRARY if tail.startswith("torch/") else Origin.FRAMEWORK

@@ -182,7 +182,6 @@ class _Gdb(Sections):
 
 
 def _identity(head: Head) -> tuple[str | None, int | None, int | None]:
-    """Return the name of a thread, its number and its kernel's id, as far as its head has them."""
     number, lwp = head["number"] or head["place"], head["lwp"] or head["tid"]
     name = head["name"] or head["called"]
     return name, int(number) if number else None, int(lwp) if lwp else None
@@ -240,7 +239,6 @@ def _body(text: str) -> _Body:
 
 
 def _outermost_first(lines: Iterable[str]) -> bool:
-    """Return whether the numbers of the frames go down."""
     numbers = [int(start[1]) for line in lines if (start := _START.match(line))]
     return len(numbers) > 1 and numbers[0] > numbers[1]
 

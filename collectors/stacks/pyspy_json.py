@@ -81,8 +81,6 @@ def read_traces(data: bytes) -> list[Trace]:
 
 
 class _PyspyJson:
-    """Reads ``py-spy dump --json``."""
-
     name = "py-spy JSON"
 
     def sniff(self, document: Document) -> bool:

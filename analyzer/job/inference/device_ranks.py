@@ -60,7 +60,6 @@ def with_device_ranks(facts: Sequence[Fact]) -> Sequence[Fact]:
 
 
 def _known(facts: Sequence[Fact], devices: Mapping[_Process, set[int]]) -> dict[_Process, int]:
-    """Return the ranks of these processes that some line tells."""
     known: dict[_Process, int] = {}
     for fact in facts:
         if not isinstance(fact, ProcessRank | NcclDevice) or fact.rank is None:

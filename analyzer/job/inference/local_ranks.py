@@ -93,7 +93,6 @@ def _is_guess(who: Who) -> bool:
 
 
 def _settled(candidates: Mapping[T, set[int]]) -> dict[T, int]:
-    """Keep what all facts agree on."""
     return {key: next(iter(values)) for key, values in candidates.items() if len(values) == 1}
 
 

@@ -88,7 +88,6 @@ def _raised(lines: Iterable[LogLine]) -> Iterator[tuple[int, End]]:
 
 
 def _crashed(lines: Iterable[LogLine]) -> Iterator[tuple[int, End]]:
-    """Read what Python prints as it dies."""
     for line in lines:
         fatal = _FATAL.search(line.text)
         if fatal is not None and line.who.rank is not None:

@@ -191,7 +191,6 @@ def _after(key: Key | None, peers: Mapping[int, _Log], common: set[Key]) -> Iter
 def _behind(
     rank: int, own: _Log, peers: Mapping[int, _Log], behind: list[Key], rest: list[OwnLine]
 ) -> LastPhase | None:
-    """Return the phase of a rank that lacks events which the others have."""
     steps = [key for key in behind if key[0] in own.templates and key[1]]
     if len(peers) == 1 and not steps:
         return None  # of two ranks, one may simply print more

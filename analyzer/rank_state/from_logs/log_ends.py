@@ -170,7 +170,6 @@ def not_overcome(job: Job, lines: Sequence[LogLine]) -> Sequence[LogLine]:
 
 
 def _steps_on(tail: LogTail, number: int, time: float | None, *, ended: bool) -> bool:
-    """Return whether a log goes on for steps below one of its lines."""
     steps = tail.steps_below(number)
     first = steps[0].time if steps else None
     later = time is not None and first is not None and before(time, first)

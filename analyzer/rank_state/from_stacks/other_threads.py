@@ -138,7 +138,6 @@ def _first(frames: Iterable[Frame]) -> _Entry | None:
 
 
 def _moved(before: Thread | None, now: Thread, processes: tuple[Process, ...]) -> bool:
-    """Return whether a thread went on: another stack, or it used a CPU."""
     if before is not None and before.frames != now.frames:
         return True
     used = {

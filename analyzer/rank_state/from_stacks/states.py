@@ -29,11 +29,11 @@ def without_bystanders(job: Job, states: list[RankState]) -> tuple[RankState, ..
     who wait for ranks is none of them. A stack that is cut short does not tell where it entered.
     """
     entries = {_entry(job.members[s.member]) for s in states if s.status in IN_STEP}
+    if not entries or "" in entries:
+        return tuple(states)
     return tuple(
         replace(state, status=Status.IDLE)
-        if entries
-        and "" not in entries
-        and state.status not in IN_STEP
+        if state.status not in IN_STEP
         and job.members[state.member].rank is None
         and _entry(job.members[state.member]) not in {"", *entries}
         else state
@@ -52,13 +52,7 @@ def with_waits_for_setters(states: tuple[RankState, ...]) -> tuple[RankState, ..
     if not any(s.status in NOT_WAITING and s.member not in keys for s in states):
         return states
     return tuple(
-        replace(
-            state,
-            status=Status.WAITING,
-            earlier=tuple(
-                Status.WAITING if was is Status.BLOCKED else was for was in state.earlier
-            ),
-        )
+        _taken_for(Status.WAITING, Status.BLOCKED, state)
         if state.member in keys and state.status is Status.BLOCKED
         else state
         for state in states
@@ -69,6 +63,12 @@ def _is_set_by_others(place: Place) -> bool:
     served = place.main_op == SERVES and place.kind is WaitKind.LOCK
     event = served and place.frame is not None and place.frame.file.endswith("threading.py")
     return place.kind is WaitKind.STORE or event
+
+
+def _taken_for(status: Status, seen: Status, state: RankState) -> RankState:
+    """Return a state with another status than was seen, now and before."""
+    earlier = tuple(status if was is seen else was for was in state.earlier)
+    return replace(state, status=status, earlier=earlier)
 
 
 def _entry(member: Member) -> str:
@@ -163,7 +163,6 @@ def _in_and_out(places: Sequence[Place]) -> set[bool]:
 
 
 def _runs_elsewhere(place: Place, wait: Place) -> bool:
-    """Return whether a place is at work at another line of the user's than one that waits."""
     sleeps = wait.kind in ANSWERED and place.kind is WaitKind.WORK
     return sleeps and None not in {place.user, wait.user} and place.user != wait.user
 
@@ -215,7 +214,6 @@ def _status(member: Member, place: Place | None, moves: Motion) -> Status:
 
 
 def _stopped_by(member: Member) -> str:
-    """Return what keeps a process from running."""
     last = member.processes[-1] if member.processes else None
     if last is not None and last.frozen is not None:
         return f"frozen with its control group {last.frozen}"

@@ -37,16 +37,15 @@ class Pulse(Record):
 
 def pulses(job: Job) -> dict[int, Pulse]:
     """Return the beats of each member. Of several processes of one rank the last one counts."""
-    beats: dict[int, list[Progressed]] = {}
-    for beat in job.of(Progressed):
-        member = job.member_of(beat.who)
-        if member is not None and (member.pid is None or member.pid == beat.who.pid):
-            beats.setdefault(member.id, []).append(beat)
     of_members = []
-    for member_id, each in beats.items():
+    for number, beats in job.by_member(Progressed).items():
+        pid = job.members[number].pid
+        each = [beat for beat in beats if pid is None or pid == beat.who.pid]
+        if not each:
+            continue
         last = max(each, key=lambda beat: (beat.time, beat.read_at or 0.0))
         same = [b for b in each if (b.who.pid, b.who.host) == (last.who.pid, last.who.host)]
-        of_members.append((member_id, min(same, key=lambda b: (b.time, b.beats)), last))
+        of_members.append((number, min(same, key=lambda b: (b.time, b.beats)), last))
     newest = max((last.time for _, _, last in of_members), default=0.0)
     longest = max((last.longest for _, _, last in of_members), default=0.0)
     oldest = newest - max(OF_ANOTHER_RUN, longest)  # files of an earlier job are left out

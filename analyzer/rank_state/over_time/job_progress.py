@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from whyhang.analyzer.facts import LoopCounter, StepsWritten, Variables, replace
+from whyhang.analyzer.facts import LoopCounter, StepsWritten, Variables, grouped, replace
 from whyhang.analyzer.job.records import Job, Member
 from whyhang.analyzer.job.roles import main_thread
 from whyhang.analyzer.rank_state.over_time.motion import SPINNING, Moved
@@ -110,13 +110,16 @@ Counter = tuple[str, str, str]
 
 def step_counters(job: Job) -> dict[int, dict[Counter, list[int]]]:
     """Return what the loops of each member counted, at each time; not what any loop may count."""
-    counted: dict[int, dict[Counter, list[int]]] = {}
-    for fact in job.of(LoopCounter):
-        member = job.member_of(fact.who)
-        if member is not None and fact.name not in PLAIN:
-            variable = (fact.name, fact.function, fact.file)
-            counted.setdefault(member.id, {}).setdefault(variable, []).append(fact.value)
-    return counted
+    return {
+        member: {
+            counter: [each.value for each in values]
+            for counter, values in grouped(
+                (fact for fact in facts if fact.name not in PLAIN),
+                lambda fact: (fact.name, fact.function, fact.file),
+            ).items()
+        }
+        for member, facts in job.by_member(LoopCounter).items()
+    }
 
 
 def in_lockstep(job: Job) -> frozenset[int]:
@@ -146,12 +149,8 @@ def _alike(one: Sequence[int], other: Sequence[int]) -> bool:
 
 def counted_on(job: Job) -> set[int]:
     """Return the members whose variables have changed from one time to another."""
-    known: dict[int, set[int]] = {}
-    for fact in job.of(Variables):
-        member = job.member_of(fact.who)
-        if member is not None:
-            known.setdefault(member.id, set()).add(fact.checksum)
-    return {member for member, checksums in known.items() if len(checksums) > 1}
+    known = job.by_member(Variables)
+    return {n for n, facts in known.items() if len({fact.checksum for fact in facts}) > 1}
 
 
 def _messages_pass(member: Member) -> bool:

@@ -16,7 +16,7 @@ for a DataLoader's worker from which batches come: its own variables change.
 
 from collections.abc import Iterable, Sequence
 
-from whyhang.analyzer.facts import Frame, LoopCounter, Process, StackDump, grouped, replace
+from whyhang.analyzer.facts import Frame, LoopCounter, Process, StackDump, replace
 from whyhang.analyzer.job.records import Job, Member
 from whyhang.analyzer.rank_state.over_time.beats import usual_step
 from whyhang.analyzer.rank_state.over_time.job_progress import IN_STEP, PLAIN, counted_on, progress
@@ -165,7 +165,6 @@ def _ran(state: RankState) -> bool:
 def _long_step(
     job: Job, states: Sequence[RankState], waiting: Sequence[RankState]
 ) -> LongStep | None:
-    """Measure the step in which these ranks wait."""
     seen = [job.members[state.member].processes for state in waiting]
     times = [[p.taken_at for p in one if p.taken_at is not None] for one in seen]
     if not all(len(each) > 1 for each in times):
@@ -210,11 +209,10 @@ def _steps(job: Job, waiting: Iterable[RankState]) -> int:
 
     A rank that slept less often than that began to count elsewhere than at zero.
     """
-    of_members = ((job.member_of(counter.who), counter) for counter in job.of(LoopCounter))
-    counted = grouped(((m.id, c) for m, c in of_members if m is not None), lambda each: each[0])
+    counted = job.by_member(LoopCounter)
     steps = []
     for member in {state.member for state in waiting} & counted.keys():
-        counters = [counter for _, counter in counted[member]]
+        counters = counted[member]
         named = [c.value for c in counters if c.name not in PLAIN]
         value = max(named) if named else counters[0].value if len(counters) == 1 else 0
         slept = job.members[member].processes[-1].before

@@ -156,7 +156,6 @@ _LOG_SUFFIXES = (".log", ".out", ".err", ".txt", ".json", ".jsonl", ".csv")
 
 
 def _went_on(processes: tuple[Process, ...]) -> str:
-    """Return in which file the process went on between the first and the last snapshot."""
     if len(processes) < 2:
         return ""
     first, last = processes[0].positions, processes[-1].positions

@@ -13,11 +13,7 @@ from whyhang.analyzer.rank_state.beside_stacks import completed
 from whyhang.analyzer.rank_state.from_logs.clocks import on_one_clock
 from whyhang.analyzer.rank_state.from_logs.ends import ends_of
 from whyhang.analyzer.rank_state.from_logs.log_ends import without_overcome
-from whyhang.analyzer.rank_state.from_stacks.at_exit import (
-    gaps_beside,
-    place_at_the_end,
-    without_interpreter,
-)
+from whyhang.analyzer.rank_state.from_stacks.at_exit import gaps_beside, places_at_the_end
 from whyhang.analyzer.rank_state.from_stacks.other_threads import place_by_working_threads
 from whyhang.analyzer.rank_state.from_stacks.polled_locks import with_polled_locks
 from whyhang.analyzer.rank_state.from_stacks.states import (
@@ -77,10 +73,8 @@ def _states_from_stacks(
     job: Job, rules: tuple[WaitRule, ...], line_text: LineText
 ) -> tuple[Job, tuple[RankState, ...]]:
     """Place every member by its stacks; the job comes back without gaps that this fills."""
-    ended = without_interpreter(job)
-    last = {m.id: place_at_the_end(job, m, ended) for m in job.members} if ended else {}
-    placed = [m for m in job.members if last.get(m.id) is not None]
-    job = replace(job, gaps=gaps_beside(job, placed)) if placed else job
+    last = places_at_the_end(job)
+    job = replace(job, gaps=gaps_beside(job, last)) if last else job
     states = [state_from_stacks(job, m, rules, line_text, last.get(m.id)) for m in job.members]
     states = place_by_working_threads(job, states, rules, line_text)
     states = with_growing_counters(job, states)

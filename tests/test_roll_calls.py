@@ -45,17 +45,6 @@ def test_who_did_not_come_to_the_start(text: str) -> None:
     assert finding.culprit_ranks == (4,)
 
 
-def test_the_part_of_a_snapshot_that_nobody_wrote() -> None:
-    """Rounds before were whole."""
-    form = "snapshot s{}: part {} written (5.1 GB)"
-    rounds = {4: (0, 1, 2, 3), 5: (1, 0, 3, 2), 6: (0, 3, 2)}
-    text = "".join(f"{form.format(s, part)}\n" for s, parts in rounds.items() for part in parts)
-    finding = first(text)
-
-    assert finding is not None
-    assert (finding.category, finding.culprit_ranks) == ("checkpoint-stall", (1,))
-
-
 @pytest.mark.parametrize(
     "text",
     [

@@ -95,14 +95,18 @@ def _last_joint_call(group: GroupCalls, ends: Collection[int]) -> tuple[int, int
         if not progress.tracks or not _by_recorder(progress) or not progress.exact:
             continue
         for seq, call in progress.calls.items():
-            behind = (p for p in group.progress.values() if (p.enqueued or 0) < seq)
-            may_move = any(track.in_motion for each in behind for track in each.tracks)
-            if id(call) in ends and progress.over_gloo and not may_move:
+            if id(call) in ends and progress.over_gloo and not _may_move(group, seq):
                 continue
             joint = call.op and call.op not in ROOTED and call.state is CallState.COMPLETED
             if joint and (best is None or seq > best[0]):
                 best = seq, rank
     return best
+
+
+def _may_move(group: GroupCalls, seq: int) -> bool:
+    """Return whether a rank that has not joined a call was still going on."""
+    behind = (p for p in group.progress.values() if (p.enqueued or 0) < seq)
+    return any(track.in_motion for progress in behind for track in progress.tracks)
 
 
 def _by_recorder(progress: GroupProgress) -> bool:
@@ -192,7 +196,11 @@ def _reopened(group: GroupCalls, failed: Iterable[IssuedCall]) -> GroupCalls:
 
 def _completed_before_mismatch(group: GroupCalls) -> GroupCalls:
     """Where no end is recorded, mark the calls before the first mismatch as completed."""
-    if group.space != "nccl" or group.inferred or not _no_end_recorded(group):
+    called = [progress for progress in group.progress.values() if progress.calls]
+    if group.space != "nccl" or group.inferred or len(called) < 2:
+        return group
+    states = {call.state for progress in called for call in progress.calls.values()}
+    if states != {CallState.UNKNOWN} or any(each.completed is not None for each in called):
         return group
     latest = {rank: progress.calls for rank, progress in group.progress.items()}
     size = sum(progress.enqueued or 0 for progress in group.progress.values())
@@ -204,15 +212,6 @@ def _completed_before_mismatch(group: GroupCalls) -> GroupCalls:
         return group
     progress = {rank: _marked(own, whole[rank], seq) for rank, own in group.progress.items()}
     return replace(group, progress=progress)
-
-
-def _no_end_recorded(group: GroupCalls) -> bool:
-    known = [progress for progress in group.progress.values() if progress.calls]
-    return len(known) > 1 and all(
-        progress.completed is None
-        and all(call.state is CallState.UNKNOWN for call in progress.calls.values())
-        for progress in known
-    )
 
 
 def _first_mismatch(calls: Mapping[int, Mapping[int, Call]], group: GroupCalls) -> int | None:

@@ -2,8 +2,8 @@
 
 torchrun starts an agent on each node; the agents meet, and only then does each start its ranks.
 While they meet there is no rank to inspect, so the agent's own command line, environment and
-sockets have to tell. The options are those of ``torch.distributed.run`` (1.9 to 2.15; each may
-also come as ``PET_<NAME>``) and of ``accelerate launch``.
+sockets have to tell. The options stand in ``launchers.toml``; each may also come as
+``PET_<NAME>``.
 """
 
 import re
@@ -11,29 +11,13 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from whyhang.analyzer.facts import Agent, Process, Record, replace
+from whyhang.analyzer.job.launchers import MEETING, OPTIONS, PROGRAMS
 from whyhang.analyzer.job.records import Child
 from whyhang.analyzer.job.sockets import tcp_sockets
 
-DEFAULT_PORTS = {"static": "29500", "c10d": "29400"}
-"""Where agents meet if nobody says: torch.distributed.run, c10d_rendezvous_backend.py."""
-
 _OPTION = re.compile(r"--?([A-Za-z][\w-]*)(?:=(.*))?", re.DOTALL)
-_FLAG_NAMES = """
-    standalone module m no_python run_path virtual_local_rank
-    multi_gpu use_deepspeed use_fsdp cpu tpu same_network
-"""
-_FLAGS = frozenset(_FLAG_NAMES.split())
-_SAME = {
-    "num_machines": "nnodes",
-    "machine_rank": "node_rank",
-    "main_process_ip": "master_addr",
-    "main_process_port": "master_port",
-}
-_WANTED_NAMES = """
-    nnodes nproc_per_node node_rank rdzv_backend rdzv_endpoint rdzv_id
-    master_addr master_port num_processes standalone
-"""
-_WANTED = frozenset(_WANTED_NAMES.split())
+_FLAGS = frozenset(OPTIONS.flags.split())
+_WANTED = frozenset(OPTIONS.wanted.split())
 
 
 class Plan(Record):
@@ -66,11 +50,11 @@ class Plan(Record):
         backend, endpoint = self.backend(), self.options.get("rdzv_endpoint", "")
         if backend == "static" and not endpoint:
             host = self.options.get("master_addr", "127.0.0.1")
-            return f"{host}:{self.options.get('master_port', DEFAULT_PORTS['static'])}"
+            return f"{host}:{self.options.get('master_port', OPTIONS.default_ports['static'])}"
         if not endpoint:
             return None
         has_port = re.search(r":\d+$", endpoint) is not None
-        port = DEFAULT_PORTS.get(backend)
+        port = OPTIONS.default_ports.get(backend)
         return endpoint if has_port or port is None else f"{endpoint}:{port}"
 
     def given_endpoint(self) -> tuple[str, int] | None:
@@ -106,15 +90,9 @@ def plan_of_agent(words: Sequence[str], environ: Mapping[str, str]) -> Plan:
     return Plan(options={name: given[name] for name in sorted(given) if name in _WANTED})
 
 
-_AGENT = re.compile(
-    r"(?:.*/)?(?:torchrun|accelerate|accelerate-launch)|accelerate\.commands\.launch"
-    r"|torch\.distributed\.(?:run|launch)|.*torch/distributed/(?:run|launch)\.py"
-)
-"""The name of a launcher that meets others, as a word of a command line."""
-
-
 def _runs_agent(word: str) -> bool:
-    return _AGENT.fullmatch(word) is not None
+    names = (word, word.rpartition("/")[2], "/".join(word.split("/")[-3:]))
+    return any(PROGRAMS.get(name) in MEETING for name in names)
 
 
 def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -132,7 +110,7 @@ def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
                 continue
             return
         name = match.group(1).replace("-", "_")
-        name = _SAME.get(name, name)
+        name = OPTIONS.same.get(name, name)
         value = match.group(2)
         if value is None:
             value = "" if name in _FLAGS else next(rest, "")

@@ -9,7 +9,7 @@ from importlib.resources import files
 
 import msgspec
 
-from whyhang.analyzer.facts import Record
+from whyhang.analyzer.facts import Record, Role
 from whyhang.analyzer.toml import tomllib
 
 
@@ -25,10 +25,21 @@ class RankVariables(Record):
     world_size: tuple[str, ...]
 
 
+class AgentOptions(Record):
+    """Options of launchers whose agents meet: ``flags`` take no value, ``same`` are other names."""
+
+    flags: str
+    wanted: str
+    same: dict[str, str]
+    default_ports: dict[str, str]
+
+
 class _Table(Record):
     programs: dict[str, tuple[str, ...]]
     variables: tuple[RankVariables, ...]
     started_by: dict[str, str]
+    options: AgentOptions
+    roles: dict[str, Role]
 
 
 _TABLE = msgspec.convert(
@@ -39,6 +50,9 @@ PROGRAMS = {name: kind for kind, names in _TABLE.programs.items() for name in na
 
 PER_NODE = frozenset({"torchrun", "accelerate", "deepspeed", "mp.spawn"})
 """Launchers that start ranks themselves: one of them runs on each node."""
+
+MEETING = frozenset({"torchrun", "torch.distributed.launch", "accelerate"})
+"""Launchers with a rendezvous of their own, at which those of all nodes meet."""
 
 SCHEDULERS = {"mpirun", "slurm", "ray"}
 """Launchers that start anything; the others start ranks of torch.distributed only."""
@@ -58,6 +72,11 @@ WORLD_SIZES = (
 
 LOCAL_SIZES = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
 """What says how many ranks of the job were started on this host, or by this agent."""
+
+OPTIONS = _TABLE.options
+
+ROLES = _TABLE.roles
+"""What a process is by the tail of a file on its stack; the first that fits counts."""
 
 STARTED_BY = _TABLE.started_by
 """The launcher of a job by a variable of its ranks, the innermost first."""

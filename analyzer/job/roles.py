@@ -3,22 +3,7 @@
 from collections.abc import Sequence
 
 from whyhang.analyzer.facts import Frame, Role, StackDump, Thread
-
-# File tails that give a process away. The trainer's own stack never runs through these,
-# except that a forked worker carries its parent's frames below ``_worker_loop``.
-MARKS: tuple[tuple[str, Role], ...] = (
-    ("torch/utils/data/_utils/worker.py", Role.DATALOADER_WORKER),
-    ("torch/_inductor/compile_worker/__main__.py", Role.COMPILE_WORKER),
-    ("multiprocessing/resource_tracker.py", Role.RESOURCE_TRACKER),
-    ("multiprocessing/forkserver.py", Role.RESOURCE_TRACKER),
-    ("torch/distributed/elastic/agent/server/api.py", Role.LAUNCHER),
-    ("torch/distributed/elastic/agent/server/local_elastic_agent.py", Role.LAUNCHER),
-    ("torch/distributed/launcher/api.py", Role.LAUNCHER),
-    ("torch/distributed/run.py", Role.LAUNCHER),
-    ("deepspeed/launcher/launch.py", Role.LAUNCHER),
-    ("accelerate/commands/launch.py", Role.LAUNCHER),
-)
-
+from whyhang.analyzer.job.launchers import ROLES
 
 _SPAWNER = "torch/multiprocessing/spawn.py"
 _OF_CHILD = "_wrap"
@@ -60,7 +45,7 @@ def role_of_dump(dump: StackDump) -> Role:
 
 def role_of_frames(frames: tuple[Frame, ...]) -> Role:
     """Return the role by one stack; a rank where no frame says otherwise."""
-    for mark, role in MARKS:
+    for mark, role in ROLES.items():
         if any(frame.file.endswith(mark) for frame in frames):
             return role
     spawner = next((frame for frame in frames if frame.file.endswith(_SPAWNER)), None)

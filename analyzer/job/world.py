@@ -71,20 +71,21 @@ def missing_ranks(
 
     ``all_on_host``: every process of the host could be seen, and not those of a container only.
     """
-    alive = {member.rank for member in members if is_alive(member)}
+    alive = {member.rank for member in members if is_alive(member)} - {None}
     missing: dict[int, MissingRank] = {}
     for process in processes:
         if process.role is not Role.RANK or process.dead:
             continue
         source = process.source
+        host = process.environ.get("SLURMD_NODENAME") or process.who.host
         for rank, quote in _siblings(process, size, all_on_host=all_on_host):
-            if rank not in alive and rank not in missing:
-                host = process.environ.get("SLURMD_NODENAME") or process.who.host
-                missing[rank] = MissingRank(rank=rank, host=host, source=source, quote=quote)
+            one = MissingRank(rank=rank, host=host, source=source, quote=quote)
+            missing.setdefault(rank, one)
         for rank, quote in _beyond_slurm(process, size):
-            if rank not in alive and rank not in missing:
-                missing[rank] = MissingRank(rank=rank, source=source, quote=quote, beyond=True)
-    return tuple(missing[rank] for rank in sorted(missing))
+            missing.setdefault(
+                rank, MissingRank(rank=rank, source=source, quote=quote, beyond=True)
+            )
+    return tuple(missing[rank] for rank in sorted(missing.keys() - alive))
 
 
 def is_alive(member: Member) -> bool:

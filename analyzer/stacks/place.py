@@ -140,15 +140,12 @@ def _bare_place(reading: Reading, running: str) -> Place:
     kind, scope = WaitKind.WORK, Scope.MAYBE
     where = "its own code" if reading.in_user else "library code"
     says = f"in {where}"
-    if running == "R":
-        scope = Scope.WORK
-        says = f"running {where}"
-    elif running == "N" and reading.in_user:
+    if running == "N" and reading.in_user:
         # Waits for the GPU and for MPI burn CPU without the GIL, and so does any tensor operation.
         says = "running native code called from its own code"
-    elif running == "N":
+    elif running in {"R", "N"}:
         scope = Scope.WORK
-        says = "running library code"
+        says = f"running {where}"
     elif running in {"S", "D"}:
         kind = WaitKind.POLL
         says = "waiting in native code"

@@ -13,7 +13,7 @@ import re
 from itertools import pairwise
 
 from whyhang.analyzer.facts import Frame, Record
-from whyhang.analyzer.stacks.kinds import CRASH, Layer, WaitKind, WaitRule, last_name
+from whyhang.analyzer.stacks.kinds import CRASH, SCOPES, Layer, Scope, WaitKind, WaitRule, last_name
 from whyhang.analyzer.stacks.usercode import Origin, origin, origin_of_file, user_frame
 
 _LIBC = re.compile(r"^_*(?:GI_+)?_*(?:libc_|new_)?")
@@ -107,17 +107,7 @@ def _in_file(file: str, tail: str) -> bool:
 
 
 # Waits on other ranks: they outrank what they are made of (queues, polls, synchronizes).
-STRONG_KINDS = frozenset(
-    {
-        WaitKind.COLLECTIVE,
-        WaitKind.P2P,
-        WaitKind.INIT,
-        WaitKind.STORE,
-        WaitKind.GROUP,
-        WaitKind.MPI,
-        WaitKind.NCCL_INIT,
-    }
-)
+STRONG_KINDS = frozenset(kind for kind, scope in SCOPES.items() if scope is Scope.RANKS)
 
 # Ways to wait that mostly serve something else: a DataLoader waits on a queue.
 _WEAK = frozenset(

@@ -103,23 +103,21 @@ def _ends(facts: Sequence[Fact], living: list[Process]) -> dict[str, int]:
             own[fact.source.file, fact.who.rank] = fact
     last_row = {(row.source.file, row.who.pid): row.source.line for row in rows}
     for fact in facts:
-        if isinstance(fact, LogLine) and _STARTS_ANEW.search(fact.text):
-            lives = False
-        elif isinstance(fact, LogLine) and _GAVE_UP.search(fact.text):
-            lives = _trains_on(own.get((fact.source.file, fact.who.rank)), fact)
-            if not lives:
-                continue
-        elif isinstance(fact, Exit):
-            lives = any(_replaces(process, fact) for process in living)
-            # What ends the job as a whole stands in the launcher's table again.
-            again = last_row[fact.source.file, fact.who.pid] != fact.source.line
-            renewed = any(_comes_to_its_end(tail, fact.source) for tail in tails[fact.source.file])
-            if not (lives or renewed) and (again or not fact.ends_all):
-                continue
-        else:
+        if not isinstance(fact, LogLine | Exit):
             continue
         file, line = fact.source.file, fact.source.line or 0
-        if line > ends[file] and (lives or _at_work(facts, file, line)):
+        if isinstance(fact, Exit):
+            lives = any(_replaces(process, fact) for process in living)
+            # What ends the job as a whole stands in the launcher's table again.
+            again = last_row[file, fact.who.pid] != fact.source.line
+            renewed = any(_comes_to_its_end(tail, fact.source) for tail in tails[file])
+            ends_attempt = lives or renewed or (fact.ends_all and not again)
+        else:
+            lives = _GAVE_UP.search(fact.text) is not None and _trains_on(
+                own.get((file, fact.who.rank)), fact
+            )
+            ends_attempt = lives or _STARTS_ANEW.search(fact.text) is not None
+        if ends_attempt and line > ends[file] and (lives or _at_work(facts, file, line)):
             ends[file] = line
     return ends
 

@@ -59,7 +59,6 @@ def _absent_from_roll(case: Case) -> Iterator[Hit]:
         return
     if any(end.own for rank, end in case.ends.items() if rank not in call.ranks):
         return
-    kind = "init-missing-rank" if call.at_start else "checkpoint-stall" if call.of_parts else ""
     yield Hit(
         ranks=call.ranks,
         affected=members_of(case, call.named)[0],
@@ -69,7 +68,7 @@ def _absent_from_roll(case: Case) -> Iterator[Hit]:
             "others": ranks_in_words(call.named),
             "line": call.line.text[:LONGEST],
         },
-        category=kind,
+        category="init-missing-rank" if call.at_start else "",
         at=call.line.time,
     )
 

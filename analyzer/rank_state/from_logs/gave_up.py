@@ -130,23 +130,13 @@ def spoke_meanwhile(job: Job) -> dict[int, LastLine]:
     if not made or not given_up or min(given_up) <= max(made):
         return {}
     begun = max(made) + MEANWHILE * (min(given_up) - max(made))
-    spoken = {
-        tail.who.rank: tail
-        for tail in job.of(LogTail)
-        if tail.who.rank is not None and begun < (tail.lines[-1].time or 0) < min(given_up)
-    }
-    if spoken.keys() & waited:
-        return {}
-    return {
-        rank: LastLine(
-            text=tail.lines[-1].text,
-            ends_log=True,
-            time=tail.lines[-1].time,
-            who=tail.who,
-            source=tail.source,
-        )
-        for rank, tail in spoken.items()
-    }
+    spoken = {}
+    for tail in job.of(LogTail):
+        last, who, source = tail.lines[-1], tail.who, tail.source
+        if who.rank is not None and begun < (last.time or 0) < min(given_up):
+            line = LastLine(text=last.text, ends_log=True, time=last.time, who=who, source=source)
+            spoken[who.rank] = line
+    return {} if spoken.keys() & waited else spoken
 
 
 def at_work_until_ended(job: Job, ends: Mapping[int, End]) -> frozenset[int]:

@@ -1,11 +1,10 @@
 """Roll calls: who is absent where one process names the others, line by line.
 
-``actor joined (rank 2)``, ``worker 0 ready 3/4``, ``snapshot s60: part 3 written``: one line for
-each rank, in whatever order they come. A number that the last round lacks has not come. Rounds
-before it were whole, and nothing follows but waiting, or trouble; else it ends for other reasons.
+``actor joined (rank 2)``, ``worker 0 ready 3/4``: one line for each rank, in whatever order they
+come. A number that is missing has not come, where nothing follows but waiting, or trouble; else it
+ends for other reasons.
 """
 
-import itertools
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,15 +15,13 @@ from whyhang.analyzer.rank_state.from_logs.log_ends import NO_LOGS
 LEAST = 2  # ranks that are named
 FEW = 3  # one rank in so many may be absent, or one
 MOST = 256  # ranks of a roll
+DIGITS = 3
 BEHIND = 2  # statements that may follow
 
 _NAMES = re.compile(
     r"(?i)(?<![a-z])(?:rank|rank[ _]id|worker|peer|process|proc|client|member|actor|learner|replica"
     r"|participant|agent|task|trainer|partner|rang|prozess|ранг|pe)"
     r"[ _=:#(\[-]{0,3}$|(?:进程|节点|プロセス|ランク|卡) ?[:=#]? ?$"
-)
-_PARTS = re.compile(
-    r"(?i)(?<![a-z])(?:shards?|parts?|pieces?|slices?|chunks?|teil)[ _=:#(\[-]{0,3}$"
 )
 _STARTS = re.compile(
     r"(?i)join|connect|regist|ready|\bup\b|online|arriv|hello|check(?:ed)?[ -]?in|came|here|attach"
@@ -42,19 +39,13 @@ WAITS = re.compile(
 
 
 class RollCall(Record):
-    """The ranks that a roll lacks, and one of its lines.
-
-    ``at_start``: it tells who comes; ``of_parts``: which parts of a snapshot are there. ``first``
-    is the number of the first line of its last round.
-    """
+    """The ranks that a roll lacks, and its last line; ``at_start``: it tells who comes."""
 
     ranks: tuple[int, ...]
     named: tuple[int, ...]
     line: OwnLine
     source: Source
     at_start: bool
-    of_parts: bool
-    first: int
 
 
 def roll_call(tails: Iterable[LogTail], world_size: int | None) -> RollCall | None:
@@ -75,38 +66,27 @@ def _of_tail(tail: LogTail, world_size: int | None) -> Iterable[RollCall]:
         if len(pieces) != len(lines[0].values) + 1 or _OTHERS.search(template):
             continue
         for at, front in enumerate(pieces[:-1]):
-            of_parts = _PARTS.search(front) is not None
             counted = pieces[at + 1].startswith("/")  # how many have come, of so many
-            if not counted and (of_parts or _NAMES.search(front)):
-                call = _call(tail, lines, at, world_size, of_parts=of_parts)
+            if not counted and _NAMES.search(front):
+                call = _call(tail, lines, at, world_size)
                 if call is not None and not _named_alike(call, template, statements, at):
                     yield call
 
 
 def _call(
-    tail: LogTail, lines: Sequence[OwnLine], at: int, world_size: int | None, *, of_parts: bool
+    tail: LogTail, lines: Sequence[OwnLine], at: int, world_size: int | None
 ) -> RollCall | None:
-    rounds = _rounds(lines, at)
-    if not rounds:
-        return None
-    named = {int(line.values[at]) for line in rounds[-1]}
-    everyone = set(range(_size(rounds[-1], at, world_size, named)))
-    if len(rounds) > 1:
-        if not _are_apart(rounds, at, tail.lines):
-            return None
-        whole = {frozenset(int(line.values[at]) for line in each) for each in rounds[:-1]}
-        if len(whole) > 1:
-            return None
-        everyone = set(*whole)
-    elif of_parts and world_size is None:
-        return None
-    elif 0 not in named:
+    numbers = [line.values[at] for line in lines]
+    named = {int(number) for number in numbers if number.isdecimal() and len(number) <= DIGITS}
+    if len(named) < len(numbers) or not LEAST <= len(named) <= MOST:
+        return None  # numbers that come again, or are no ranks
+    everyone = set(range(_size(lines, at, world_size, named)))
+    if 0 not in named:
         everyone -= {0}  # who calls the roll
     absent = everyone - named - {tail.who.rank}
-    most = max(1, len(everyone) // FEW)
-    if not absent or named - everyone or len(absent) > most or not LEAST <= len(named) <= MOST:
+    if not absent or named - everyone or len(absent) > max(1, len(everyone) // FEW):
         return None
-    last = rounds[-1][-1]
+    last = lines[-1]
     follow = {line.template for line in tail.lines if line.number > last.number}
     works = tail.outlook is Outlook.STEPS and tail.lines[tail.decisive].number > last.number
     if works or sum(WAITS.search(template) is None for template in follow) > BEHIND:
@@ -116,9 +96,7 @@ def _call(
         named=tuple(sorted(named)),
         line=last,
         source=Source(file=tail.source.file, line=last.number),
-        at_start=len(rounds) == 1 and _STARTS.search(last.template) is not None,
-        of_parts=of_parts,
-        first=rounds[-1][0].number,
+        at_start=_STARTS.search(last.template) is not None,
     )
 
 
@@ -137,44 +115,14 @@ def _named_alike(
     if any(line.values[at : at + 1] == (str(rank),) for line in alike for rank in call.ranks):
         return True
     name = re.search(r"(\w+)\W{0,4}$", template.split("#")[at])
-    later = [line for lines in statements.values() for line in lines if line.number > call.first]
+    first = statements[template][0].number
+    later = [line for lines in statements.values() for line in lines if line.number > first]
     return name is not None and any(
         re.search(rf"\b{re.escape(name[1])}\W{{0,4}}{rank}\b", line.text)
         and not WAITS.search(line.text)
         for rank in call.ranks
         for line in later
     )
-
-
-def _rounds(lines: Sequence[OwnLine], at: int) -> list[list[OwnLine]]:
-    """Part lines where a number comes again; none where numbers are no ranks."""
-    rounds: list[list[OwnLine]] = [[]]
-    seen: set[str] = set()
-    for line in lines:
-        number = line.values[at]
-        if not number.isdecimal() or len(number) > len(str(MOST)):
-            return []
-        if number in seen:
-            rounds.append([])
-            seen = set()
-        rounds[-1].append(line)
-        seen.add(number)
-    return rounds
-
-
-def _are_apart(rounds: Sequence[Sequence[OwnLine]], at: int, lines: Sequence[OwnLine]) -> bool:
-    """Return whether each round has a number of its own, or other lines stand between them."""
-    for before, after in itertools.pairwise(rounds):
-        between = range(before[-1].number + 1, after[0].number)
-        first, last = (
-            (*line.values[:at], *line.values[at + 1 :]) for line in (before[-1], after[0])
-        )
-        alone = all(line.number not in between for line in lines)
-        if alone and not any(
-            a != b and a.isdecimal() and b.isdecimal() for a, b in zip(first, last, strict=True)
-        ):
-            return False
-    return True
 
 
 def _size(lines: Sequence[OwnLine], at: int, world_size: int | None, named: set[int]) -> int:

@@ -9,45 +9,42 @@ from collections.abc import Iterable
 
 from whyhang.analyzer.facts import Gap, NoInterpreter
 from whyhang.analyzer.job.launchers import MPI_RANKS
-from whyhang.analyzer.job.records import Job, Member
+from whyhang.analyzer.job.records import Job
 from whyhang.analyzer.stacks import Place, Scope, WaitKind, phrase
 
 STARTING = 5.0
 """Seconds in which a process may not have begun its interpreter."""
 
 
-def without_interpreter(job: Job) -> set[tuple[str | None, int | None]]:
-    """Return host and pid of the processes in which no interpreter was found."""
-    return {(fact.who.host, fact.who.pid) for fact in job.of(NoInterpreter)}
-
-
-def place_at_the_end(
-    job: Job, member: Member, ended: set[tuple[str | None, int | None]]
-) -> Place | None:
-    """Place a rank after the end of its program; None where that is not what is seen.
+def places_at_the_end(job: Job) -> dict[int, Place]:
+    """Return the places of members that stand after the end of their program.
 
     That py-spy knows the interpreter of another rank says that it would have known this one.
     """
-    if (member.host, member.pid) not in ended or member.dumps or not member.processes:
-        return None
-    last = member.processes[-1]
-    age = (last.taken_at or 0.0) - (last.started_at or last.taken_at or 0.0)
-    if age < STARTING or not any(other.dumps for other in job.members):
-        return None
-    mpi = any(name in last.environ for name in MPI_RANKS)
-    return Place(
-        kind=WaitKind.MPI if mpi else WaitKind.TEARDOWN,
-        scope=Scope.RANKS if mpi else Scope.MAYBE,
-        says=phrase("in MPI_Finalize" if mpi else WaitKind.TEARDOWN.value),
-        op="finalize" if mpi else None,
-        through="its Python program has ended",
-        certain=False,
-    )
+    ended = {(fact.who.host, fact.who.pid) for fact in job.of(NoInterpreter)}
+    known = any(member.dumps for member in job.members)
+    places = {}
+    for member in job.members if ended and known else ():
+        if (member.host, member.pid) not in ended or member.dumps or not member.processes:
+            continue
+        last = member.processes[-1]
+        age = (last.taken_at or 0.0) - (last.started_at or last.taken_at or 0.0)
+        mpi = any(name in last.environ for name in MPI_RANKS)
+        if age >= STARTING:
+            places[member.id] = Place(
+                kind=WaitKind.MPI if mpi else WaitKind.TEARDOWN,
+                scope=Scope.RANKS if mpi else Scope.MAYBE,
+                says=phrase("in MPI_Finalize" if mpi else WaitKind.TEARDOWN.value),
+                op="finalize" if mpi else None,
+                through="its Python program has ended",
+                certain=False,
+            )
+    return places
 
 
-def gaps_beside(job: Job, placed: Iterable[Member]) -> tuple[Gap, ...]:
+def gaps_beside(job: Job, members: Iterable[int]) -> tuple[Gap, ...]:
     """Return the gaps of a job without those for stacks that ranks at their end no longer have."""
-    gone = {(member.host, member.pid) for member in placed}
+    gone = {(job.members[number].host, job.members[number].pid) for number in members}
     return tuple(
         gap
         for gap in job.gaps

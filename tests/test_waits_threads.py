@@ -11,7 +11,7 @@ from place_docs import C10D, SOURCE, STARTED, dump, of_frames, process, says, st
 
 from whyhang.analyzer.facts import Frame, StackDump, Thread, ThreadState, Who, replace
 from whyhang.analyzer.stacks import Scope, WaitKind, place_of, places_of, undecided
-from whyhang.analyzer.stacks.guesses import from_kernel, from_line
+from whyhang.analyzer.stacks.place import from_kernel, from_line
 from whyhang.signatures.frames import TABLE
 
 # --- threads ---

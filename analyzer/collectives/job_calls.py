@@ -108,38 +108,34 @@ def _latest(tracks: Sequence[Track]) -> list[Track]:
 
 def _one_dump_per_rank(tracks: Sequence[Track]) -> tuple[list[Track], list[Disagreement]]:
     """Where several recorder dumps are of one rank, believe the one with the newest call."""
-    dumps: dict[int, dict[str, list[Track]]] = defaultdict(lambda: defaultdict(list))
+    newest: dict[int, dict[str, tuple[float, int]]] = defaultdict(dict)  # by rank and file
     for track in tracks:
         if track.kind == RECORDER:
-            dumps[_rank(track)][track.source.file].append(track)
+            last, count = newest[_rank(track)].get(track.source.file, (0.0, 0))
+            last = max((last, *(call.created_at or 0.0 for call in track.calls)))
+            newest[_rank(track)][track.source.file] = last, count + (track.enqueued or 0)
     left_out: set[tuple[int, str]] = set()
     disagreements = []
-    for rank, files in dumps.items():
-        if len(files) < 2:
-            continue
-        best, *others = sorted(files, key=lambda file: _newest(files[file]), reverse=True)
+    for rank, files in newest.items():
+        best, *others = sorted(files, key=lambda file: files[file], reverse=True)
         left_out.update((rank, file) for file in others)
-        disagreements.append(
-            Disagreement(
-                rank=rank,
-                group="",
-                what="several recorder dumps are of this rank",
-                believed=f"{best} has the newest call",
-                other=f"left out: {', '.join(sorted(others))}",
-                sources=tuple(Source(file=file) for file in (best, *others)),
+        if others:
+            disagreements.append(
+                Disagreement(
+                    rank=rank,
+                    group="",
+                    what="several recorder dumps are of this rank",
+                    believed=f"{best} has the newest call",
+                    other=f"left out: {', '.join(sorted(others))}",
+                    sources=tuple(Source(file=file) for file in (best, *others)),
+                )
             )
-        )
     kept = [
         track
         for track in tracks
         if track.kind != RECORDER or (_rank(track), track.source.file) not in left_out
     ]
     return kept, disagreements
-
-
-def _newest(tracks: Sequence[Track]) -> tuple[float, int]:
-    times = [c.created_at for t in tracks for c in t.calls if c.created_at is not None]
-    return max(times, default=0.0), sum(t.enqueued or 0 for t in tracks)
 
 
 def _by_group(

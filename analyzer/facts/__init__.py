@@ -6,7 +6,7 @@ zero. Ranks are global ranks, times are seconds since the epoch (UTC), frames ar
 first, unless a field says otherwise. Everything is imported from here.
 
 =============  ====================================================================
-``base``       ``Record``, ``Source``, ``Who``: whom a fact is about, where it was read
+``base``       ``Record``, ``Source``, ``Who``: whom a fact is about, where it was read; ``Gap``
 ``stacks``     stack dumps
 ``processes``  what /proc tells of a process
 ``calls``      collectives, sends and receives, process groups
@@ -17,7 +17,6 @@ first, unless a field says otherwise. Everything is imported from here.
 ``gpus``       GPUs, as NVML, nvidia-smi and their like tell them
 ``cluster``    network ports, error counters, jobs, pods, nodes, as tools print them
 ``rendezvous`` stores, files and agents through which ranks come together
-``gaps``       evidence that was not had
 =============  ====================================================================
 """
 
@@ -26,6 +25,8 @@ from typing import TypeAlias
 from whyhang.analyzer.facts.base import (
     MAX_RANKS,
     NOBODY,
+    Excerpt,
+    Gap,
     Record,
     Source,
     Trust,
@@ -51,7 +52,6 @@ from whyhang.analyzer.facts.cluster import (
     ProcessState,
     Scheduled,
 )
-from whyhang.analyzer.facts.gaps import Excerpt, Gap
 from whyhang.analyzer.facts.gpus import Gpu, GpuProcess, GpuSlice, NvLink
 from whyhang.analyzer.facts.live import (
     CallArgument,

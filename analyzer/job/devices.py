@@ -7,7 +7,7 @@ two disagree the more trusted wins, and it is said.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from whyhang.analyzer.facts import Gap, Gpu, GpuAddress, grouped, replace, same_host, short_host
 from whyhang.analyzer.job.device import Device, Devices
@@ -55,7 +55,9 @@ def join(
     by_member: dict[int, tuple[int, int]] = {}  # how it was learnt, and the device's number
     gaps = []
     for member in members:
-        here = devices if member.host is None else _on_host(by_host, member.host)
+        here = devices
+        if member.host is not None:  # with those of which it is not known where they are
+            here = by_host.get(short_host(member.host), []) + by_host.get("", [])
         here = here if _in_one_place(here) else []
         by_pid = _with_pid(with_pid.get(member.pid, ()), member)
         spoken = [*of_pids.get(member.pid, ()), *of_ranks.get(member.rank, ())]
@@ -91,11 +93,6 @@ def _by_number(devices: Sequence[Device], members: Sequence[Member]) -> dict[int
     if not fits or not _in_one_place(devices) or len(hosts) > 1:
         return {}
     return {m.id: (len(HOW) - 1, by_index[rank].number) for rank, m in ranks.items()}
-
-
-def _on_host(by_host: Mapping[str, list[Device]], host: str) -> list[Device]:
-    """Return the devices of a host, with those of which it is not known where they are."""
-    return by_host.get(short_host(host), []) + by_host.get("", [])
 
 
 def _with_pid(devices: Sequence[Device], member: Member) -> Device | None:

@@ -4,9 +4,8 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from whyhang.analyzer.facts import SHARED_FUTEX, Excerpt, Frame, Process, StackDump, Thread, replace
-from whyhang.analyzer.stacks.guesses import Guess, from_kernel, from_line
 from whyhang.analyzer.stacks.kinds import PIPE, SHARED_LOCK, Place, Scope, WaitKind, phrase
-from whyhang.analyzer.stacks.place import place_from
+from whyhang.analyzer.stacks.place import Guess, from_kernel, from_line, place_from
 from whyhang.analyzer.stacks.rule_match import FrameIndex, Reading, read
 
 _GPU_DEVICES = ("/dev/nvidia", "/dev/kfd", "/dev/dri", "/dev/dxg", "/dev/accel", "/dev/habana")

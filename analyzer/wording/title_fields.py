@@ -8,7 +8,7 @@ from whyhang.analyzer.facts import Process, Who, program
 from whyhang.analyzer.job.records import Member
 from whyhang.analyzer.rank_state.state import RankState, busy_worker, waits_for_pool
 from whyhang.analyzer.stacks import UNNAMED, Phrase, Place, WaitKind
-from whyhang.analyzer.stacks.guesses import from_kernel
+from whyhang.analyzer.stacks.place import from_kernel
 from whyhang.analyzer.stacks.source_blocks import heads
 from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.stacks.usercode import in_words, is_library, user_frame

@@ -117,16 +117,14 @@ def peers_only(data: bytes) -> bytes:
 
     Of all variables only these ranks and tags are kept. What cannot be read gives an empty list.
     """
-    calls = (_only_call(trace) for trace in read_traces(data))
-    return msgspec.json.encode([call for call in calls if call is not None])
-
-
-def _only_call(trace: Trace) -> Trace | None:
-    for place, called in enumerate(trace.frames):
-        if argument := peers.argument_of(called.name, called.filename):
-            frames = [_only_locals(outer, {argument, "tag"}) for outer in trace.frames[place:]]
-            return Trace(pid=trace.pid, frames=frames)
-    return None
+    calls = []
+    for trace in read_traces(data):
+        for place, called in enumerate(trace.frames):
+            if argument := peers.argument_of(called.name, called.filename):
+                frames = [_only_locals(outer, {argument, "tag"}) for outer in trace.frames[place:]]
+                calls.append(Trace(pid=trace.pid, frames=frames))
+                break
+    return msgspec.json.encode(calls)
 
 
 def _only_locals(printed: PrintedFrame, names: AbstractSet[str]) -> PrintedFrame:

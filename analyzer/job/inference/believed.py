@@ -71,23 +71,23 @@ def with_numbers_of_pods(facts: Sequence[Fact]) -> Sequence[Fact]:
     }
     if spoken and spoken <= numbers.items():
         return facts
-    return [
-        _unnumbered(fact)
-        if isinstance(fact, AboutOne)
-        and fact.who.rank is not None
-        and numbers.get(fact.source.file) == fact.who.rank
-        and (_is_guess(fact.who) or isinstance(fact, LogTail))
-        else fact
-        for fact in facts
-    ]
+    kept: list[Fact] = []
+    for fact in facts:
+        if (
+            isinstance(fact, AboutOne)
+            and fact.who.rank is not None
+            and numbers.get(fact.source.file) == fact.who.rank
+            and (_is_guess(fact.who) or isinstance(fact, LogTail))
+        ):
+            label = fact.who.label or f"worker-{fact.who.rank}"
+            who = replace(fact.who, rank=None, trust=Trust.NONE, label=label)
+            kept.append(replace(fact, who=who))
+        else:
+            kept.append(fact)
+    return kept
 
 
 def _is_guess(who: Who) -> bool:
     """Return whether a rank is nothing but the number in the name of a pod."""
     match = _WORKER.match(who.label or "")
     return match is not None and who.trust is Trust.INFERRED and who.rank == int(match["rank"])
-
-
-def _unnumbered(fact: AboutOne) -> Fact:
-    label = fact.who.label or f"worker-{fact.who.rank}"
-    return replace(fact, who=replace(fact.who, rank=None, trust=Trust.NONE, label=label))

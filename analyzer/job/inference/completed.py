@@ -100,14 +100,12 @@ def with_peers_of_two(facts: Sequence[Fact]) -> Sequence[Fact]:
     """Fill in the other rank as the peer of sends and receives that name none, in a job of two."""
     if size_in(facts) != 2:
         return facts
-    return [
-        _with_peer(fact, 1 - fact.who.rank)
-        if isinstance(fact, Track) and fact.who.rank in {0, 1}
-        else fact
-        for fact in facts
-    ]
-
-
-def _with_peer(track: Track, peer: int) -> Track:
-    calls = (replace(c, peer=peer) if c.p2p and c.peer is None else c for c in track.calls)
-    return replace(track, calls=tuple(calls))
+    known: list[Fact] = []
+    for fact in facts:
+        if isinstance(fact, Track) and fact.who.rank in {0, 1}:
+            peer, calls = 1 - fact.who.rank, fact.calls
+            named = (replace(c, peer=peer) if c.p2p and c.peer is None else c for c in calls)
+            known.append(replace(fact, calls=tuple(named)))
+        else:
+            known.append(fact)
+    return known

@@ -14,11 +14,15 @@ from whyhang.analyzer.facts import (
 )
 from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INCOMPLETE, Hit
 from whyhang.analyzer.queries.hits import members_of
+from whyhang.analyzer.rank_state.from_logs.absent_from_lists import (
+    LEAST_SPEAKING,
+    WAITS,
+    roll_call,
+    unspoken,
+)
 from whyhang.analyzer.rank_state.from_logs.gave_up import gave_up, lost_peer
 from whyhang.analyzer.rank_state.from_logs.last_phase import LastPhase
 from whyhang.analyzer.rank_state.from_logs.log_ends import tails_of_ranks
-from whyhang.analyzer.rank_state.from_logs.roll_calls import WAITS, roll_call
-from whyhang.analyzer.rank_state.from_logs.unspoken import LEAST, unspoken
 from whyhang.analyzer.rank_state.state import Status
 from whyhang.analyzer.report import Evidence, cite
 from whyhang.analyzer.wording.title_fields import subject_fields
@@ -84,7 +88,7 @@ def _alone_in_trouble(case: Case) -> Iterator[Hit]:
     troubled = {rank: tail.trouble for rank, tail in tails.items() if tail.trouble is not None}
     others = sorted(tails.keys() - troubled.keys())
     known = case.ends or any(member.dumps for member in case.job.members)
-    if len(troubled) != 1 or len(others) < LEAST - 1 or known or case.graph.progress:
+    if len(troubled) != 1 or len(others) < LEAST_SPEAKING - 1 or known or case.graph.progress:
         return
     if any(tail.troubled or tail.outlook is Outlook.ENDED for tail in tails.values()):
         return

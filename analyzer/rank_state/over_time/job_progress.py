@@ -70,7 +70,9 @@ def progress(job: Job, states: Sequence[RankState]) -> bool | None:
         return True
     if states and not waiting and counted.issuperset(s.member for s in states):
         return True
-    if _next_step(waiting or states) or any(_messages_pass(job.members[s.member]) for s in waiting):
+    members = [job.members[s.member].processes for s in waiting]
+    messages = [{process.messages for process in looks[-2:]} for looks in members]  # of MPI
+    if _next_step(waiting or states) or any(len(n) > 1 and None not in n for n in messages):
         return True
     still = any(s.motion.moved is Moved.STILL for s in waiting)
     if not still and any(_is_fed(s, job.members[s.member]) for s in states):
@@ -151,12 +153,6 @@ def counted_on(job: Job) -> set[int]:
     """Return the members whose variables have changed from one time to another."""
     known = job.by_member(Variables)
     return {n for n, facts in known.items() if len({fact.checksum for fact in facts}) > 1}
-
-
-def _messages_pass(member: Member) -> bool:
-    """Return whether MPI passed messages on this host up to the last snapshot."""
-    sums = [process.messages for process in member.processes[-2:]]
-    return None not in sums and len(set(sums)) > 1
 
 
 def _next_step(states: Sequence[RankState]) -> bool:

@@ -160,10 +160,10 @@ def settings(read: Iterable[ConfigFile] | None = None) -> Settings:
         for entry in _entries(file):
             if isinstance(entry, Mistake):
                 mistakes.append(entry)
-            elif file.own or entry.value or (place := (entry.table, entry.key)) != ALWAYS:
+            elif file.own or entry.value or (entry.table, entry.key) != ALWAYS:
                 entries[entry.table, entry.key] = entry
             else:  # the working directory does not undo what the user hides
-                entries.setdefault(place, entry)
+                entries.setdefault(ALWAYS, entry)
     return Settings(entries=tuple(entries.values()), mistakes=tuple(mistakes))
 
 

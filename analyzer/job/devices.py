@@ -227,19 +227,29 @@ def _host_by_pids(states: Iterable[Gpu], members: Sequence[Member]) -> str | Non
 
 def _by_device(states: Sequence[Gpu]) -> list[list[Gpu]]:
     """Sort the states of one host by device, in the order of the devices' numbers."""
-    devices: list[tuple[Gpu, set[int]]] = []  # all that names each, and which states are of it
+    devices: list[Gpu] = []  # all that names each
+    device_of: dict[tuple[object, ...], int] = {}  # by what a state names; a monitor has many alike
+    own: dict[int, list[int]] = defaultdict(list)
     # Those that tell most of which device they are about come first.
     for number, gpu in sorted(enumerate(states), key=lambda each: _names(each[1]).count(None)):
-        at = next((n for n, (known, _) in enumerate(devices) if _is_of(known, gpu)), len(devices))
-        known, own = devices[at] if at < len(devices) else (gpu, set())
-        uuid, bus, index = (
-            new if old is None else old for old, new in zip(_names(known), _names(gpu), strict=True)
-        )
-        slices = known.slices or gpu.slices
-        known = replace(known, uuid=uuid, bus=bus, index=index, slices=slices)
-        devices[at : at + 1] = [(known, own | {number})]
-    devices.sort(key=lambda one: (one[0].index is None, one[0].index or 0, one[0].bus or ""))
-    return [[states[number] for number in sorted(own)] for _, own in devices]
+        key = (gpu.uuid, gpu.bus, gpu.index)
+        if key not in device_of:
+            fitting = (n for n, known in enumerate(devices) if _is_of(known, gpu))
+            at = device_of[key] = next(fitting, len(devices))
+            if at == len(devices):
+                devices.append(gpu)
+            known = devices[at]
+            uuid, bus, index = (
+                new if old is None else old
+                for old, new in zip(_names(known), _names(gpu), strict=True)
+            )
+            slices = known.slices or gpu.slices
+            devices[at] = replace(known, uuid=uuid, bus=bus, index=index, slices=slices)
+        own[device_of[key]].append(number)
+    in_order = sorted(
+        own, key=lambda n: (devices[n].index is None, devices[n].index or 0, devices[n].bus or "")
+    )
+    return [[states[number] for number in sorted(own[n])] for n in in_order]
 
 
 def _names(gpu: Gpu) -> tuple[str | None, str | None, int | None]:

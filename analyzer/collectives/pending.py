@@ -194,6 +194,8 @@ def _oldest(pending: Sequence[IssuedCall]) -> tuple[IssuedCall, ...]:
     placed = [each for each in pending if each.call.order is not None]
     rest = [each for each in pending if each.call.order is None]
     first = sorted(placed, key=lambda each: each.call.order or 0)[:1]
+    if not first and len(rest) > 1 and all(each.call.created_at is not None for each in rest):
+        rest = [min(rest, key=lambda each: each.call.created_at or 0)]
     return (*first, *rest)
 
 

@@ -7,7 +7,8 @@ goes on until the next one. Debuggers of MPI jobs list frames outermost first, b
 with the address behind. ``py-bt`` (CPython's python-gdb.py) prints
 ``Traceback (most recent call first):`` per thread; of such a thread the native frames down to
 the interpreter's, then the Python frames are kept. ``bt`` with python-gdb.py before 3.11 names
-the Python frame in the interpreter's own ("Frame 0x…, for file x.py, line 3, in f ()").
+the Python frame in the interpreter's own ("Frame 0x…, for file x.py, line 3, in f ()"). People
+who tidy a Python stack up write ``#0 function  file.py:line``.
 
 elfutils' ``eu-stack -p PID`` heads threads with ``TID 4711:`` below ``PID 4711 - process``, and has
 ``#1  0x… function - library`` (the library with ``-m``). lldb's ``thread backtrace all`` has
@@ -52,6 +53,7 @@ _LIBRARY = re.compile(r" (?:from|-) (\S+)$")
 _ADDRESS = re.compile(r"0x[0-9a-f]+(?: in | (?!in )|$)")
 _IN_LIBRARY = re.compile(r"(\S+?)`(?:[^`]* \[inlined\] )?([^`]*?)(?: \+ \d+)?$")
 _BEHIND = re.compile(r" \(at 0x[0-9a-f]+\)$")
+_IN_COLUMNS = re.compile(r"([\w.<>]+) ([^\s:()]+\.pyx?):(\d{1,7})(?=$| )")
 _IN_PYTHON = re.compile(r"Frame 0x[0-9a-f]+, for file ([^,\n]+), line (\d{1,7}), in ([^\s(]+) \(")
 _PYTHON = re.compile(r'[ \t>|]*File "([^"\n]*)", line (\d{1,7}), in (\S+)')
 _SETTING = re.compile(r"\s+[\w.<>]+ = |\s*No locals\.")
@@ -248,6 +250,8 @@ def _native(text: str) -> list[Frame]:
         text = text[address.end() :]
     if python := _IN_PYTHON.search(text):
         return [frame(python[3], python[1], int(python[2]))]
+    if columns := _IN_COLUMNS.match(text):
+        return [frame(columns[1], columns[2], int(columns[3]))]
     if text.startswith("<"):
         is_handler = text.startswith("<signal handler called>")
         return [frame("<signal handler called>", "", native=True)] if is_handler else []

@@ -25,6 +25,7 @@ _NUMBERED = re.compile(r"\W*(process|worker|task) ?#?(\d{1,4})\W*$", re.IGNORECA
 # ray stack puts the line of ps above each dump: "Stack dump for USER PID 0.1 0.2 …".
 _RAY = re.compile(r"\s*Stack dump for \S+ +(\d{1,7}) ")
 _SAYS_NOTHING = limits.compile(r"[ \t=#*_>|-]*+(?:\((?:gdb|lldb)\)[^\n]*|GNU gdb [^\n]*)?$")
+_MESH = re.compile(r"(?:(?:dp|tp|pp|ep|cp|gpu|step|epoch|iter)[-_]?\d+[-_]?)+$", re.IGNORECASE)
 _URL = re.compile(r"https?://([A-Za-z0-9_.-]+)(?::\d+)?")
 _HOST = re.compile(
     r"(?:^\W*(?:host|hostname|node) +|(?<![A-Za-z])(?:host|hostname|node) ?[:=] ?)"
@@ -118,7 +119,10 @@ def _who(line: str) -> Who:
     if numbered_line := _NUMBERED.match(line):
         label = f"{numbered_line[1].lower()} {int(numbered_line[2])}"
     elif host is None and not numbered and (lone := _LONE_NAME.match(line)):
-        host = lone[1]  # "=== train-worker-3 ===": equal pids below other such lines are others
+        if _MESH.match(lone[1]):
+            label = lone[1]
+        else:  # "=== train-worker-3 ===": equal pids below other such lines are others
+            host = lone[1]
     rank = ranks.pop() if len(ranks) == 1 else None
     trust = Trust.CONTENT if len(line.split()) <= FEW_WORDS else Trust.INFERRED
     return Who(

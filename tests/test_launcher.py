@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from small_jobs import ALL_REDUCE, BARRIER, BROADCAST, INIT, LOADER, dump, process, report_of, still
 
-from whyhang.analyzer.facts import Fact, Role, Trust, Who, replace
+from whyhang.analyzer.facts import Excerpt, Fact, Role, Trust, Who, replace
 
 SERVER = """
 select (selectors.py:415)
@@ -60,6 +60,22 @@ def test_a_server_without_a_request_is_healthy(others: str, verdict: str) -> Non
     report = report_of(still({0: SERVER, 1: others, 2: others}))
     assert report.verdict == verdict
     assert report.findings[0].culprit_ranks == (None if verdict == "healthy" else (0,))
+
+
+FOLLOW = (
+    "def follow(self):",
+    "    dist.broadcast(head, src=0)",
+    "    dist.broadcast(ids, src=0)",
+)
+
+
+@pytest.mark.parametrize(("line", "verdict"), [(31, "healthy"), (32, "hung")])
+def test_a_server_that_others_wait_for_amid_a_request(line: int, verdict: str) -> None:
+    """In the second broadcast of one function they wait for the rest of what came in the first."""
+    follows = f"broadcast (torch/distributed/distributed_c10d.py:2841)\nfollow (train.py:{line})"
+    source = Excerpt(file="train.py", first_line=30, lines=FOLLOW)
+
+    assert report_of([*still({0: SERVER, 1: follows}), source]).verdict == verdict
 
 
 def test_a_server_at_work_for_a_request_is_not_idle() -> None:

@@ -91,13 +91,18 @@ def comes_first(path: Sequence[Frame], other: Sequence[Frame], text: LineText) -
     return named and bool(text(inside[-1])) and straight and not returns
 
 
-def _returns_above(frame: Frame, text: LineText) -> bool:
-    """Return whether a function may have been left above the line where a frame stands."""
+def lines_above(frame: Frame, text: LineText) -> Iterator[str]:
+    """Yield the lines of a function above the one where a frame stands, the nearest first."""
     for number in range((frame.line or 1) - 1, 0, -1):
         line = (text(replace(frame, line=number)) or "").lstrip()
-        if line.startswith((*_FUNCTION, "return")):
-            return line.startswith("return")
-    return False
+        if line.startswith(_FUNCTION):
+            return
+        yield line
+
+
+def _returns_above(frame: Frame, text: LineText) -> bool:
+    """Return whether a function may have been left above the line where a frame stands."""
+    return any(line.startswith("return") for line in lines_above(frame, text))
 
 
 _SIGNAL = re.compile(

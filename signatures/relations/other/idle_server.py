@@ -1,7 +1,8 @@
 """Nothing hangs: the job is a server, and nobody asks it anything.
 
 One rank stands in the loop of a server, and the others in a broadcast, scatter or receive, where
-they take what it hands them. So does every job that serves a model, between two requests.
+they take what it hands them. So does every job that serves a model, between two requests; in the
+midst of one, what they take stands below another such call in their function.
 """
 
 from collections.abc import Iterator
@@ -10,6 +11,8 @@ from whyhang.analyzer import queries
 from whyhang.analyzer.job.roles import main_thread
 from whyhang.analyzer.queries import Case, Hit, RankState, Signature, Status, WaitKind
 from whyhang.analyzer.stacks.kinds import REQUESTS
+from whyhang.analyzer.stacks.source_blocks import lines_above
+from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.stacks.usercode import user_frame
 
 _FROM_ONE = {"broadcast", "scatter", "recv"}
@@ -25,6 +28,8 @@ def when(case: Case) -> Iterator[Hit]:
         for s in others
     )
     if len(servers) != 1 or not others or not takes or case.graph.progress:
+        return
+    if any(_is_amid_a_request(case, state) for state in others):
         return
     waiting = queries.waiters_for(case)
     yield Hit(
@@ -63,3 +68,10 @@ def _waits_for_requests(case: Case, state: RankState) -> bool:
         return False
     main = main_thread(dumps[-1])
     return not any(user_frame(t.frames) for t in dumps[-1].threads if t is not main)
+
+
+def _is_amid_a_request(case: Case, state: RankState) -> bool:
+    """Return whether a rank has taken something before, in the function where it waits."""
+    path, op = queries.path_of(case, state), state.place.op if state.place is not None else ""
+    text = source_lines(case.job.excerpts)
+    return bool(path) and any(f"{op}(" in line for line in lines_above(path[-1], text))

@@ -72,8 +72,9 @@ Queries about ranks:
 Evidence and words for a title (more of them in ``whyhang.analyzer.wording.describe``):
 
 - ``cite``, ``cite_line``, ``cite_environ``, ``cite_gpu``: words with their source
-- ``evidence_of``, ``location_of``: what places a rank, and where; ``path_of``: its own frames there;
-  ``places_of``: the first of what places it, for each member; ``hit_about``: a hit about where members stand, in the usual words
+- ``evidence_of``, ``location_of``: what places a rank, and where; ``path_of``: its own frames
+  there; ``places_of``: the first of what places it, for each member; ``hit_about``: a hit about
+  where members stand, in the usual words
 - ``duration``: seconds in words
 - ``subject_fields``: who, does, where, others, call, waiting
 - ``hit_on``, ``gpu_names``: a hit about GPUs, and their names

@@ -82,7 +82,7 @@ def _of_finding(report: Report, finding: Finding) -> Iterator[tuple[str, str]]:
     if rows:
         hosts = list(dict.fromkeys(row.host for row in rows if row.host))
         on = f" on {', '.join(hosts[:3])}{', …' if len(hosts) > 3 else ''}" if hosts else ""
-        yield "Look at", _text(f"{'rank' if len(rows) == 1 else 'ranks'} {who(rows)}{on}")
+        yield "Look at", _text(f"{'rank' if len(culprits) == 1 else 'ranks'} {who(rows)}{on}")
     if finding.location is not None:
         yield "Where", _code(str(finding.location))
     if finding.affected_ranks:

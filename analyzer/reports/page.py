@@ -138,6 +138,9 @@ def _groups(groups: tuple[StackGroup, ...]) -> list[Block]:
     return blocks
 
 
+BY_HAND = "hand, with RANK and WORLD_SIZE set"
+
+
 def job_line(report: Report) -> str:
     """Name in one line what is known of the job as a whole."""
     job = report.job
@@ -148,7 +151,7 @@ def job_line(report: Report) -> str:
         many = f", … ({len(job.hosts):,} hosts)" if len(job.hosts) > 4 else ""
         parts.append(f"on {', '.join(job.hosts[:4])}{many}")
     for label, value in (
-        ("launched by", job.launcher),
+        ("launched by", BY_HAND if job.launcher == "env" else job.launcher),
         ("backend", job.backend),
         ("torch", job.torch_version),
         ("NCCL", job.nccl_version),

@@ -62,7 +62,7 @@ Queries about ranks:
 - ``has_initialized``: a rank is through init_process_group
 - ``left_behind``: who waits while others count on
 - ``all_seen``: every member's place is known
-- ``members_of``: members by rank, and the ranks of which nothing is known
+- ``members_of``: members by rank, as far as there is evidence of them
 - ``failures``, ``first_failures``, ``left_others``: ranks that ended by an error of their own
 - ``others_elsewhere``: who waits elsewhere, where one rank alone is in a call of all
 - ``hosts_of_job``, ``ranks_on``: the hosts of the job, and the ranks on some of them

@@ -18,7 +18,7 @@ from whyhang.analyzer import queries
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import LogLine, Record
 from whyhang.analyzer.findings.signature import Hit
-from whyhang.analyzer.queries.hits import merged
+from whyhang.analyzer.queries.hits import merged, with_members
 from whyhang.analyzer.queries.logs.log import Log
 from whyhang.analyzer.queries.waits.lagging import KNOWN_LOCAL_CAUSES, RESTING
 from whyhang.analyzer.rank_state.from_logs.log_ends import not_overcome
@@ -88,7 +88,9 @@ class Asked(Record):
         answers = [question(case, lines) for question in self.questions]
         if by_lines:
             answers.append(self.log(case))
-        return answers[0] if len(answers) == 1 else merged(*answers)
+        if len(answers) == 1:
+            return answers[0]
+        return merged(*([with_members(case, hit) for hit in hits] for hits in answers))
 
 
 def question_of(table: Mapping[str, Any]) -> AskedQuery:
@@ -129,8 +131,8 @@ def _types(name: str) -> dict[str, tuple[Any, bool]]:
     hints = get_type_hints(QUERIES[name])
     return {
         key: (hints[key], parameter.kind is parameter.VAR_POSITIONAL)
-        for key, parameter in _signature(name).parameters.items()
-        if key not in {"case", LINES} and get_origin(hints[key]) is not Callable
+        for key, parameter in list(_signature(name).parameters.items())[1:]  # but for the case
+        if key != LINES and get_origin(hints[key]) is not Callable
     }
 
 

@@ -1,6 +1,6 @@
 """Hits and what they rest on: evidence with its place, and those about the same members as one."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import LogLine, Process, Who, replace
@@ -97,7 +97,8 @@ def about_same(a: Hit, b: Hit) -> bool:
 
 def with_members(case: Case, hit: Hit) -> Hit:
     """Make members of the ranks of a hit, as far as there is evidence of them."""
-    members, unseen = members_of(case, hit.ranks)
+    members = members_of(case, hit.ranks)
+    unseen = tuple(rank for rank in hit.ranks if not members_of(case, (rank,)))
     return replace(hit, members=tuple(sorted({*hit.members, *members})), ranks=unseen)
 
 
@@ -113,13 +114,12 @@ def cite_environ(process: Process, keys: Iterable[str]) -> Evidence:
     return cite(process.source, f"pid {process.who.pid}: {words}", process.who.rank)
 
 
-def members_of(case: Case, ranks: Iterable[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Split ranks into members (their numbers) and ranks of which there is no evidence."""
-    members, unseen = [], []
-    for rank in ranks:
-        member = case.job.member_of(Who(rank=rank))
-        if member is None:
-            unseen.append(rank)
-        else:
-            members.append(member.id)
-    return tuple(members), tuple(unseen)
+def members_of(case: Case, ranks: Iterable[int]) -> tuple[int, ...]:
+    """Return the members (their numbers) with these ranks, as far as there is evidence of them."""
+    known = (case.job.member_of(Who(rank=rank)) for rank in ranks)
+    return tuple(member.id for member in known if member is not None)
+
+
+def others_than(case: Case, ranks: Collection[int]) -> tuple[int, ...]:
+    """Return the members that have none of these ranks."""
+    return tuple(member.id for member in case.job.members if member.rank not in ranks)

@@ -19,7 +19,7 @@ from whyhang.analyzer.facts import (
 )
 from whyhang.analyzer.facts.stacks import SUMMARY
 from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INCOMPLETE, INDIRECT, Hit
-from whyhang.analyzer.queries.hits import cite_line, members_of
+from whyhang.analyzer.queries.hits import cite_line, members_of, others_than
 from whyhang.analyzer.rank_state.listed import odd_processes, odd_programs
 from whyhang.analyzer.report import cite
 
@@ -104,7 +104,7 @@ def _hit(case: Case, ranks: set[int], accounts: Sequence[Account], waits: set[in
     texts = {account.text: account for account in accounts}
     return Hit(
         ranks=tuple(sorted(ranks)),
-        affected=members_of(case, sorted(waits))[0],
+        affected=members_of(case, sorted(waits)),
         evidence=tuple(
             cite(account.source, text, account.who.rank)
             for text, account in list(texts.items())[:MAX_QUOTES]
@@ -139,16 +139,14 @@ def listed(case: Case, *states: str) -> Iterator[Hit]:
         )
     odd = odd_processes(case.job).items()
     rows = {rank: row for rank, row in odd if row.state in states and rank not in case.ends}
-    members, unseen = members_of(case, rows)
     # Of a rank whose stack is known that tells more, but for being stopped, which no stack shows.
     if rows and (
         {row.state for row in rows.values()} <= _STOPPED
-        or not any(case.member(number).dumps for number in members)
+        or not any(case.member(number).dumps for number in members_of(case, rows))
     ):
         yield Hit(
-            members=members,
-            ranks=unseen,
-            affected=tuple(m.id for m in case.job.members if m.id not in members),
+            ranks=tuple(rows),
+            affected=others_than(case, rows),
             evidence=tuple(cite(row.source, row.quote, rank) for rank, row in rows.items()),
             strength=INDIRECT,
             fields=_fields(list(rows.values()), ranks_in_words(rows)),

@@ -7,7 +7,7 @@ from itertools import combinations
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import LogLine
 from whyhang.analyzer.findings.signature import Hit
-from whyhang.analyzer.queries.hits import cite_line, members_of
+from whyhang.analyzer.queries.hits import cite_line
 from whyhang.analyzer.queries.logs.log_ranks import ranks_in
 
 MAX_QUOTES = 6
@@ -20,7 +20,7 @@ _REPORT = re.compile(r"(?P<tensor>\S+) \[(?P<how>missing|ready) ranks: ?(?P<rank
 _LISTED = re.compile(r"^\s*(?:\[\d+\] )?(?P<rank>\d{1,9})!?: \[(?P<tensors>.*?)(?: \.\.\.)?\]?$")
 
 
-def horovod_stalls(case: Case, lines: Sequence[LogLine], *, differ: bool) -> Iterator[Hit]:
+def horovod_stalls(_case: Case, lines: Sequence[LogLine], *, differ: bool) -> Iterator[Hit]:
     """Yield one hit for the ranks that lack every tensor.
 
     ``differ``: instead, where one rank lacks what another has submitted and the other way round.
@@ -33,11 +33,9 @@ def horovod_stalls(case: Case, lines: Sequence[LogLine], *, differ: bool) -> Ite
     if differ:
         ranks = _shortest(lists) if len(lists) > 1 else _alone(ready)
     if ranks or differ:
-        members, unseen = members_of(case, ranks)
         first = min(lines, key=lambda line: (line.time or float("inf"), line.source.line or 0))
         yield Hit(
-            members=tuple(sorted(members)),
-            ranks=unseen,
+            ranks=ranks,
             names_culprit=bool(ranks),
             evidence=tuple(cite_line(line) for line in lines[:MAX_QUOTES]),
             at=first.time,

@@ -38,11 +38,10 @@ def _absent_from_lines(case: Case) -> Iterator[Hit]:
     absent = unspoken(case.job.of(LogTail), case.job.world_size, sizes)
     if absent is None:
         return
-    others, _ = members_of(case, absent.others)
     yield Hit(
         category=_category(case),
         ranks=absent.ranks,
-        affected=others,
+        affected=members_of(case, absent.others),
         evidence=(cite(absent.source, absent.line.text, absent.others[-1]),),
         strength=INCOMPLETE,
         fields={
@@ -65,7 +64,7 @@ def _absent_from_roll(case: Case) -> Iterator[Hit]:
         return
     yield Hit(
         ranks=call.ranks,
-        affected=members_of(case, call.named)[0],
+        affected=members_of(case, call.named),
         evidence=(cite(call.source, call.line.text),),
         fields={
             "who": ranks_in_words(call.ranks),
@@ -97,7 +96,7 @@ def _alone_in_trouble(case: Case) -> Iterator[Hit]:
         return
     yield Hit(
         ranks=(rank,),
-        affected=members_of(case, others)[0],
+        affected=members_of(case, others),
         evidence=(cite(Source(file=tails[rank].source.file, line=line.number), line.text, rank),),
         strength=CLEAR if rank else INCOMPLETE,
         fields={

@@ -112,11 +112,10 @@ def awaited(case: Case, *, named: bool) -> Iterator[Hit]:
     } - speakers
     if not lines or bool(ranks) is not named:
         return
-    waiters, _ = members_of(case, speakers)
     first = min(lines, key=_first)
     yield Hit(
         ranks=tuple(sorted(ranks)),
-        affected=waiters if named else (),
+        affected=members_of(case, speakers) if named else (),
         evidence=tuple(map(cite_line, lines[:MAX_QUOTES])),
         strength=max(
             GUESSED if _WAITS_ON.search(line.text) else _strength_of(line.text) for line in lines

@@ -19,7 +19,7 @@ from whyhang.analyzer.facts import (
 )
 from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INCOMPLETE, Hit
 from whyhang.analyzer.job import slurm_hosts
-from whyhang.analyzer.queries.hits import members_of
+from whyhang.analyzer.queries.hits import others_than
 from whyhang.analyzer.report import Evidence, cite
 
 MAX_QUOTES = 4
@@ -189,13 +189,11 @@ def scheduled_hit(
     case: Case, rows: list[Scheduled], ranks: tuple[int, ...], *, row: Scheduled, node: str = ""
 ) -> Hit:
     """Return a hit about rows of the scheduler; ``row`` is the one whose state is named."""
-    members, unseen = members_of(case, ranks)
     names = ", ".join(dict.fromkeys(f"{one.kind} {one.name}" for one in rows[:MAX_QUOTES]))
     reason = next((one.reason for one in rows if one.reason), "")
     return Hit(
-        members=members,
-        ranks=unseen,
-        affected=tuple(m.id for m in case.job.members if m.id not in members and ranks),
+        ranks=ranks,
+        affected=others_than(case, ranks) if ranks else (),
         names_culprit=bool(ranks) and len(ranks) < (case.job.world_size or len(ranks) + 1),
         evidence=tuple(cite(one.source, one.quote) for one in rows[:MAX_QUOTES]),
         fields={
@@ -239,11 +237,9 @@ def ports_down(case: Case, *, rdma: bool) -> Iterator[Hit]:
     everyone = {member.rank for member in case.job.members if member.rank is not None}
     first = next(iter(bad.values()))
     up = [port for (_, name), port in now.items() if name == first.name and port.up]
-    members, unseen = members_of(case, ranks)
     yield Hit(
-        members=members,
-        ranks=unseen,
-        affected=tuple(m.id for m in case.job.members if m.id not in members),
+        ranks=ranks,
+        affected=others_than(case, ranks),
         names_culprit=bool(ranks) and not everyone <= set(ranks),
         strength=CLEAR if used or fell else INCOMPLETE if ranks else GUESSED,
         evidence=tuple(_cite_port(port) for port in (*bad.values(), *up)[:MAX_PORTS]),

@@ -4,9 +4,7 @@ Counters since the driver was loaded count as a cause where they grew between tw
 as a possibility where they stand above zero; counters over the life of the board never do.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from whyhang.analyzer.case import Case
@@ -36,32 +34,21 @@ Symptom = tuple[float, Gpu, str]
 """How sure it is that a GPU is broken, the state that shows it, and words for it."""
 
 
-def gpus_with(case: Case, symptom: Callable[[Device], Symptom | None]) -> tuple[Hit, ...]:
-    """Return one hit for all GPUs that show a symptom, if any; see ``broken_gpus``."""
-    return broken_gpus(case, [(d, shown) for d in case.job.gpus.devices if (shown := symptom(d))])
+Fault = Literal[
+    "lost",
+    "unreadable",
+    "to-be-reset",
+    "ecc-errors",
+    "to-be-repaired",
+    "out-of-fabric",
+    "failed-test",
+]
 
 
 def faulty_gpus(case: Case, fault: Fault) -> tuple[Hit, ...]:
     """Return one hit for all GPUs with a fault of their own, if any."""
-    return gpus_with(case, FAULTS[fault])
-
-
-def taken(case: Case) -> tuple[Hit, ...]:
-    """Return one hit for all GPUs that take one process only, or none, and not their rank."""
-    return gpus_with(case, lambda device: _shuts_rank_out(case, device))
-
-
-def _shuts_rank_out(case: Case, device: Device) -> Symptom | None:
-    """Return a symptom if a GPU takes one process only, or none, and its rank is not on it."""
-    mode = str(device.now("compute_mode") or "").lower()
-    pids = {case.member(n).pid for n in device.members}
-    others = set(device.pids) - pids
-    shut_out = bool(device.members) and not pids & set(device.pids)
-    if not shut_out or not (mode == "prohibited" or (mode.startswith("exclusive") and others)):
-        return None
-    taken = f", taken by pid {min(others)}" if others else ""
-    words = f"compute mode {device.now('compute_mode')}{taken}"
-    return 1.0, device.state_with("compute_mode"), words
+    told = ((device, faults_of(device).get(fault)) for device in case.job.gpus.devices)
+    return broken_gpus(case, [(device, symptom) for device, symptom in told if symptom])
 
 
 def broken_gpus(case: Case, broken: Sequence[tuple[Device, Symptom]]) -> tuple[Hit, ...]:
@@ -155,94 +142,48 @@ def _values(state: Gpu) -> str:
     return ", ".join(parts) or "no values"
 
 
-def is_lost(device: Device) -> Symptom | None:
-    """Return a symptom if the driver does not reach the GPU."""
-    for state in device.states:
-        if state.lost:
-            return 1.0, state, state.trouble or "lost"
-    return None
-
-
-def is_unreadable(device: Device) -> Symptom | None:
-    """Return a symptom if the driver cannot read its values."""
-    for state in reversed(device.states):
-        if state.trouble and not state.lost and state.tool != "dcgmi diag":
-            if "reset" in state.trouble.lower():
-                continue
-            return CLEAR if ";" in state.trouble else INDIRECT, state, state.trouble
-    return None
-
-
-def needs_reset(device: Device) -> Symptom | None:
-    """Return a symptom if it does no work before a reset."""
-    for state in reversed(device.states):
-        if state.recovery is not None:
-            return 1.0, state, f"recovery action: {state.recovery}"
-        if state.trouble and not state.lost and "reset" in state.trouble.lower():
-            return 1.0, state, state.trouble
-    return None
-
-
-def has_ecc_errors(device: Device) -> Symptom | None:
-    """Return a symptom if uncorrectable memory errors were counted."""
-    counts = device.every("ecc_uncorrected")
-    if not counts or not counts[-1]:
-        return None
-    state = device.state_with("ecc_uncorrected")
-    if counts[-1] > counts[0]:
-        return 1.0, state, f"uncorrectable ECC errors grew from {counts[0]:g} to {counts[-1]:g}"
-    return GUESSED, state, f"{counts[-1]:g} uncorrectable ECC errors since the driver was loaded"
-
-
-def needs_repair(device: Device) -> Symptom | None:
-    """Return a symptom if memory waits to be repaired, or could not be."""
-    if device.now("remap_failed"):
-        return 1.0, device.state_with("remap_failed"), "remapping of rows has failed"
-    for field, words in (
-        ("remap_pending", "a row waits to be remapped"),
-        ("retire_pending", "a page waits to be retired"),
-    ):
-        if device.now(field):
-            return INCOMPLETE, device.state_with(field), f"{words}, which a reset does"
-    return None
-
-
-_JOINED = ("completed", "n/a", "not supported")
-
-
-def is_out_of_fabric(device: Device) -> Symptom | None:
-    """Return a symptom if it has not joined the fabric; without NVSwitch there is none."""
-    state = device.now("fabric")
-    if state is None or state.lower() in _JOINED or "not supported" in state.lower():
-        return None
-    return 1.0, device.state_with("fabric"), f"fabric state: {state}"
-
-
-def failed_diagnostic(device: Device) -> Symptom | None:
-    """Return a symptom if ``dcgmi diag`` failed on it."""
-    for state in reversed(device.states):
-        if state.tool == "dcgmi diag" and state.trouble:
-            return 1.0, state, state.trouble
-    return None
-
-
-Fault = Literal[
-    "lost",
-    "unreadable",
-    "to-be-reset",
-    "ecc-errors",
-    "to-be-repaired",
-    "out-of-fabric",
-    "failed-test",
-]
-
-FAULTS: dict[Fault, Callable[[Device], Symptom | None]] = {
-    "lost": is_lost,
-    "unreadable": is_unreadable,
-    "to-be-reset": needs_reset,
-    "ecc-errors": has_ecc_errors,
-    "to-be-repaired": needs_repair,
-    "out-of-fabric": is_out_of_fabric,
-    "failed-test": failed_diagnostic,
+_REMAPPING = {
+    "remap_failed": (CLEAR, "remapping of rows has failed"),
+    "remap_pending": (INCOMPLETE, "a row waits to be remapped, which a reset does"),
+    "retire_pending": (INCOMPLETE, "a page waits to be retired, which a reset does"),
 }
-"""What can be wrong with a GPU itself."""
+
+
+def faults_of(device: Device) -> dict[Fault, Symptom]:
+    """Return what is wrong with a GPU itself."""
+    faults: dict[Fault, Symptom] = {}
+    for state in reversed(device.states):  # the last one counts, but for when it was lost
+        told = _told_by(state)
+        if told is not None and (told[0] == "lost" or told[0] not in faults):
+            faults[told[0]] = told[1]
+    counts = device.every("ecc_uncorrected")
+    if counts and counts[-1]:
+        strength = CLEAR if counts[-1] > counts[0] else GUESSED
+        words = f"{counts[-1]:g} uncorrectable ECC errors since the driver was loaded"
+        if counts[-1] > counts[0]:
+            words = f"uncorrectable ECC errors grew from {counts[0]:g} to {counts[-1]:g}"
+        faults["ecc-errors"] = strength, device.state_with("ecc_uncorrected"), words
+    for field, (strength, words) in _REMAPPING.items():
+        if device.now(field):
+            faults.setdefault("to-be-repaired", (strength, device.state_with(field), words))
+    fabric = device.now("fabric")  # without NVSwitch there is none
+    joined = fabric is None or fabric.lower() in {"completed", "n/a"}
+    if not joined and "not supported" not in fabric.lower():
+        faults["out-of-fabric"] = CLEAR, device.state_with("fabric"), f"fabric state: {fabric}"
+    return faults
+
+
+def _told_by(state: Gpu) -> tuple[Fault, Symptom] | None:
+    """Return the fault that a tool told in words."""
+    trouble = state.trouble or ""
+    if state.lost:
+        return "lost", (CLEAR, state, trouble or "lost")
+    if state.recovery is not None:
+        return "to-be-reset", (CLEAR, state, f"recovery action: {state.recovery}")
+    if state.tool == "dcgmi diag" and trouble:
+        return "failed-test", (CLEAR, state, trouble)
+    if "reset" in trouble.lower():
+        return "to-be-reset", (CLEAR, state, trouble)
+    if trouble:  # the driver cannot read its values
+        return "unreadable", (CLEAR if ";" in trouble else INDIRECT, state, trouble)
+    return None

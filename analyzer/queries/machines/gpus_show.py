@@ -6,7 +6,7 @@ from typing import Literal
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Setting, replace
 from whyhang.analyzer.facts.calls import ROOTED
-from whyhang.analyzer.findings.signature import INCOMPLETE, INDIRECT, Hit
+from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE, INDIRECT, Hit
 from whyhang.analyzer.job.device import Device
 from whyhang.analyzer.queries.hits import places_of
 from whyhang.analyzer.queries.machines.gpu_load import (
@@ -21,10 +21,11 @@ from whyhang.analyzer.queries.machines.gpus import (
     AT_REST,
     HELD,
     SHOWN,
+    Symptom,
+    broken_gpus,
     cite_gpu,
     gpu_names,
     hit_on,
-    taken,
 )
 from whyhang.analyzer.queries.waits.states import waiters_for
 from whyhang.analyzer.rank_state.state import RankState, Status
@@ -263,27 +264,40 @@ def _brakes(device: Device) -> list[str]:
     return [words for name, words in _BRAKES.items() if name in always]
 
 
-What = Literal[
-    "all-spin",
-    "all-idle",
-    "never-launched",
-    "alone-at-work",
-    "memory-without-process",
-    "slowed-down",
-    "taken",
-]
-
-_SIDES: dict[What, Callable[[Case], Iterable[Hit]]] = {
-    "all-spin": _all_spin,
-    "all-idle": _all_idle,
-    "never-launched": _never_launched,
-    "alone-at-work": _alone_at_work,
-    "memory-without-process": _memory_without_process,
-    "slowed-down": _slowed_down,
-    "taken": taken,
-}
+def _taken(case: Case) -> Iterable[Hit]:
+    """Return one hit for all GPUs that take one process only, or none, and not their rank."""
+    broken: list[tuple[Device, Symptom]] = []
+    for device in case.job.gpus.devices:
+        mode = str(device.now("compute_mode") or "")
+        pids = {case.member(n).pid for n in device.members}
+        others = set(device.pids) - pids
+        closed = mode.lower() == "prohibited" or (mode.lower().startswith("exclusive") and others)
+        if closed and device.members and not pids & set(device.pids):
+            words = f"compute mode {mode}" + (f", taken by pid {min(others)}" if others else "")
+            broken.append((device, (CLEAR, device.state_with("compute_mode"), words)))
+    return broken_gpus(case, broken)
 
 
-def gpus_show(case: Case, what: What) -> Iterable[Hit]:
+def gpus_show(
+    case: Case,
+    what: Literal[
+        "all-spin",
+        "all-idle",
+        "never-launched",
+        "alone-at-work",
+        "memory-without-process",
+        "slowed-down",
+        "taken",
+    ],
+) -> Iterable[Hit]:
     """Yield one hit for what GPUs show: all alike, few unlike the others, or in need of help."""
-    return _SIDES[what](case)
+    sides: dict[str, Callable[[Case], Iterable[Hit]]] = {
+        "all-spin": _all_spin,
+        "all-idle": _all_idle,
+        "never-launched": _never_launched,
+        "alone-at-work": _alone_at_work,
+        "memory-without-process": _memory_without_process,
+        "slowed-down": _slowed_down,
+        "taken": _taken,
+    }
+    return sides[what](case)

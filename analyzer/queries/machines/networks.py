@@ -14,7 +14,7 @@ from whyhang.analyzer.facts import (
     replace,
 )
 from whyhang.analyzer.findings.signature import Hit
-from whyhang.analyzer.queries.hits import members_of
+from whyhang.analyzer.queries.hits import others_than
 from whyhang.analyzer.queries.machines.cluster import VIRTUAL, networks_of, ranks_on
 from whyhang.analyzer.queries.waits.all_wait import all_in_one_call
 from whyhang.analyzer.report import cite
@@ -60,11 +60,9 @@ def _errors_grew(case: Case) -> Iterator[Hit]:
             continue
         worst = sorted(rows, key=lambda row: -row[0])[:_MAX_COUNTERS]
         ranks = ranks_on(case, (host,))
-        members, unseen = members_of(case, ranks)
         yield Hit(
-            members=members,
-            ranks=unseen,
-            affected=tuple(m.id for m in case.job.members if m.id not in members),
+            ranks=ranks,
+            affected=others_than(case, ranks),
             names_culprit=bool(ranks and others),
             evidence=tuple(
                 cite(fact.source, f"{fact.name}: {fact.value}")

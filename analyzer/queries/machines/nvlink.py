@@ -6,40 +6,37 @@ from typing import Literal
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Gpu, grouped
-from whyhang.analyzer.findings.signature import INDIRECT, Hit
+from whyhang.analyzer.findings.signature import CLEAR, INDIRECT, Hit
 from whyhang.analyzer.job.device import Device
-from whyhang.analyzer.queries.machines.gpus import Symptom, broken_gpus, gpus_with
+from whyhang.analyzer.queries.machines.gpus import Symptom, broken_gpus
 
 
-def _links_down(case: Case) -> Iterable[Hit]:
-    """Return one hit for GPUs with fewer active NVLinks than those beside them.
+def _links_down(devices: Sequence[Device]) -> list[tuple[Device, Symptom]]:
+    """Return the GPUs with fewer active NVLinks than those beside them.
 
     A link that no GPU of its kind on the host has is no fault: boards leave some unused.
     """
-    kinds = grouped(case.job.gpus.devices, lambda device: (device.place, device.now("name")))
-    return broken_gpus(case, [each for devices in kinds.values() for each in _fewer_links(devices)])
+    kinds = grouped(devices, lambda device: (device.place, device.now("name")))
+    return [each for alike in kinds.values() for each in _fewer_links(alike)]
 
 
-def _errors_grow(case: Case) -> Iterable[Hit]:
-    return gpus_with(case, _link_errors)
-
-
-def _link_errors(device: Device) -> Symptom | None:
-    first: dict[int, int] = {}
-    grown: dict[int, tuple[int, int]] = {}
-    last: Gpu | None = None
-    for state in device.states:
-        for link in state.links or ():
-            if link.errors is None:
-                continue
-            before = first.setdefault(link.number, link.errors)
-            if link.errors > before:
-                grown[link.number] = before, link.errors
-                last = state
-    if last is None:
-        return None
-    words = ", ".join(f"link {n}: {a} to {b}" for n, (a, b) in sorted(grown.items())[:4])
-    return 1.0, last, f"NVLink errors grew ({words})"
+def _errors_grow(devices: Sequence[Device]) -> list[tuple[Device, Symptom]]:
+    broken: list[tuple[Device, Symptom]] = []
+    for device in devices:
+        first: dict[int, int] = {}
+        grown: dict[int, tuple[Gpu, str]] = {}
+        for state in device.states:
+            for link in state.links or ():
+                if link.errors is None:
+                    continue
+                before = first.setdefault(link.number, link.errors)
+                if link.errors > before:
+                    grown[link.number] = state, f"link {link.number}: {before} to {link.errors}"
+        if grown:
+            words = ", ".join(says for _, (_, says) in sorted(grown.items())[:4])
+            last = list(grown.values())[-1][0]
+            broken.append((device, (CLEAR, last, f"NVLink errors grew ({words})")))
+    return broken
 
 
 def _active(device: Device) -> int | None:
@@ -86,4 +83,5 @@ def _odd_rows(devices: Sequence[Device]) -> list[tuple[Device, Symptom]]:
 
 def nvlinks(case: Case, fault: Literal["down", "errors"]) -> Iterable[Hit]:
     """Return one hit for GPUs whose NVLinks are down, or count new errors, if any."""
-    return _links_down(case) if fault == "down" else _errors_grow(case)
+    devices = case.job.gpus.devices
+    return broken_gpus(case, (_links_down if fault == "down" else _errors_grow)(devices))

@@ -5,13 +5,13 @@ from collections.abc import Iterator, Sequence
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import LogLine, ranks_in_words
 from whyhang.analyzer.findings.signature import Hit
-from whyhang.analyzer.queries.hits import cite_line, members_of
+from whyhang.analyzer.queries.hits import cite_line
 from whyhang.analyzer.queries.logs.log_ranks import is_number
 
 MAX_QUOTES = 6
 
 
-def store_barrier(case: Case, lines: Sequence[LogLine], *, over: bool = False) -> Iterator[Hit]:
+def store_barrier(_case: Case, lines: Sequence[LogLine], *, over: bool = False) -> Iterator[Hit]:
     """Yield one hit for the barrier that was named last, if its count is not the world size.
 
     Those who wait have joined; if as many say so as have joined, the rest are those who have not.
@@ -26,14 +26,12 @@ def store_barrier(case: Case, lines: Sequence[LogLine], *, over: bool = False) -
         return
     last = max(lines, key=lambda line: (line.time or 0, line.source.line or 0))
     ranks = _out_of_range(lines) if over else _missing(lines, last)
-    members, unseen = members_of(case, ranks)
     words = ranks_in_words(ranks)
     words = (
         f", among them {words}" if over else f", {words} {'have' if len(ranks) > 1 else 'has'} not"
     )
     yield Hit(
-        members=members,
-        ranks=unseen,
+        ranks=ranks,
         names_culprit=bool(ranks),
         evidence=tuple(cite_line(line) for line in _one_each(lines)),
         fields={**last.fields, "not": words if ranks else ""},

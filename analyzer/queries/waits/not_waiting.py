@@ -171,11 +171,10 @@ def _took(text: str) -> float:
 
 def _hit(case: Case, lines: dict[int, OwnLine], **fields: str) -> Hit:
     tails = tails_of_ranks(case.job)
-    waiters, _ = members_of(case, sorted(gave_up(case.job)))
     first = min(lines)
     return Hit(
         ranks=tuple(sorted(lines)),
-        affected=waiters,
+        affected=members_of(case, sorted(gave_up(case.job))),
         evidence=tuple(
             cite(tails[rank].source, line.text, rank)
             for rank, line in sorted(lines.items())[:4]

@@ -77,14 +77,14 @@ def _with_who_left(case: Case, finding: CallFinding) -> CallFinding:
 
 def recorded_hit(case: Case, finding: CallFinding) -> Hit:
     """Turn one finding of the ledger into a hit, with the words of a title."""
-    members, unseen = members_of(case, finding.culprits)
-    affected, _ = members_of(case, finding.affected or finding.waiting)
+    members = sorted(members_of(case, finding.culprits))
+    affected = members_of(case, finding.affected or finding.waiting)
     call = _calls(finding)
     last = "their last calls" if len(finding.culprits) > 1 else "its last call"
     where = in_words(finding.site) if finding.site else last
     fields = {
         "who": _who(finding),
-        "pid": pid_in_words(case, sorted(members)),
+        "pid": pid_in_words(case, members),
         "call": call,
         "seen": f"Everyone that was seen is inside {call}; no rank is missing.",
         "others": ranks_in_words(finding.waiting)
@@ -109,8 +109,7 @@ def recorded_hit(case: Case, finding: CallFinding) -> Hit:
     }
     stands = [case.states[n] for n in members if finding.culprits and case.states[n].place]
     return Hit(
-        members=tuple(sorted(members)),
-        ranks=unseen,
+        ranks=finding.culprits,
         affected=tuple(sorted(affected)),
         evidence=(*_counted(case, finding), *_evidence(finding)),
         strength=_strength(case, finding),

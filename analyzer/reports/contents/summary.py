@@ -21,7 +21,7 @@ from whyhang.analyzer.facts import (
 from whyhang.analyzer.job.device import Device
 from whyhang.analyzer.job.launchers import STARTED_BY
 from whyhang.analyzer.queries.machines.cluster import hosts_of_ranks
-from whyhang.analyzer.queries.machines.gpus import FAULTS, gpu_names
+from whyhang.analyzer.queries.machines.gpus import faults_of, gpu_names
 from whyhang.analyzer.rank_state.state import RankState
 from whyhang.analyzer.report import GpuRow, Job, RankRow, RankStateName
 from whyhang.analyzer.wording.describe import activity, location_of, site_location, status_word
@@ -206,8 +206,7 @@ def _load(device: Device) -> str:
 
 
 def _trouble(device: Device) -> str:
-    faults = [shown[2] for symptom in FAULTS.values() if (shown := symptom(device)) is not None]
-    return "; ".join(dict.fromkeys(faults))
+    return "; ".join(dict.fromkeys(words for *_, words in faults_of(device).values()))
 
 
 def _range(values: list[float], unit: str) -> str:

@@ -22,7 +22,7 @@ def when(case: Case) -> Iterator[Hit]:
         if not elsewhere:
             continue
         hit = queries.recorded_hit(case, finding)
-        (alone,), _ = queries.members_of(case, finding.waiting)
+        (alone,) = queries.members_of(case, finding.waiting)
         place = case.states[elsewhere[0]].place
         yield replace(
             hit,

@@ -46,28 +46,27 @@ def when(case: Case) -> Iterator[Hit]:
 
 
 def _hit(case: Case, named: int, own: list[_Wait]) -> Hit:
-    waiters, _ = queries.members_of(case, {rank for rank, _, _ in own})
-    members, unseen = queries.members_of(case, {named})
+    waiters = {rank for rank, _, _ in own}
     ops = sorted({op for _, op, _ in own})
-    others = {state.member for state in case.states if state.status is Status.UNSEEN} - {*members}
+    unseen = {s.member for s in case.states if s.status is Status.UNSEEN}
+    others = unseen.difference(queries.members_of(case, (named,)))
     is_rooted = any(op in ROOTED for op in ops)
     of_watchdogs = {track.source for track in case.job.tracks if track.kind == "watchdog"}
     # A watchdog says that nothing came, and not that nothing was sent.
     seen = INCOMPLETE if all(source in of_watchdogs for _, _, source in own) else CLEAR
     return Hit(
-        members=members,
         # Where others of the group are not seen either, it may be they that hold it up.
         strength=GUESSED if is_rooted and (others or {*case.job.absent} - {named}) else seen,
-        ranks=unseen,
-        affected=waiters,
+        ranks=(named,),
+        affected=queries.members_of(case, waiters),
         evidence=tuple(
             queries.cite(source, f"{op} with rank {named}", rank)
             for rank, op, source in own[:MAX_QUOTES]
         ),
         fields={
             "who": queries.ranks_in_words((named,)),
-            "others": queries.ranks_in_words(sorted({rank for rank, _, _ in own})),
-            "wait": "waits" if len({rank for rank, _, _ in own}) == 1 else "wait",
+            "others": queries.ranks_in_words(waiters),
+            "wait": "waits" if len(waiters) == 1 else "wait",
             "call": " and ".join(ops),
         },
     )

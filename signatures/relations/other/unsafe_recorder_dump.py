@@ -21,11 +21,10 @@ def when(case: Case) -> Iterator[Hit]:
     dumps = case.job.of(UnsafeDump)
     if not dumps:
         return
-    members = {m.id for dump in dumps if (m := case.job.member_of(dump.who)) is not None}
     ranks = sorted({dump.who.rank for dump in dumps if dump.who.rank is not None})
     codes = dict.fromkeys(dump.code for dump in dumps)
     yield Hit(
-        members=tuple(sorted(members)),
+        ranks=tuple(ranks),
         evidence=tuple(
             queries.cite(dump.source, dump.code, dump.who.rank) for dump in dumps[:MAX_QUOTES]
         ),

@@ -29,17 +29,15 @@ def when(case: Case) -> Iterator[Hit]:
     lines = case.job.lines_with(SILENT)
     nodes = list(dict.fromkeys(line.fields["node"] for line in lines if "node" in line.fields))
     ranks = queries.ranks_on(case, nodes)
-    members, unseen = queries.members_of(case, ranks)
-    others = tuple(m.id for m in case.job.members if m.id not in members and m.rank is not None)
-    if not ranks or not others or case.graph.progress:
-        return
-    yield Hit(
-        members=members,
-        ranks=unseen,
-        affected=others,
-        evidence=tuple(queries.cite_line(line) for line in lines[:4]),
-        fields={"node": ", ".join(nodes), "who": queries.ranks_in_words(ranks)},
-    )
+    ranked = (m for m in case.job.members if m.rank is not None)
+    others = tuple(m.id for m in ranked if m.rank not in ranks)
+    if ranks and others and not case.graph.progress:
+        yield Hit(
+            ranks=ranks,
+            affected=others,
+            evidence=tuple(queries.cite_line(line) for line in lines[:4]),
+            fields={"node": ", ".join(nodes), "who": queries.ranks_in_words(ranks)},
+        )
 
 
 SIGNATURE = Signature(

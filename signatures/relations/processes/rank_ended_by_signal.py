@@ -18,12 +18,10 @@ def when(case: Case) -> Iterator[Hit]:
     ends = {rank: end for rank, end in case.ends.items() if end.own and end.signal is not None}
     if not ends:
         return
-    members, unseen = queries.members_of(case, ends)
     everyone = case.job.world_size or len(case.states)
     how = dict.fromkeys(end.how for end in ends.values())
     yield Hit(
-        members=members,
-        ranks=unseen,
+        ranks=tuple(sorted(ends)),
         names_culprit=2 * len(ends) <= max(2, everyone),
         evidence=tuple(
             cite(end.source, end.quote, rank) for rank, end in list(ends.items())[:MAX_QUOTES]

@@ -21,10 +21,9 @@ from whyhang.analyzer.rank_state.from_logs.absent_from_lists import (
     unspoken,
 )
 from whyhang.analyzer.rank_state.from_logs.gave_up import gave_up, lost_peer
-from whyhang.analyzer.rank_state.from_logs.last_phase import LastPhase
 from whyhang.analyzer.rank_state.from_logs.log_ends import tails_of_ranks
 from whyhang.analyzer.rank_state.state import Status
-from whyhang.analyzer.report import Evidence, cite
+from whyhang.analyzer.report import cite
 from whyhang.analyzer.wording.title_fields import subject_fields
 
 LONGEST = 80  # characters of a line in a title
@@ -114,17 +113,21 @@ def _last_phase_differs(case: Case) -> Iterator[Hit]:
         phase = state.phase
         if phase is None or state.status not in {Status.UNSEEN, Status.RUNNING}:
             continue
+        evidence, strength = [cite(phase.source, phase.line.text, phase.rank)], INCOMPLETE
+        did = f"the others ({ranks_in_words(phase.others)}) print nothing like it there"
+        if phase.lacks is not None and phase.lacks_source is not None:
+            evidence.append(cite(phase.lacks_source, phase.lacks.text))
+            did, strength = f"the others went on to '{phase.lacks.text[:LONGEST]}'", CLEAR
         yield Hit(
             category=_category(case),
             members=(state.member,),
-            affected=tuple(
-                s.member for s in case.states if case.member(s.member).rank in phase.others
-            ),
-            evidence=_evidence(phase, phase.rank),
-            strength=CLEAR if case.graph.waiting else _strength(phase),
+            affected=members_of(case, sorted(phase.others)),
+            evidence=tuple(evidence),
+            strength=CLEAR if case.graph.waiting else strength if phase.at_work else GUESSED,
             fields={
                 **subject_fields(case, [state], ()),
-                **_words(phase, f"the others ({ranks_in_words(phase.others)})"),
+                "line": phase.line.text[:LONGEST],
+                "did": did,
             },
             at=phase.line.time,
         )
@@ -137,36 +140,14 @@ def _category(case: Case) -> str:
     return "mpi-missing-rank" if ("launcher", "mpirun") in settings and not others else ""
 
 
-def _words(phase: LastPhase, others: str) -> dict[str, str]:
-    did = f"{others} print nothing like it there"
-    if phase.lacks is not None:
-        did = f"the others went on to '{phase.lacks.text[:LONGEST]}'"
-    return {"line": phase.line.text[:LONGEST], "did": did}
-
-
-def _evidence(phase: LastPhase, rank: int | None) -> tuple[Evidence, ...]:
-    last = cite(phase.source, phase.line.text, rank)
-    if phase.lacks is None or phase.lacks_source is None:
-        return (last,)
-    return last, cite(phase.lacks_source, phase.lacks.text)
-
-
-def _strength(phase: LastPhase) -> float:
-    if not phase.at_work:
-        return GUESSED
-    return CLEAR if phase.lacks is not None else INCOMPLETE
-
-
-What = Literal["absent", "not-in-roll", "other-phase", "alone-in-trouble"]
-
-_SIDES: dict[What, Callable[[Case], Iterable[Hit]]] = {
-    "absent": _absent_from_lines,
-    "not-in-roll": _absent_from_roll,
-    "other-phase": _last_phase_differs,
-    "alone-in-trouble": _alone_in_trouble,
-}
-
-
-def own_lines_show(case: Case, what: What) -> Iterable[Hit]:
+def own_lines_show(
+    case: Case, what: Literal["absent", "not-in-roll", "other-phase", "alone-in-trouble"]
+) -> Iterable[Hit]:
     """Yield hits for ranks that lack lines which the others print, or end in others."""
-    return _SIDES[what](case)
+    sides: dict[str, Callable[[Case], Iterable[Hit]]] = {
+        "absent": _absent_from_lines,
+        "not-in-roll": _absent_from_roll,
+        "other-phase": _last_phase_differs,
+        "alone-in-trouble": _alone_in_trouble,
+    }
+    return sides[what](case)

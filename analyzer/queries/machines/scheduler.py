@@ -36,7 +36,7 @@ def _node_lost(case: Case) -> Iterator[Hit]:
     lost = {host: row for row in rows for host in row.hosts if not ours or _among(host, ours)}
     if not lost or (not ours and len(lost) > 1):  # of a whole cluster some node always is down
         return
-    if lagging(case) and not any(_is_down(row.state) for row in lost.values()):
+    if lagging(case):
         return  # its daemon does not answer, but what runs there goes on, and who lags is seen
     row = next(iter(lost.values()))
     pods = [pod for pod in own_pods(case) if any(_among(h, set(lost)) for h in pod.hosts)]
@@ -48,10 +48,6 @@ def _node_lost(case: Case) -> Iterator[Hit]:
 
 def _among(host: str, ours: set[str]) -> bool:
     return any(same_host(host, own) for own in ours)
-
-
-def _is_down(state: str) -> bool:
-    return any(word in state.upper() for word in LOST[:-1] if word != "NOT_RESPONDING")
 
 
 def _not_begun(case: Case) -> Iterator[Hit]:

@@ -69,11 +69,11 @@ def _began(member: Member) -> float | None:
 
 def _overfull(case: Case, view: StoreView, young: Sequence[int]) -> bool:
     """Return whether more clients have come than there are ranks; torchrun's agents count too."""
-    counted = clients(view)
+    size, came = case.job.world_size, clients(view)
     elastic = any(
         "TORCHELASTIC_RUN_ID" in case.member(number).processes[-1].environ for number in young
     )
-    return counted is not None and counted > (case.job.world_size or counted) and not elastic
+    return size is not None and came is not None and came > size and not elastic
 
 
 def _held(

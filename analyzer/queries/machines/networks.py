@@ -55,7 +55,7 @@ def _errors_grew(case: Case) -> Iterator[Hit]:
             grown[high.who.host].append((high.value - low.value, low, high))
     totals = {host: sum(by for by, _, _ in rows) for host, rows in grown.items()}
     for host, rows in grown.items():
-        others = [totals.get(other, 0) for other in _hosts(values) if other != host]
+        others = [totals.get(other, 0) for other in {place for place, *_ in values} - {host}]
         if others and totals[host] < 10 * max(others):  # about as many everywhere: congestion
             continue
         worst = sorted(rows, key=lambda row: -row[0])[:_MAX_COUNTERS]
@@ -78,10 +78,6 @@ def _errors_grew(case: Case) -> Iterator[Hit]:
                 ),
             },
         )
-
-
-def _hosts(values: Iterable[tuple[str | None, str | None, str]]) -> set[str | None]:
-    return {place for place, _, _ in values}
 
 
 def _rails_not_joined(case: Case) -> Iterator[Hit]:

@@ -45,7 +45,6 @@ def _not_shared(case: Case) -> Iterator[Hit]:
         if members:
             yield _hit(case, odd, sizes[usual], {}, blame=fewer)
             return
-    return
 
 
 def _stale(case: Case) -> Iterator[Hit]:

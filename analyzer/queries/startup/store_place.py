@@ -75,13 +75,10 @@ def state_of_rank_0(case: Case) -> RankState | None:
     return case.states[number] if inside else None
 
 
-def distinct_views(views: Iterable[StoreView | None]) -> list[StoreView]:
-    """List each place once."""
-    distinct: list[StoreView] = []
-    for view in views:
-        if view is not None and view not in distinct:
-            distinct.append(view)
-    return distinct
+def distinct_views(places: Iterable[StartingRank]) -> list[StoreView]:
+    """List what was seen at the places of ranks, each once."""
+    views = [at.view for at in places if at.view is not None]
+    return [view for number, view in enumerate(views) if view not in views[:number]]
 
 
 def view_fields(view: StoreView | None) -> dict[str, str]:
@@ -135,7 +132,7 @@ def cut_off(case: Case, *outcomes: str) -> Iterator[Hit]:
     there = [at for at in here if at.view is not None and at.view.outcome in OPEN]
     if not away or case.graph.progress or (not there and _rank_0_is_lagging(case)):
         return
-    views = distinct_views(at.view for at in away)
+    views = distinct_views(away)
     elsewhere = {at.view.host for at in there if at.view is not None}
     few = len(away) < len(here) - len(away) or len(views) == 1
     strength = CLEAR if there or state_of_rank_0(case) is not None else INCOMPLETE
@@ -153,7 +150,7 @@ def cut_off(case: Case, *outcomes: str) -> Iterator[Hit]:
         evidence=(
             *(cite_view(view) for view in views[:3]),
             *_attempts(case, away),
-            *(cite_view(view) for view in distinct_views(at.view for at in there)[:1]),
+            *(cite_view(view) for view in distinct_views(there)[:1]),
             *places_of(case, away[0].member),
         ),
         strength=strength,
@@ -195,26 +192,19 @@ def resolves_differently(case: Case, *, loopback: bool) -> Iterator[Hit]:
     bad = [at for at in here if at not in good]
     if case.graph.progress or not bad or not (good or loopback):
         return
+    usual = {(at.view.host, at.view.resolved) for at in good if at.view is not None}
+    names = {name for name, _ in usual if not _is_address(name)}
     if loopback:
         bad = [at for at in bad if _is_inward(at) and _on_other_host(case, at, good)]
-        if not bad:
-            return
     else:
-        usual = {(at.view.host, at.view.resolved) for at in good if at.view is not None}
-        names = {name for name, _ in usual if not _is_address(name)}
-        bad = [
-            at
-            for at in bad
-            if at.view is not None
-            and at.view.host in names
-            and (at.view.host, at.view.resolved) not in usual
-        ]
-        if not bad:
-            return
+        seen = ((at, at.view) for at in bad if at.view is not None and at.view.host in names)
+        bad = [at for at, view in seen if (view.host, view.resolved) not in usual]
+    if not bad:
+        return
     first = bad[0].view
     other = good[0].view if good else None
     usually = ", ".join(other.resolved) if other is not None else "?"
-    quotes = [cite_view(view) for view in distinct_views(at.view for at in (*bad[:3], *good[:1]))]
+    quotes = [cite_view(view) for view in distinct_views((*bad[:3], *good[:1]))]
     yield hit_about(
         case,
         [at.member for at in bad],

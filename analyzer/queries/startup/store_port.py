@@ -27,14 +27,13 @@ def _by_stranger(case: Case) -> Iterator[Hit]:
     here = starting_ranks(case)
     if case.graph.progress or not here:
         return
-    for view in distinct_views(at.view for at in here):
+    for view in distinct_views(here):
         strangers = [one for one in view.listeners if not one.ours and not one.same_script]
         if not strangers or view.own_address is False:
             continue
         waiting = tuple(at.member for at in here if at.view == view)
         yield _held(case, view, strangers[0], None, waiting)
         return
-    return
 
 
 def _by_leftover(case: Case) -> Iterator[Hit]:

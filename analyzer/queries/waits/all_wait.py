@@ -69,7 +69,9 @@ def only_waiters(case: Case, *kinds: WaitKind) -> Iterator[Hit]:
 
 def _in_one_call_words(case: Case, meeting: PendingOperation) -> dict[str, str]:
     """Say who stands in the call: all ranks, or all that were looked at."""
-    where = f"{meeting.op}{_sites(meeting)} and none comes back"
+    sites = ", ".join(meeting.sites[:4])
+    where = meeting.op + (f", at different places ({sites})" if len(meeting.sites) > 1 else "")
+    where += " and none comes back"
     if not case.job.absent:
         seen = f"Everyone that was seen is inside {meeting.op}; no rank is missing."
         return {"says": f"All ranks stand in {where}", "seen": seen}
@@ -98,9 +100,3 @@ def _trust(case: Case, meeting: PendingOperation) -> float:
     if any(process.state == "D" for process in processes):
         strength *= CONTRADICTED
     return strength * INCOMPLETE if len(meeting.sites) > 1 else strength
-
-
-def _sites(meeting: PendingOperation) -> str:
-    if len(meeting.sites) < 2:
-        return ""
-    return f", at different places ({', '.join(meeting.sites[:4])})"

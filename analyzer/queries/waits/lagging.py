@@ -80,7 +80,7 @@ def lagging(
             and (not kinds or kinds_of(state) & set(kinds))
             and not kinds_of(state) & set(besides)
             and (not moves or state.motion.moved in moves)
-            and (not op or _is_in(state, op))
+            and (not op or ((p := state.place) is not None and op in {p.op, p.api, p.main_op}))
             and only(state)
             and not (starting and has_initialized(case.member(state.member)))
         ):
@@ -92,6 +92,7 @@ def _not_waiting(case: Case, waiters: tuple[int, ...]) -> list[RankState]:
     """List the ranks that wait for no other, as far as stacks know better than the ledger."""
     recorded = all(case.states[number].position is not None for number in waiters)
     over = ended_meanwhile(case.job)
+    lost = any(loses_peer(line) for line in case.job.lines)  # then who crashed is missed
     return [
         state
         for state in (case.states[number] for number in case.graph.not_waiting)
@@ -101,21 +102,9 @@ def _not_waiting(case: Case, waiters: tuple[int, ...]) -> list[RankState]:
         and (
             waiters
             or not (state.status is Status.GONE and (state.end or state.member in over))
-            or _left_by_signal(case, state)
+            or (state.end is not None and state.end.own and state.end.signal is not None and lost)
         )
     ]
-
-
-def _left_by_signal(case: Case, state: RankState) -> bool:
-    """Return whether a rank crashed or was killed, and somebody noticed the loss of a peer."""
-    end = state.end
-    crashed = end is not None and end.own and end.signal is not None
-    return crashed and any(loses_peer(line) for line in case.job.lines)
-
-
-def _is_in(state: RankState, op: str) -> bool:
-    place = state.place
-    return place is not None and op in {place.op, place.api, place.main_op}
 
 
 def _where(state: RankState) -> tuple[object, ...]:
@@ -144,33 +133,25 @@ def _lagging_hit(case: Case, states: list[RankState], waiters: tuple[int, ...]) 
         evidence=evidence,
         strength=strength,
         names_culprit=not (too_many and count(case, members) > count(case, waiters))
-        and not _all_for_keys(case, members)
-        and not _all_gone(case, members)
-        and not _wait_for_a_rank(case, states),
+        and not _is_open(case, states),
         collective=call_of(case, waiters),
     )
 
 
-def _all_for_keys(case: Case, members: tuple[int, ...]) -> bool:
-    """Return whether all that are known wait for keys of the store: who should set them is not."""
-    everyone = len(members) == len(case.states)
-    return everyone and all(WaitKind.STORE in kinds_of(case.states[n]) for n in members)
+def _is_open(case: Case, states: list[RankState]) -> bool:
+    """Return whether it is not seen here who is at fault, whatever these ranks stand in.
 
-
-def _wait_for_a_rank(case: Case, states: list[RankState]) -> bool:
-    """Return whether the data that ranks wait for comes from another: who is at fault is open."""
-    hosts = {state.member: case.member(state.member).host for state in states}
-    ends = ((state, other_end(case, state)) for state in states)
+    All that are known wait for keys of the store, which somebody should set; none of several is
+    left, and one ended first; or the data that they wait for comes from another rank.
+    """
+    if len(states) == len(case.states):
+        ended = len(states) > 1 and all(state.status is Status.GONE for state in states)
+        if ended or all(WaitKind.STORE in kinds_of(state) for state in states):
+            return True
+    ends = ((case.member(state.member).host, other_end(case, state)) for state in states)
     return any(
-        end is not None and case.job.member_of(Who(host=hosts[state.member], pid=end.pid))
-        for state, end in ends
+        end is not None and case.job.member_of(Who(host=host, pid=end.pid)) for host, end in ends
     )
-
-
-def _all_gone(case: Case, members: tuple[int, ...]) -> bool:
-    """Return whether no rank is left: which of them ended first, and why, is not seen here."""
-    everyone = len(members) == len(case.states) > 1
-    return everyone and all(case.states[n].status is Status.GONE for n in members)
 
 
 def _too_many(case: Case, members: tuple[int, ...], waiters: tuple[int, ...]) -> bool:

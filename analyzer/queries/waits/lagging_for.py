@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import program, replace
+from whyhang.analyzer.facts import Process, program, replace
 from whyhang.analyzer.findings.signature import INDIRECT, Hit
 from whyhang.analyzer.job.records import Child
 from whyhang.analyzer.queries.hits import merged
@@ -69,16 +69,17 @@ def _pool_task_lost(case: Case) -> Iterator[Hit]:
     for hit in lagging(case, WaitKind.FUTURE, op=PROCESS_POOL, only=_no_worker_has_it, alone=True):
         state = case.states[hit.members[0]]
         workers = _by_start(case, state)
-        lateness = _started(workers[-1]) - _started(workers[0]) if workers else 0.0
+        lateness = workers[-1][0] - workers[0][0] if workers else 0.0
         if lateness <= AT_ONCE:
             replaced = {"replaced": "", "cause": "was lost"}
             yield replace(hit, fields={**hit.fields, **replaced}, strength=hit.strength * INDIRECT)
             continue
-        process = workers[-1].processes[-1]
-        quote = f"pid {workers[-1].pid} was started {lateness:.1f} s after the first worker"
+        process = workers[-1][1]
+        pid = process.who.pid
+        quote = f"pid {pid} was started {lateness:.1f} s after the first worker"
         evidence = cite(process.source, quote, case.member(state.member).rank)
         replaced = {
-            "replaced": f", and process {workers[-1].pid} was started in place of one that ended",
+            "replaced": f", and process {pid} was started in place of one that ended",
             "cause": "was lost with that one",
         }
         yield replace(hit, evidence=(evidence, *hit.evidence), fields={**hit.fields, **replaced})
@@ -89,14 +90,12 @@ def _no_worker_has_it(state: RankState) -> bool:
     return bool(places) and all(p.user is None and p.kind in _FOR_WORK for p in places)
 
 
-def _by_start(case: Case, state: RankState) -> list[Child]:
-    children = case.member(state.member).children
-    known = (c for c in children if c.processes and c.processes[-1].started_at is not None)
-    return sorted(known, key=_started)
-
-
-def _started(child: Child) -> float:
-    return child.processes[-1].started_at or 0.0
+def _by_start(case: Case, state: RankState) -> list[tuple[float, Process]]:
+    """List the children of a rank by the times at which they were started, as far as known."""
+    last = (child.processes[-1] for child in case.member(state.member).children if child.processes)
+    started = ((process.started_at, process) for process in last)
+    known = [(at, process) for at, process in started if at is not None]
+    return sorted(known, key=lambda each: each[0])
 
 
 def _fork_deadlock(case: Case) -> Iterable[Hit]:

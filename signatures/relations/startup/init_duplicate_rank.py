@@ -7,7 +7,7 @@ the missing one.
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 
 from whyhang.analyzer import queries
 from whyhang.analyzer.facts import MAX_RANKS, InitArguments, LogTail, Source
@@ -96,53 +96,36 @@ SIGNATURE = Signature(
 
 def _said_twice(case: Case) -> Iterator[Hit]:
     """Yield one hit if as many processes as there are ranks, in logs or on hosts, say one twice."""
-    tails = case.job.of(LogTail)
-    for template, places in _printed_ranks(tails).items():
-        claims = Counter(rank for ranks in places.values() for rank in ranks)
+    said: dict[str, list[tuple[int, str, Source, str]]] = defaultdict(list)
+    for tail in case.job.of(LogTail):
+        where = f"{tail.source.file} ({tail.who.host})" if tail.who.host else tail.source.file
+        for line in tail.lines:
+            if rank := _SAYS_RANK.search(line.text):
+                source = Source(file=tail.source.file, line=line.number)
+                said[line.template].append((int(rank["rank"]), where, source, line.text))
+    for lines in said.values():
+        claims = Counter(rank for rank, _ in {(rank, where) for rank, where, *_ in lines})
         ranks = sorted(rank for rank, count in claims.items() if count > 1 and len(claims) > 1)
-        lines = [
-            (_place_of(tail), tail.source.file, line)
-            for tail in tails
-            for line in tail.lines
-            if line.template == template and places[_place_of(tail)] & {*ranks}
-        ]
-        sizes = {int(of["size"]) for *_, line in lines if (of := _OF.search(line.text))}
+        twice = [line for line in lines if line[0] in ranks]
+        sizes = {int(of["size"]) for *_, text in twice if (of := _OF.search(text))}
         size = case.job.world_size or (sizes.pop() if len(sizes) == 1 else 0)
         missing = sorted({*range(min(size, MAX_RANKS))} - claims.keys())
         if not ranks or not missing or claims.total() != size:
             continue
-        where = " and ".join(sorted({place for place, *_ in lines}))
+        quotes = [queries.cite(source, text, None) for *_, source, text in twice[:MAX_QUOTES]]
         yield Hit(
             ranks=tuple(ranks),
-            evidence=tuple(
-                queries.cite(Source(file=file, line=line.number), line.text, None)
-                for _, file, line in lines[:MAX_QUOTES]
-            ),
+            evidence=tuple(quotes),
             fields={
                 "who": queries.ranks_in_words(ranks),
                 "is": "are" if len(ranks) > 1 else "is",
-                "pids": where,
+                "pids": " and ".join(sorted({where for _, where, *_ in twice})),
                 "pid": "PID",
                 "missing": f"; nobody is {queries.ranks_in_words(missing)}",
                 "starts": "",
             },
         )
         return
-
-
-def _printed_ranks(tails: Iterable[LogTail]) -> Mapping[str, Mapping[str, set[int]]]:
-    """Return the ranks that statements of programs tell, by template and place."""
-    printed: dict[str, dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
-    for tail in tails:
-        for line in tail.lines:
-            if rank := _SAYS_RANK.search(line.text):
-                printed[line.template][_place_of(tail)].add(int(rank["rank"]))
-    return printed
-
-
-def _place_of(tail: LogTail) -> str:
-    """Return where a log was printed: its file, of one of several hosts that host, too."""
-    return f"{tail.source.file} ({tail.who.host})" if tail.who.host else tail.source.file
 
 
 def _several_runs(members: list[Member]) -> bool:

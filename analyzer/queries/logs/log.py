@@ -149,28 +149,26 @@ class Log(Record):
 
     def _whom(self, case: Case, lines: list[LogLine]) -> list[Who]:
         """Return whom the lines blame; where some name ranks, not who prints the others."""
-        waiters = {line.fields.get("waiter") for line in lines}
-        naming = [line for line in lines if NAMES & line.fields.keys()]
-        blamed = [
-            who
-            for line in naming or lines
-            for who in self._blamed(case, line)
-            if self.blames is not Blames.NAMED or str(who.rank) not in waiters
-        ]
-        if self.blames is Blames.HOST:
-            nodes = (line.fields.get("node") for line in lines)
-            blamed = [Who(rank=rank) for rank in ranks_on(case, nodes)]
+        if self.blames in {Blames.NAMED, Blames.SPEAKER, Blames.POD}:
+            waiters = {line.fields.get("waiter") for line in lines}
+            naming = [line for line in lines if NAMES & line.fields.keys()]
+            blamed = [who for line in naming or lines for who in self._blamed(case, line)]
+            named = self.blames is Blames.NAMED
+            return [who for who in blamed if not (named and str(who.rank) in waiters)]
         if self.blames is Blames.ENDED:
-            blamed = whose_end(case, lines)
-        if self.blames is Blames.ZERO or (self.blames is Blames.ROOT and names_root(lines)):
-            blamed = [Who(rank=0)]
+            return whose_end(case, lines)
         if self.blames is Blames.PEER:
-            blamed = peers_of(case, lines)
+            return peers_of(case, lines)
         if self.blames is Blames.PEER_HOST:
-            blamed = on_host_of_peer(case, lines)
-        if self.blames is Blames.OTHERS:
-            blamed = [Who(rank=rank) for rank in ranks_of_others(case, lines)]
-        return blamed
+            return on_host_of_peer(case, lines)
+        ranks: Iterable[int] = ()
+        if self.blames is Blames.HOST:
+            ranks = ranks_on(case, (line.fields.get("node") for line in lines))
+        elif self.blames is Blames.OTHERS:
+            ranks = ranks_of_others(case, lines)
+        elif self.blames is Blames.ZERO or (self.blames is Blames.ROOT and names_root(lines)):
+            ranks = (0,)
+        return [Who(rank=rank) for rank in ranks]
 
     def _blamed(self, case: Case, line: LogLine) -> Iterator[Who]:
         if self.blames is Blames.NAMED and (using := using_gpu(case, line)):

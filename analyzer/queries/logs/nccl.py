@@ -168,7 +168,11 @@ def nccl_warned(case: Case, lines: Sequence[LogLine]) -> Iterable[Hit]:
 def nccl_failed_in(case: Case, layer: Layer) -> Iterable[Hit]:
     """Yield one hit for the first reason of a failed call, in unknown words, if of this layer."""
     reasons = _reasons(case)
-    return _first(reasons) if reasons and _layer_of(reasons) == layer else ()
+    if not reasons:
+        return ()
+    text = min(reasons, key=_when).text
+    named = next((name for name, words in _LAYERS.items() if words.search(text)), "other")
+    return _first(reasons) if named == layer else ()
 
 
 def _reasons(case: Case) -> list[LogLine]:
@@ -196,21 +200,17 @@ def _reasons(case: Case) -> list[LogLine]:
     ]
 
 
-def _layer_of(lines: Sequence[LogLine]) -> Layer:
-    """Return the layer that the first of these lines names."""
-    text = min(lines, key=_when).text
-    return next((layer for layer, words in _LAYERS.items() if words.search(text)), "other")
-
-
 def _first(lines: list[LogLine]) -> Iterator[Hit]:
     """Yield one hit for the words that were printed first."""
     if not lines:
         return
     first = min(lines, key=_when)
+    by_words = {(x.fields.get("reason") or x.fields.get("what", "")): x for x in reversed(lines)}
+    different = sorted(by_words.values(), key=lambda line: line.source.line or 0)
     what = first.fields.get("reason") or first.fields.get("what", "")
     yield Hit(
         names_culprit=False,
-        evidence=tuple(cite_line(line) for line in _different(lines)),
+        evidence=tuple(map(cite_line, different[:MAX_WARNINGS])),
         fields={"what": what.rstrip(". ")},
         at=first.time,
     )
@@ -221,11 +221,6 @@ def _unknown(case: Case, lines: Iterable[LogLine]) -> list[LogLine]:
     if have_ended(case.job):
         return []
     return unanswered(case.job, (line for line in lines if set(line.matched) == {WARNING}))
-
-
-def _different(lines: list[LogLine]) -> list[LogLine]:
-    seen = {line.fields.get("reason") or line.fields.get("what"): line for line in reversed(lines)}
-    return sorted(seen.values(), key=lambda line: line.source.line or 0)[:MAX_WARNINGS]
 
 
 def _when(line: LogLine) -> tuple[float, int]:

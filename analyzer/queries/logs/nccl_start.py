@@ -96,7 +96,8 @@ def connections_not_made(case: Case, *, sockets: bool) -> Iterator[Hit]:
     ends = _ends(case)
     if not connecting:
         return
-    half = _half_made(ends, set(stages))  # else both ends are there, and did not meet
+    # Both ranks' lines were read, and one end is missing; else both are there, and did not meet.
+    half = [edge for edge, both in ends.items() if None in both and stages.keys() >= {*edge}]
     between = {e: [end for end in both if end] for e, both in ends.items()}
     open_ = [e for e in between if connecting.issuperset(e) and done]
     edges = half or open_
@@ -142,13 +143,6 @@ def _ends(case: Case) -> dict[Edge, tuple[NetChannel | None, NetChannel | None]]
         sender, receiver = ends.get(edge, (None, None))
         ends[edge] = (channel, receiver) if channel.sends else (sender, channel)
     return ends
-
-
-def _half_made(
-    ends: dict[Edge, tuple[NetChannel | None, NetChannel | None]], seen: set[int]
-) -> list[Edge]:
-    """Return the connections of which one end is missing, though both ranks' lines were read."""
-    return [edge for edge, both in ends.items() if None in both and seen.issuperset(edge)]
 
 
 def _named(edge: Edge, hosts: dict[int, str | None]) -> str:

@@ -20,7 +20,7 @@ from whyhang.analyzer.facts import (
 from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INCOMPLETE, Hit
 from whyhang.analyzer.job import slurm_hosts
 from whyhang.analyzer.queries.hits import others_than
-from whyhang.analyzer.report import Evidence, cite
+from whyhang.analyzer.report import cite
 
 MAX_QUOTES = 4
 
@@ -228,7 +228,10 @@ def ports_down(case: Case, *, rdma: bool) -> Iterator[Hit]:
         affected=others_than(case, ranks),
         names_culprit=bool(ranks) and not everyone <= set(ranks),
         strength=CLEAR if used or fell else INCOMPLETE if ranks else GUESSED,
-        evidence=tuple(_cite_port(port) for port in (*bad.values(), *up)[:MAX_PORTS]),
+        evidence=tuple(
+            cite(port.source, (f"{port.who.host}: " if port.who.host else "") + port.quote)
+            for port in (*bad.values(), *up)[:MAX_PORTS]
+        ),
         fields={
             "ports": ", ".join(dict.fromkeys(port.name for port in bad.values())),
             "where": f" on {', '.join(hosts)}" if hosts else "",
@@ -261,8 +264,3 @@ def _is_used(case: Case, port: NetworkPort) -> bool:
     chosen += [setup.interface for setup in case.job.of(NcclSetup)]
     words = {word for value in chosen if value[:1] != "^" for word in re.split(r"[,:=]", value)}
     return bool(names & words)
-
-
-def _cite_port(port: NetworkPort) -> Evidence:
-    where = f"{port.who.host}: " if port.who.host else ""
-    return cite(port.source, where + port.quote)

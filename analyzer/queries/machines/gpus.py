@@ -83,6 +83,7 @@ def hit_on(
     """Return a hit about GPUs; ``beside`` are those that it was compared with."""
     members = tuple(sorted({number for device in devices for number in device.members}))
     waiting = tuple(number for number in waiters_for(case) if number not in members)
+    hosts = list(dict.fromkeys(device.host or "the host" for device in devices))
     return Hit(
         members=members,
         affected=waiting,
@@ -92,7 +93,7 @@ def hit_on(
         fields={
             "gpus": gpu_names(devices),
             "used": f", used by {case.names(members)}" if members else "",
-            "hosts": _hosts(devices),
+            "hosts": ", ".join(hosts[:4]) + (", …" if len(hosts) > 4 else ""),
             "index": str(devices[0].now("index")) if devices[0].now("index") is not None else "N",
             **(fields or {}),
         },
@@ -115,11 +116,6 @@ def gpu_names(devices: Sequence[Device]) -> str:
             label = own[0].name
         parts.append(f"{label} of {host}" if host else label)
     return " and ".join(parts)
-
-
-def _hosts(devices: Sequence[Device]) -> str:
-    hosts = list(dict.fromkeys(device.host or "the host" for device in devices))
-    return ", ".join(hosts[:4]) + (", …" if len(hosts) > 4 else "")
 
 
 def cite_gpu(case: Case, device: Device, state: Gpu, words: str = "") -> Evidence:

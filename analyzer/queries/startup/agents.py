@@ -50,13 +50,6 @@ def _differ(case: Case) -> Iterator[Hit]:
     )
 
 
-def _at_own_store(case: Case) -> Iterator[Hit]:
-    """Yield one hit per agent that opens the store of its ranks, where no rank was started."""
-    if not any(member.processes for member in case.job.members):
-        for agent in filter(lambda agent: _opens_store(case, agent), case.agents):
-            yield replace(_hit(case, [agent], reached=False), strength=CLEAR)
-
-
 def _opens_store(case: Case, agent: Agent) -> bool:
     """Return whether an agent was seen to open that store only, which is done in no time."""
     dumps = [d for one in case.job.launchers if one.pid == agent.who.pid for d in one.dumps]
@@ -107,6 +100,7 @@ def _hit(case: Case, agents: list[Agent], *, reached: bool) -> Hit:
     count = str(least) if least == most else f"{least} to {most}"
     nodes = "node" if count == "1" else "nodes"
     at = f" at {first.endpoint}" if first.endpoint else ""
+    again = max(agent.restarts or 0 for agent in agents)
     fields = {
         "who": _names(agents),
         "reaches": "does" if len(agents) == 1 else "do",
@@ -117,7 +111,7 @@ def _hit(case: Case, agents: list[Agent], *, reached: bool) -> Hit:
         "id": f" (rdzv-id {first.run_id})" if first.run_id not in {None, "none"} else "",
         "kind": first.backend or "torchrun",
         "missing": _missing_words(missing, ranks, hosts),
-        "restarts": _restarts(agents),
+        "restarts": f" It has restarted its ranks {counted(again, 'time')}." if again else "",
         "endpoint": first.endpoint or "the endpoint",
     }
     too_few = least is not None and here < least
@@ -192,11 +186,6 @@ def _missing_words(nodes: tuple[int, ...], ranks: tuple[int, ...], hosts: tuple[
     return words
 
 
-def _restarts(agents: Iterable[Agent]) -> str:
-    count = max((agent.restarts or 0 for agent in agents), default=0)
-    return f" It has restarted its ranks {counted(count, 'time')}." if count else ""
-
-
 def _names(agents: list[Agent]) -> str:
     """Name up to three agents: by node, or by host with their pids."""
     more = ["…"] if len(agents) > 3 else []
@@ -243,7 +232,15 @@ def _stacks(case: Case, agents: Iterable[Agent]) -> list[Evidence]:
 def agents(
     case: Case, how: Literal["wait", "not-connected", "at-own-store", "differ"]
 ) -> Iterable[Hit]:
-    """Yield hits for torchrun's agents that wait for nodes, or were sent to different ones."""
+    """Yield hits for torchrun's agents that wait for nodes, or were sent to different ones.
+
+    One opens the store of its own ranks, where no rank was started.
+    """
     if how in {"wait", "not-connected"}:
         return _waiting(case, reached=how == "wait")
-    return _at_own_store(case) if how == "at-own-store" else _differ(case)
+    if how == "differ":
+        return _differ(case)
+    if any(member.processes for member in case.job.members):
+        return ()
+    alone = (agent for agent in case.agents if _opens_store(case, agent))
+    return [replace(_hit(case, [agent], reached=False), strength=CLEAR) for agent in alone]

@@ -153,7 +153,11 @@ def printed_values_differ(case: Case, *topics: Topic) -> Iterator[Hit]:
     ``topics`` are what the line is about. Of two ranks nobody is named. Nothing where the job goes
     on, or where the values of several ranks differ: they are each rank's own then, or each group's.
     """
-    if not (stands(case) or _failed(case) or _shows_no_work(case)):
+    failed = any(row.exitcode or row.signal for row in case.job.exits) or any(
+        line.raised is not None or _COMPLAINS.search(line.text) for line in case.job.lines
+    )
+    at_work = case.job.of(SignOfLife) or case.graph.progress or have_ended(case.job)
+    if at_work and not (stands(case) or failed):
         return
     complaints = [line.text for line in case.job.lines if _MISMATCH.search(line.text)]
     if "settings" in topics and not complaints:
@@ -200,15 +204,3 @@ def _in_own_lines(case: Case) -> Iterator[PrintedValue]:
                     topic="settings",
                     text=line.text,
                 )
-
-
-def _shows_no_work(case: Case) -> bool:
-    """Return whether nothing tells of a step, a result or an end: the job never got to work."""
-    return not (case.job.of(SignOfLife) or case.graph.progress or have_ended(case.job))
-
-
-def _failed(case: Case) -> bool:
-    """Return whether some rank ended by an error, or complains of another."""
-    return any(exit_.exitcode or exit_.signal for exit_ in case.job.exits) or any(
-        line.raised is not None or _COMPLAINS.search(line.text) for line in case.job.lines
-    )

@@ -25,7 +25,10 @@ def store_barrier(_case: Case, lines: Sequence[LogLine], *, over: bool = False) 
     if not lines:
         return
     last = max(lines, key=lambda line: (line.time or 0, line.source.line or 0))
-    ranks = _out_of_range(lines) if over else _missing(lines, last)
+    waiters = {_count(line, "waiter"): line for line in reversed(lines)}
+    out_of_range = sorted(rank for rank, line in waiters.items() if rank >= _count(line, "world"))
+    ranks = tuple(out_of_range) if over else _missing(lines, last)
+    quoted = sorted(waiters.values(), key=lambda line: line.source.line or 0)[:MAX_QUOTES]
     words = ranks_in_words(ranks)
     words = (
         f", among them {words}" if over else f", {words} {'have' if len(ranks) > 1 else 'has'} not"
@@ -33,16 +36,10 @@ def store_barrier(_case: Case, lines: Sequence[LogLine], *, over: bool = False) 
     yield Hit(
         ranks=ranks,
         names_culprit=bool(ranks),
-        evidence=tuple(cite_line(line) for line in _one_each(lines)),
+        evidence=tuple(cite_line(line) for line in quoted),
         fields={**last.fields, "not": words if ranks else ""},
         at=last.time,
     )
-
-
-def _out_of_range(lines: Sequence[LogLine]) -> tuple[int, ...]:
-    """Return the ranks that the world size has no place for."""
-    waiters = {_count(line, "waiter"): _count(line, "world") for line in lines}
-    return tuple(sorted(rank for rank, world in waiters.items() if rank >= world))
 
 
 def _missing(lines: Sequence[LogLine], last: LogLine) -> tuple[int, ...]:
@@ -54,11 +51,6 @@ def _missing(lines: Sequence[LogLine], last: LogLine) -> tuple[int, ...]:
     if len(came) != joined or not joined < world or max(came) >= world:
         return ()
     return tuple(sorted(set(range(world)) - came))
-
-
-def _one_each(lines: Sequence[LogLine]) -> list[LogLine]:
-    seen = {line.fields.get("waiter"): line for line in reversed(lines)}
-    return sorted(seen.values(), key=lambda line: line.source.line or 0)[:MAX_QUOTES]
 
 
 def _count(line: LogLine, name: str) -> int:

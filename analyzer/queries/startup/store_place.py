@@ -195,7 +195,8 @@ def resolves_differently(case: Case, *, loopback: bool) -> Iterator[Hit]:
     usual = {(at.view.host, at.view.resolved) for at in good if at.view is not None}
     names = {name for name, _ in usual if not _is_address(name)}
     if loopback:
-        bad = [at for at in bad if _is_inward(at) and _on_other_host(case, at, good)]
+        inward = (at for at in bad if at.view and all(map(is_loopback, at.view.resolved)))
+        bad = [at for at in inward if _on_other_host(case, at, good)]
     else:
         seen = ((at, at.view) for at in bad if at.view is not None and at.view.host in names)
         bad = [at for at, view in seen if (view.host, view.resolved) not in usual]
@@ -213,11 +214,6 @@ def resolves_differently(case: Case, *, loopback: bool) -> Iterator[Hit]:
         names_culprit=not loopback or len(bad) < len(good),
         fields={**view_fields(first), "usual": usually},
     )
-
-
-def _is_inward(at: StartingRank) -> bool:
-    """Return whether the place is the loopback of whoever asks."""
-    return at.view is not None and all(is_loopback(address) for address in at.view.resolved)
 
 
 def is_loopback(place: str) -> bool:

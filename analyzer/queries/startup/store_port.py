@@ -14,7 +14,7 @@ from whyhang.analyzer.queries.startup.store_place import (
     starting_ranks,
     view_fields,
 )
-from whyhang.analyzer.report import Evidence, cite
+from whyhang.analyzer.report import cite
 from whyhang.analyzer.wording.describe import evidence_of
 from whyhang.analyzer.wording.title_fields import subject_fields
 
@@ -80,11 +80,13 @@ def _held(
 ) -> Hit:
     fields = subject_fields(case, [case.states[n] for n in waiting], ())
     fields |= {**view_fields(view), **_holder_fields(case, view, holder, waiting)}
+    owner = f"pid {holder.pid}" if holder.pid is not None else "a process of another user"
+    words = f"{holder.address} listen: {owner} {holder.command}"
     return Hit(
         members=() if own is None else (own.id,),
         affected=waiting,
         evidence=(
-            _cite_holder(view, holder),
+            cite(view.source, words.rstrip()),
             cite_view(view),
             *(evidence_of(case, case.states[own.id])[:1] if own is not None else ()),
             *evidence_of(case, case.states[waiting[0]])[:1],
@@ -125,12 +127,6 @@ def _holder_fields(
         "of_rank": rank,
         "port": str(view.port),
     }
-
-
-def _cite_holder(view: StoreView, holder: Listener) -> Evidence:
-    owner = f"pid {holder.pid}" if holder.pid is not None else "a process of another user"
-    words = f"{holder.address} listen: {owner} {holder.command}".rstrip()
-    return cite(view.source, words)
 
 
 def port_held(case: Case, by: Literal["stranger", "leftover"]) -> Iterable[Hit]:

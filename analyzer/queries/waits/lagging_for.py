@@ -163,12 +163,6 @@ def _has_child_in(case: Case, state: RankState, place: tuple[str, str]) -> bool:
     )
 
 
-def _undrained_queue(case: Case) -> Iterator[Hit]:
-    """Yield one hit for the ranks that await the end of a child which waits for its queue."""
-    full = functools.partial(_has_child_in, case, place=_LAST_PUT)
-    yield from lagging(case, WaitKind.SUBPROCESS, only=full, alone=True)
-
-
 def _unset_key(case: Case) -> Iterator[Hit]:
     """Yield one hit for the ranks that wait for a key at one place."""
     for hit in lagging(case, WaitKind.STORE, alone=True):
@@ -221,11 +215,13 @@ def lagging_for(
     ],
 ) -> Iterable[Hit]:
     """Yield hits for lagging ranks with this reason: a lock, a key, or a process they started."""
+    if reason == "full-queue":
+        full = functools.partial(_has_child_in, case, place=_LAST_PUT)
+        return lagging(case, WaitKind.SUBPROCESS, only=full, alone=True)
     sides = {
         "stopped-helper": _helper_stopped,
         "lost-task": _pool_task_lost,
         "forked-lock": _fork_deadlock,
-        "full-queue": _undrained_queue,
         "own-lock": _lock_deadlock,
         "shared-lock": _shared_lock,
         "unset-key": _unset_key,

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from whyhang.analyzer import queries
 from whyhang.analyzer.facts import CallArgument, Record, grouped
 from whyhang.analyzer.queries import Case, Hit, Signature
-from whyhang.analyzer.report import Evidence, Location
+from whyhang.analyzer.report import Location
 from whyhang.analyzer.stacks import WaitKind
 
 AGREEING = 2
@@ -118,7 +118,7 @@ def _hit(case: Case, members: tuple[int, ...], shown: tuple[_Message, _Message])
         names_culprit=bool(members),
         category="p2p-mismatch" if WaitKind.P2P in kinds else "",
         evidence=(
-            *(_cited(message) for message in shown),
+            *(queries.cite(each.fact.source, str(each.fact), each.rank) for each in shown),
             *queries.places_of(case, *(message.member for message in shown)),
         ),
         location=Location(file=fact.file, line=fact.line, function=fact.function),
@@ -131,10 +131,6 @@ def _side(message: _Message) -> str:
     way = "to" if message.sends else "from"
     peer = f" {way} rank {message.peer}" if message.peer is not None else ""
     return f"rank {message.rank} {verb} tag {message.tag}{peer}"
-
-
-def _cited(message: _Message) -> Evidence:
-    return queries.cite(message.fact.source, str(message.fact), message.rank)
 
 
 SIGNATURE = Signature(

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from whyhang.analyzer import queries
 from whyhang.analyzer.facts import CallArgument, RootArgument, grouped, replace
 from whyhang.analyzer.queries import Case, Hit, Signature
-from whyhang.analyzer.report import Collective, Evidence
+from whyhang.analyzer.report import Collective, cite
 from whyhang.analyzer.stacks import WaitKind
 
 
@@ -42,7 +42,10 @@ def when(case: Case) -> Iterator[Hit]:
         affected=affected,
         names_culprit=bool(members),
         evidence=(
-            *(_cite_root(side[0]) for side in sides[:4]),
+            *(
+                cite(call.source, f"root of the call in its stack: {_words(call)}", call.who.rank)
+                for call, *_ in sides[:4]
+            ),
             *queries.evidence_of(case, shown)[:1],
         ),
         collective=Collective(op=calls[0].op, others=words),
@@ -108,12 +111,6 @@ def _side(side: Sequence[RootArgument]) -> str:
     way = "to" if side[0].op in {"gather", "reduce"} else "from"
     ranks = [call.who.rank for call in side if call.who.rank is not None]
     return f"{queries.ranks_in_words(ranks)} in {side[0].op} {way} rank {side[0].root}"
-
-
-def _cite_root(call: RootArgument) -> Evidence:
-    return queries.cite(
-        call.source, f"root of the call in its stack: {_words(call)}", call.who.rank
-    )
 
 
 def _meant(call: RootArgument) -> str:

@@ -22,7 +22,9 @@ def when(case: Case) -> Iterator[Hit]:
         if track.kind == "nccl-init" and track.group.name.startswith("nccl 0x"):
             who = track.who
             by_id[who.rank, who.host, who.pid, track.group.name].append(track)
-    again = [tracks for tracks in by_id.values() if len(tracks) > 1 and _is_stale(tracks)]
+    done = CallState.COMPLETED  # as the first set-up under such an id was, and the last was not
+    ends = ((tracks, [tracks[at].calls[0].state for at in (0, -1)]) for tracks in by_id.values())
+    again = [tracks for tracks, (first, last) in ends if first is done and last is not done]
     members = {m.id: tracks for tracks in again if (m := case.job.member_of(tracks[0].who))}
     if not members or len(members) == len(case.job.members):
         return
@@ -61,9 +63,3 @@ SIGNATURE = Signature(
     ),
     next_steps=("grep 'commId' LOG  # with NCCL_DEBUG=INFO: whose id is an old one",),
 )
-
-
-def _is_stale(tracks: list[Track]) -> bool:
-    """Return whether the first of these was set up to its end, and the last was not."""
-    first, last = (track.calls[0].state for track in (tracks[0], tracks[-1]))
-    return first is CallState.COMPLETED and last is not CallState.COMPLETED

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 
 from whyhang.analyzer import queries
 from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE
-from whyhang.analyzer.job.device import Device
 from whyhang.analyzer.job.devices import HOW
 from whyhang.analyzer.queries import Case, Hit, Signature
 
@@ -23,7 +22,8 @@ def when(case: Case) -> Iterator[Hit]:
         members = [n for n in device.members if gpus.how[n] < len(HOW) - 1]
         if len(members) < 2 or len({case.member(n).rank for n in members}) < 2:
             continue
-        if len({s for n in members if (s := _slice(case, device, n))}) == len(members):
+        slices = {process.pid: process.slice for process in device.now("processes") or ()}
+        if len({s for n in members if (s := slices.get(case.member(n).pid))}) == len(members):
             continue  # each has a MIG device of its own
         free = [d for d in gpus.devices if d.place == device.place and not d.members]
         ranks = case.ranks(members)
@@ -57,9 +57,3 @@ SIGNATURE = Signature(
     next_steps=("nvidia-smi --query-compute-apps=gpu_uuid,pid,used_memory --format=csv",),
     links=("https://github.com/NVIDIA/nccl/issues/1241",),
 )
-
-
-def _slice(case: Case, device: Device, member: int) -> str | None:
-    pid = case.member(member).pid
-    processes = device.now("processes") or ()
-    return next((process.slice for process in processes if process.pid == pid), None)

@@ -44,7 +44,9 @@ def when(case: Case) -> Iterator[Hit]:
         return
     for address, source, quote in _used(case):
         for (host, _), ports in tables.items():
-            port = next((one for one in ports if address in _addresses(one)), None)
+            port = next(
+                (p for p in ports if address in {a.partition("/")[0] for a in p.addresses}), None
+            )
             if port is None:
                 continue
             kind = next((words for name, words in KINDS if port.name.startswith(name)), "")
@@ -71,10 +73,6 @@ def _used(case: Case) -> Iterator[tuple[str, Source, str]]:
     for text, source in texts:
         for match in _IP.finditer(text):
             yield match[0], source, text
-
-
-def _addresses(port: NetworkPort) -> set[str]:
-    return {address.partition("/")[0] for address in port.addresses}
 
 
 def _networks(ports: list[NetworkPort]) -> set[str]:

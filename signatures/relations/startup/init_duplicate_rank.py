@@ -13,7 +13,7 @@ from whyhang.analyzer import queries
 from whyhang.analyzer.facts import MAX_RANKS, InitArguments, LogTail, Source
 from whyhang.analyzer.job.records import Member
 from whyhang.analyzer.queries import Case, Hit, Signature
-from whyhang.analyzer.report import Evidence
+from whyhang.analyzer.report import cite
 
 MAX_QUOTES = 4
 _SAYS_RANK = re.compile(
@@ -66,8 +66,8 @@ def when(case: Case) -> Iterator[Hit]:
         ranks=tuple(twice),
         names_culprit=not several_runs,
         evidence=tuple(
-            _joined(m, given[m.pid])
-            if m.pid in given and given[m.pid] != m.rank
+            cite(m.processes[-1].source, f"pid {m.pid}: init_process_group(rank={own})", m.rank)
+            if (own := given.get(m.pid, m.rank)) != m.rank
             else queries.cite_environ(m.processes[-1], ("RANK", "WORLD_SIZE"))
             for m in members
         ),
@@ -112,10 +112,9 @@ def _said_twice(case: Case) -> Iterator[Hit]:
         missing = sorted({*range(min(size, MAX_RANKS))} - claims.keys())
         if not ranks or not missing or claims.total() != size:
             continue
-        quotes = [queries.cite(source, text, None) for *_, source, text in twice[:MAX_QUOTES]]
         yield Hit(
             ranks=tuple(ranks),
-            evidence=tuple(quotes),
+            evidence=tuple(cite(source, text, None) for *_, source, text in twice[:MAX_QUOTES]),
             fields={
                 "who": queries.ranks_in_words(ranks),
                 "is": "are" if len(ranks) > 1 else "is",
@@ -134,8 +133,3 @@ def _several_runs(members: list[Member]) -> bool:
     seen = [process.taken_at for process in last if process.taken_at is not None]
     begun = [process.started_at for process in last if process.started_at is not None]
     return bool(seen and begun) and min(seen) < max(begun)
-
-
-def _joined(member: Member, rank: int) -> Evidence:
-    words = f"pid {member.pid}: init_process_group(rank={rank})"
-    return queries.cite(member.processes[-1].source, words, member.rank)

@@ -97,8 +97,8 @@ from whyhang.analyzer.queries.hits import (
 from whyhang.analyzer.queries.logs.accounts import about, listed, listed_tasks, reported
 from whyhang.analyzer.queries.logs.exceptions import raised
 from whyhang.analyzer.queries.logs.failures import failures, first_failures, left_others
-from whyhang.analyzer.queries.logs.horovod import horovod_stalls
-from whyhang.analyzer.queries.logs.log import log_ends, logged
+from whyhang.analyzer.queries.logs.log import logged
+from whyhang.analyzer.queries.logs.log_ends import log_ends, quiet_logs, seen_at_work
 from whyhang.analyzer.queries.logs.nccl import (
     nccl_failed_in,
     nccl_set_up,
@@ -107,7 +107,7 @@ from whyhang.analyzer.queries.logs.nccl import (
 )
 from whyhang.analyzer.queries.logs.nccl_start import connections_not_made, nccl_start
 from whyhang.analyzer.queries.logs.own_lines import own_lines_show
-from whyhang.analyzer.queries.logs.quiet import quiet_logs, seen_at_work
+from whyhang.analyzer.queries.logs.stall_reports import horovod_stalls, store_barrier
 from whyhang.analyzer.queries.logs.stopped_at_work import stopped_at_work
 from whyhang.analyzer.queries.logs.what_failed import awaited, failed
 from whyhang.analyzer.queries.machines.cluster import (
@@ -118,10 +118,9 @@ from whyhang.analyzer.queries.machines.cluster import (
     ranks_on,
     scheduled,
 )
-from whyhang.analyzer.queries.machines.gpus import cite_gpu, faulty_gpus, gpu_names, hit_on
+from whyhang.analyzer.queries.machines.gpus import cite_gpu, faulty_gpus, gpu_names, hit_on, nvlinks
 from whyhang.analyzer.queries.machines.gpus_show import gpus_show
 from whyhang.analyzer.queries.machines.networks import networks_show
-from whyhang.analyzer.queries.machines.nvlink import nvlinks
 from whyhang.analyzer.queries.machines.scheduler import scheduler_shows
 from whyhang.analyzer.queries.startup.agents import agents
 from whyhang.analyzer.queries.startup.differing_settings import (
@@ -129,18 +128,15 @@ from whyhang.analyzer.queries.startup.differing_settings import (
     settings_differ,
 )
 from whyhang.analyzer.queries.startup.launch_plans import launch_plans
-from whyhang.analyzer.queries.startup.meeting_file import meeting_file
 from whyhang.analyzer.queries.startup.meeting_place import meeting_place
-from whyhang.analyzer.queries.startup.store_barrier import store_barrier
+from whyhang.analyzer.queries.startup.meetings import meeting_file, port_held
 from whyhang.analyzer.queries.startup.store_place import cut_off, is_loopback, resolves_differently
-from whyhang.analyzer.queries.startup.store_port import port_held
 from whyhang.analyzer.queries.startup.world_sizes import world_sizes
-from whyhang.analyzer.queries.waits.all_wait import all_in_one_call, only_waiters
+from whyhang.analyzer.queries.waits.all_wait import all_in_one_call, only_waiters, stacks_diverge
 from whyhang.analyzer.queries.waits.different_operations import (
     different_operations,
     needs_everybody,
 )
-from whyhang.analyzer.queries.waits.diverging import stacks_diverge
 from whyhang.analyzer.queries.waits.file_locks import file_locks
 from whyhang.analyzer.queries.waits.lagging import absent, lagging
 from whyhang.analyzer.queries.waits.lagging_for import lagging_for

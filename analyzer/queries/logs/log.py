@@ -6,12 +6,11 @@ there is no registry.
 """
 
 import enum
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import LogLine, ProcessRank, Record, Who, ranks_in_words
+from whyhang.analyzer.facts import LogLine, ProcessRank, Record, Who
 from whyhang.analyzer.facts.times import latest
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.job.records import GROUP_RANK, Member
@@ -21,7 +20,6 @@ from whyhang.analyzer.queries.logs.failures import (
     ended_behind,
     printed_by_every_process,
     raised_by,
-    speakers,
 )
 from whyhang.analyzer.queries.logs.log_ranks import (
     all_came,
@@ -36,15 +34,8 @@ from whyhang.analyzer.queries.logs.log_ranks import (
     whose_end,
 )
 from whyhang.analyzer.queries.machines.cluster import ranks_of_pod, ranks_on
-from whyhang.analyzer.rank_state.from_logs.ends import loses_peer
-from whyhang.analyzer.rank_state.from_logs.gave_up import last_lines
-from whyhang.analyzer.rank_state.from_logs.log_ends import (
-    got_over,
-    have_ended,
-    tails_of_ranks,
-    unanswered,
-)
-from whyhang.analyzer.report import Collective, cite
+from whyhang.analyzer.rank_state.from_logs.log_ends import unanswered
+from whyhang.analyzer.report import Collective
 
 MAX_QUOTES = 6
 
@@ -264,42 +255,4 @@ def _collective(fields: dict[str, str]) -> Collective | None:
     seq = fields.get("seq", "")
     return Collective(
         op=op.lower(), group=fields.get("group"), seq=int(seq) if seq.isdigit() else None
-    )
-
-
-ORDERLY_END = re.compile(
-    r"\b(?:done|finish(?:ed|ing)|return(?:ed|ing)|exit(?:ed|ing)|leaving|complete[d]?|skipp(?:ed|ing)"
-    r"|nothing (?:left|more|to do)|no more (?:data|batches|work))\b",
-    re.IGNORECASE,
-)
-"""Words of a rank that came to the end of its program."""
-
-
-def log_ends(case: Case, *, finished: bool) -> Iterator[Hit]:
-    """Yield one hit for ranks whose logs end without a word of trouble while others lost a peer.
-
-    ``finished``: whether their last words are of an orderly end. Where some rank failed by itself
-    that is whom they lost, and who says nothing was ended before it could.
-    """
-    if have_ended(case.job) or any(end.own for end in case.ends.values()):
-        return
-    lines = [line for line in case.job.lines if loses_peer(line) and not got_over(case.job, line)]
-    survivors = {line.who.rank for line in lines if line.who.rank is not None}
-    ends = {rank: (line.source, line.text) for rank, line in last_lines(case.job).items()}
-    silent = sorted(ends.keys() - speakers(case) - case.ends.keys())
-    if not silent:  # of the ranks of one output, it is who alone lost nobody
-        tails = tails_of_ranks(case.job)
-        ends = {rank: (tail.source, tail.lines[-1].text) for rank, tail in tails.items()}
-        silent = sorted(ends.keys() - survivors - case.ends.keys())
-        if len(silent) != 1 or len(survivors) + 1 != case.job.world_size:
-            return
-    if not silent or not survivors or len(silent) > len(ends) // 2:
-        return
-    if all(ORDERLY_END.search(ends[rank][1]) for rank in silent) is not finished:
-        return
-    last = [cite(*ends[rank], rank) for rank in silent[:MAX_QUOTES]]
-    yield Hit(
-        ranks=tuple(silent),
-        evidence=(*last, *(cite_line(line) for line in lines[:2])),
-        fields={"others": ranks_in_words(survivors)},
     )

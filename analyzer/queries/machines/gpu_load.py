@@ -13,6 +13,7 @@ from whyhang.analyzer.findings.signature import CLEAR, CONTRADICTED, INCOMPLETE,
 from whyhang.analyzer.job.device import Device
 from whyhang.analyzer.queries.machines.gpus import AT_REST, HELD
 from whyhang.analyzer.queries.waits.states import waiters_for
+from whyhang.analyzer.rank_state.state import RankState
 
 BUSY = 90
 """Per cent of time with a kernel running from which a GPU is busy."""
@@ -129,3 +130,47 @@ def load_in_words(devices: Sequence[Device]) -> str:
 def _range(values: Sequence[float]) -> str:
     low, high = min(values), max(values)
     return f"{low:.0f}" if round(low) == round(high) else f"{low:.0f} to {high:.0f}"
+
+
+# What of CUDA a rank may be held in before its kernel starts, by the names of native frames.
+HOLDS: tuple[tuple[tuple[str, ...], str], ...] = (
+    (
+        ("cuModuleLoad", "cuLibraryLoad", "cuModuleGetFunction", "cuLibraryGetKernel"),
+        (
+            "it is loading a kernel for the first time, which waits for the kernels that run "
+            "(CUDA_MODULE_LOADING=EAGER loads all at the start)"
+        ),
+    ),
+    (
+        (
+            *("cudaMalloc", "cudaFree", "cudaHostAlloc", "cudaHostRegister", "cuMemAlloc"),
+            *("cuMemFree", "cuMemHostAlloc", "cudaMallocHost"),
+        ),
+        "it is in a CUDA memory call, which waits for all work on the GPU",
+    ),
+    (
+        (
+            *("cudaStreamSynchronize", "cudaEventSynchronize", "cudaDeviceSynchronize"),
+            *("cuStreamSynchronize", "cuEventSynchronize", "cuCtxSynchronize", "cudaMemcpy"),
+            "cuMemcpy",
+        ),
+        "it waits for work on a stream, before or instead of launching",
+    ),
+    (("cudaLaunchKernel", "cuLaunchKernel"), "it is in the launch of a kernel"),
+)
+
+
+def held_in_cuda(case: Case, state: RankState) -> str | None:
+    """Return in what of CUDA a rank is held, as far as the native frames of its stack tell."""
+    dumps = case.member(state.member).dumps
+    functions = {
+        frame.function.lstrip("_").partition("(")[0]
+        for dump in dumps
+        for thread in dump.threads
+        for frame in thread.frames
+        if frame.native and (state.place is None or thread.tid in {state.place.tid, None})
+    }
+    for starts, words in HOLDS:
+        if any(function.startswith(starts) for function in functions):
+            return words
+    return None

@@ -10,6 +10,7 @@ from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE, INDIRECT, Hit
 from whyhang.analyzer.job.device import Device
 from whyhang.analyzer.queries.hits import places_of
 from whyhang.analyzer.queries.machines.gpu_load import (
+    held_in_cuda,
     is_undecided,
     load_in_words,
     load_of,
@@ -90,33 +91,6 @@ def _together(case: Case, devices: Sequence[Device], strength: float) -> Hit:
 ONE_SIDED = ROOTED | {"send", "isend"}
 """Operations of which a rank may be done while others are not: an idle GPU tells less."""
 
-# What of CUDA a rank may be held in before its kernel starts, by the names of native frames.
-HOLDS: tuple[tuple[tuple[str, ...], str], ...] = (
-    (
-        ("cuModuleLoad", "cuLibraryLoad", "cuModuleGetFunction", "cuLibraryGetKernel"),
-        (
-            "it is loading a kernel for the first time, which waits for the kernels that run "
-            "(CUDA_MODULE_LOADING=EAGER loads all at the start)"
-        ),
-    ),
-    (
-        (
-            *("cudaMalloc", "cudaFree", "cudaHostAlloc", "cudaHostRegister", "cuMemAlloc"),
-            *("cuMemFree", "cuMemHostAlloc", "cudaMallocHost"),
-        ),
-        "it is in a CUDA memory call, which waits for all work on the GPU",
-    ),
-    (
-        (
-            *("cudaStreamSynchronize", "cudaEventSynchronize", "cudaDeviceSynchronize"),
-            *("cuStreamSynchronize", "cuEventSynchronize", "cuCtxSynchronize", "cudaMemcpy"),
-            "cuMemcpy",
-        ),
-        "it waits for work on a stream, before or instead of launching",
-    ),
-    (("cudaLaunchKernel", "cuLaunchKernel"), "it is in the launch of a kernel"),
-)
-
 
 def _never_launched(case: Case) -> Iterator[Hit]:
     """Yield one hit for few idle GPUs while the many spin, with what their stacks say of why."""
@@ -176,25 +150,10 @@ def _why(case: Case, states: Sequence[RankState]) -> str:
     """Return why nothing was launched, as far as the stack of the first rank tells."""
     if not states or states[0].status is Status.UNSEEN:
         return "Its stack would say why; it was not taken."
-    held = _held(case, states[0])
+    held = held_in_cuda(case, states[0])
     if held is not None:
         return f"Its stack says why: {held}."
     return f"Its stack shows it {activity(states[0])}; native frames (--native always) tell more."
-
-
-def _held(case: Case, state: RankState) -> str | None:
-    dumps = case.member(state.member).dumps
-    functions = {
-        frame.function.lstrip("_").partition("(")[0]
-        for dump in dumps
-        for thread in dump.threads
-        for frame in thread.frames
-        if frame.native and (state.place is None or thread.tid in {state.place.tid, None})
-    }
-    for starts, words in HOLDS:
-        if any(function.startswith(starts) for function in functions):
-            return words
-    return None
 
 
 def _memory_without_process(case: Case) -> Iterator[Hit]:

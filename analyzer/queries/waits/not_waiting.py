@@ -11,7 +11,7 @@ from whyhang.analyzer.collectives.groups import OVERTAKEN, RECORDER
 from whyhang.analyzer.facts import LastLine, LogLine, LogTail, OwnLine, ranks_in_words, replace
 from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INDIRECT, Hit
 from whyhang.analyzer.queries.hits import cite_line, members_of, merged
-from whyhang.analyzer.queries.logs.log import ORDERLY_END
+from whyhang.analyzer.queries.logs.log_ends import ORDERLY_END
 from whyhang.analyzer.queries.logs.nccl import setups
 from whyhang.analyzer.queries.logs.what_failed import failed_lines
 from whyhang.analyzer.queries.waits.recorded import recorded_hit

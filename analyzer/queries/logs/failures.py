@@ -163,24 +163,19 @@ def _everyone(case: Case) -> set[int | None]:
 
 def has_ranks(case: Case) -> bool:
     """Return whether the job is known to have more than one rank."""
-    job = case.job
-    if any(loses_peer(line) or waits_in_vain(line) for line in job.lines):
+    job, size = case.job, case.job.world_size or 0
+    if size > 1 or len(job.members) > 1 or job.tracks or len(children_of(case)) > 1:
         return True
-    if job.world_size is None and any(_OF_A_GROUP.search(line.text) for line in job.lines):
+    of_group = job.world_size is None and any(_OF_A_GROUP.search(line.text) for line in job.lines)
+    if of_group or any(loses_peer(line) or waits_in_vain(line) for line in job.lines):
         return True
     speak = {fact.who for fact in job.of(Speaker)} | {line.who for line in job.lines}
     names = {name for who in speak if (name := _name(who))}
     processes = {(line.who.host, line.who.pid) for line in job.lines if line.who.pid is not None}
-    if (
-        len(processes) > 1
-        or len(names) > 1
-        or any(_NOT_FIRST.search(str(name[0])) for name in names)
-    ):
+    if len(processes) > 1 or len(names) > 1 or any(_NOT_FIRST.search(name) for name, _ in names):
         return True
-    named = any((member.rank or 0) > 0 for member in job.members)
-    ended = any((exit_.who.rank or 0) > 0 for exit_ in job.exits) or len(children_of(case)) > 1
-    named = named or any(_names_a_rank(line) for line in job.lines)
-    return (job.world_size or 0) > 1 or len(job.members) > 1 or bool(job.tracks) or named or ended
+    ranks = {member.rank for member in job.members} | {row.who.rank for row in job.exits}
+    return any(ranks - {None, 0}) or any(map(_names_a_rank, job.lines))
 
 
 def children_of(case: Case) -> set[int]:
@@ -189,11 +184,12 @@ def children_of(case: Case) -> set[int]:
     return set(pids) if signal.SIGTERM in pids.values() else set()
 
 
-def _name(who: Who) -> tuple[object, ...] | None:
+def _name(who: Who) -> tuple[str, str | None] | None:
     """Return what tells a process that is labelled as a rank from others."""
     if who.rank is not None or who.local_rank is not None:
-        return (f"rank {who.rank or who.local_rank or 0}", who.host)
-    return (who.label,) if who.label is not None and GROUP_RANK.match(who.label) else None
+        return f"rank {who.rank or who.local_rank or 0}", who.host
+    label = who.label
+    return (label, None) if label is not None and GROUP_RANK.match(label) else None
 
 
 def _names_a_rank(line: LogLine) -> bool:

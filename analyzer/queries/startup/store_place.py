@@ -46,6 +46,11 @@ class StartingRank(Record):
     address: Address
     view: StoreView | None
 
+    @property
+    def outcome(self) -> str:
+        """Return what asking there brought; empty where nobody asked."""
+        return self.view.outcome if self.view is not None else ""
+
 
 def starting_ranks(case: Case) -> list[StartingRank]:
     """List the ranks inside init_process_group, with the place that each was given."""
@@ -128,12 +133,12 @@ def cut_off(case: Case, *outcomes: str) -> Iterator[Hit]:
     no such case.
     """
     here = starting_ranks(case)
-    away = [at for at in here if at.view is not None and at.view.outcome in outcomes]
-    there = [at for at in here if at.view is not None and at.view.outcome in OPEN]
+    away = [at for at in here if at.outcome in outcomes]
+    there = [at for at in here if at.outcome in OPEN]
     if not away or case.graph.progress or (not there and _rank_0_is_lagging(case)):
         return
     views = distinct_views(away)
-    elsewhere = {at.view.host for at in there if at.view is not None}
+    elsewhere = {view.host for view in distinct_views(there)}
     few = len(away) < len(here) - len(away) or len(views) == 1
     strength = CLEAR if there or state_of_rank_0(case) is not None else INCOMPLETE
     fields = view_fields(views[0])
@@ -188,11 +193,11 @@ def resolves_differently(case: Case, *, loopback: bool) -> Iterator[Hit]:
     finds itself there.
     """
     here = [at for at in starting_ranks(case) if at.view is not None and at.view.resolved]
-    good = [at for at in here if at.view is not None and at.view.outcome in OPEN]
+    good = [at for at in here if at.outcome in OPEN]
     bad = [at for at in here if at not in good]
     if case.graph.progress or not bad or not (good or loopback):
         return
-    usual = {(at.view.host, at.view.resolved) for at in good if at.view is not None}
+    usual = {(view.host, view.resolved) for view in distinct_views(good)}
     names = {name for name, _ in usual if not _is_address(name)}
     if loopback:
         inward = (at for at in bad if at.view and all(map(is_loopback, at.view.resolved)))
@@ -236,7 +241,7 @@ def _is_address(name: str) -> bool:
 def _on_other_host(case: Case, at: StartingRank, good: Sequence[StartingRank]) -> bool:
     """Return whether a rank is on another host than rank 0, by networks or its number."""
     if good:
-        networks = {other.view.network for other in good if other.view is not None}
+        networks = {view.network for view in distinct_views(good)}
         return at.view is not None and at.view.network not in networks
     member = case.member(at.member)
     if member.rank is None or member.local_rank is None or not member.processes:

@@ -12,7 +12,7 @@ from whyhang.analyzer.findings.signature import CLEAR, CONTRADICTED, GUESSED, IN
 from whyhang.analyzer.queries.hits import cite_line, members_of
 from whyhang.analyzer.rank_state.listed import ras_lines, snapshot
 from whyhang.analyzer.rank_state.state import Status
-from whyhang.analyzer.report import Collective, Evidence, cite
+from whyhang.analyzer.report import Collective, cite
 from whyhang.analyzer.stacks import WaitKind
 from whyhang.analyzer.stacks.usercode import in_words
 from whyhang.analyzer.wording.describe import location_of, pid_in_words, site_location
@@ -85,11 +85,24 @@ def recorded_hit(case: Case, finding: CallFinding) -> Hit:
         "did": "has" if len(finding.waiting) == 1 else "have",
         "says": finding.says,
     }
+    files = {source.file for source in finding.sources}
+    counted = [  # by NCCL's health network, of the culprits
+        line
+        for line in ras_lines(case.job, "behind")
+        if line.source.file in files and line.who.rank in finding.culprits
+    ]
     stands = [case.states[n] for n in members if finding.culprits and case.states[n].place]
     return Hit(
         ranks=finding.culprits,
         affected=tuple(sorted(affected)),
-        evidence=(*_counted(case, finding), *_evidence(finding)),
+        evidence=(
+            *map(cite_line, counted[:MAX_SOURCES]),
+            *(
+                cite(call.source, call.quote, call.rank)
+                for call in finding.quotes[:MAX_SOURCES]
+                if call.source is not None
+            ),
+        ),
         strength=_strength(case, finding),
         names_culprit=bool(finding.culprits)
         and not finding.tie
@@ -173,34 +186,8 @@ def _breaks_off(case: Case, finding: CallFinding) -> bool:
     ends = {end.source.file: end.source.line or 0 for end in case.job.of(LastLine)}
     last = {q.rank: q.source for q in finding.quotes if q.source and q.rank in finding.culprits}
     shared = len({source.file for source in finding.sources}) == 1 < len(finding.quotes)
-    return (
-        bool(last)
-        and shared
-        and all(
-            source.file in ends and ends[source.file] - (source.line or 0) <= NEAR
-            for source in last.values()
-        )
-    )
-
-
-def _counted(case: Case, finding: CallFinding) -> tuple[Evidence, ...]:
-    """Cite what NCCL's health network counted of the culprits."""
-    files = {source.file for source in finding.sources}
-    lines = [
-        line
-        for line in ras_lines(case.job, "behind")
-        if line.source.file in files and line.who.rank in finding.culprits
-    ]
-    return tuple(cite_line(line) for line in lines[:MAX_SOURCES])
-
-
-def _evidence(finding: CallFinding) -> tuple[Evidence, ...]:
-    """Cite the records that the finding rests on."""
-    return tuple(
-        cite(call.source, call.quote, call.rank)
-        for call in finding.quotes[:MAX_SOURCES]
-        if call.source is not None
-    )
+    left = [ends.get(at.file, float("inf")) - (at.line or 0) for at in last.values()]
+    return shared and bool(left) and max(left) <= NEAR
 
 
 def others_elsewhere(case: Case, finding: CallFinding) -> tuple[int, ...]:

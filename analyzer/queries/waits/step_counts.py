@@ -54,13 +54,19 @@ def _left_behind(case: Case) -> Iterator[Hit]:
     yield hit if others else replace(hit, affected=left.ahead)
 
 
-def _cite(case: Case, number: int, variable: Counter) -> Evidence:
-    member = case.member(number)
-    of = [c for c in case.job.of(LoopCounter) if case.job.member_of(c.who) is member]
-    mine = [c for c in of if (c.name, c.function, c.file) == variable]
-    values = " and then ".join(str(value) for value in dict.fromkeys(c.value for c in mine))
-    words = f"{variable[0]} in {variable[1]} ({variable[2]}) is {values}"
-    return Evidence(source=mine[0].source.file, rank=member.rank, quote=words)
+def _cite(case: Case, number: int, of: Counter | None = None) -> Evidence:
+    """Cite what a member counts: one counter from look to look, or the first few of its own."""
+    member, state = case.member(number), case.states[number]
+    counters = [c for c in case.job.of(LoopCounter) if case.job.member_of(c.who) is member]
+    if not counters and state.pulse is not None:
+        return beat_of(case, state)
+    words = "; ".join(f"{c.name} in {c.function} ({c.file}) is {c.value}" for c in counters[:4])
+    if of is not None:
+        counters = [c for c in counters if (c.name, c.function, c.file) == of]
+        values = " and then ".join(str(value) for value in dict.fromkeys(c.value for c in counters))
+        words = f"{of[0]} in {of[1]} ({of[2]}) is {values}"
+    file = counters[0].source.file if counters else ""
+    return Evidence(source=file, rank=member.rank, quote=words)
 
 
 _Variable = tuple[str, str, str]  # name, function and file of what counts
@@ -115,7 +121,7 @@ def _in_another_step(case: Case, *, of_outer_loop: bool = False) -> Iterator[Hit
         names_culprit=not tie,
         strength=INCOMPLETE if tie else CLEAR,
         evidence=(
-            *(_cite_counters(case, number) for number in (members[0], affected[0])),
+            *(_cite(case, number) for number in (members[0], affected[0])),
             *places_of(case, members[0]),
         ),
         collective=Collective(op=meeting.op) if meeting is not None else None,
@@ -184,17 +190,6 @@ def _in(meeting: PendingOperation | None, unlike: PendingOperation | None) -> st
     if meeting is None or unlike is None or meeting is unlike:
         return ""
     return f" in {meeting.says.call}{meeting.at}"
-
-
-def _cite_counters(case: Case, number: int) -> Evidence:
-    member = case.member(number)
-    counters = [c for c in case.job.of(LoopCounter) if case.job.member_of(c.who) is member]
-    words = "; ".join(f"{c.name} in {c.function} ({c.file}) is {c.value}" for c in counters[:4])
-    pulse = case.states[number].pulse
-    if not counters and pulse is not None:
-        return beat_of(case, case.states[number])
-    file = counters[0].source.file if counters else ""
-    return Evidence(source=file, rank=member.rank, quote=words)
 
 
 FEW = 0.5

@@ -8,6 +8,7 @@ the last one behind "Last error:", even where NCCL_DEBUG is not set.
 import re
 import signal
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.resources import files
 from typing import Literal
 
 from whyhang.analyzer.case import Case
@@ -24,19 +25,11 @@ from whyhang.analyzer.findings.signature import CLEAR, GUESSED, Hit
 from whyhang.analyzer.queries.hits import cite_line
 from whyhang.analyzer.rank_state.from_logs.log_ends import have_ended, unanswered
 from whyhang.analyzer.report import Collective, Evidence, cite
+from whyhang.analyzer.toml import tomllib
 
-MEANS = {
-    NcclPhase.ABSENT: "{has} not come to NCCL's set-up: {its} log ends before",
-    NcclPhase.INTERFACE: "{has} chosen {its} interface and not begun the set-up",
-    NcclPhase.NETWORK: "{has} chosen {its} network and not begun the set-up",
-    NcclPhase.BOOTSTRAP: "{stands} in the bootstrap, where all ranks find each other",
-    NcclPhase.TOPOLOGY: "{has} seen all ranks and {stands} in finding the topology",
-    NcclPhase.CHANNELS: "{has} planned {its} channels and not connected any",
-    NcclPhase.CONNECTING: "{stands} in connecting {its} channels",
-    NcclPhase.CONNECTED: "{has} connected {its} channels and {stands} in the last barrier"
-    " of the set-up",
-    NcclPhase.COMPLETE: "{has} completed the set-up",
-}
+_WORDS: dict[str, dict[str, str]] = tomllib.loads(
+    files(__package__).joinpath("nccl.toml").read_text(encoding="utf-8")
+)
 
 NOT_BEGUN = {NcclPhase.ABSENT, NcclPhase.INTERFACE, NcclPhase.NETWORK}
 
@@ -112,7 +105,9 @@ def stuck_in_setup(case: Case, phase: NcclPhase, via: str = "") -> tuple[Hit, ..
 def setup_in_words(phase: NcclPhase, *, many: bool) -> str:
     """Return what a rank does in a phase, or what several do."""
     forms = ("have", "stand", "their") if many else ("has", "stands", "its")
-    return MEANS[phase].format_map(dict(zip(("has", "stands", "its"), forms, strict=True)))
+    return _WORDS["phases"][phase.name.lower()].format_map(
+        dict(zip(("has", "stands", "its"), forms, strict=True))
+    )
 
 
 def cite_setups(stages: Mapping[int, NcclSetup], ranks: Sequence[int]) -> tuple[Evidence, ...]:
@@ -137,21 +132,8 @@ _FAILED = re.compile(r"NCCL (?:[Ee]rror|failure)\b|\bnccl[A-Z]\w+Error: ")
 _SAYS_SO = re.compile(
     r"error|fail|invalid|mismatch|unable|cannot|could not|timed? ?out", re.IGNORECASE
 )
-# NCCL is built in layers, and a line names its source file, or the layer in its own words.
-_LAYERS: dict[Layer, re.Pattern[str]] = {
-    "ib": re.compile(
-        r"net_ib\w*\b|ibvwrap|NET/IB|\bibv_|mlx5|\bIB\b|\bGDAKI\b|\bGIN\b|_mtu\b|\bDMA-BUF\b"
-    ),
-    "nvlink": re.compile(r"nvls|NVLS|[Nn][Vv][Ll]ink"),
-    "paths": re.compile(
-        r"\b(?:p2p|shm|rings|paths|topo|search|xml)\.cc|\bgraph/|\bring \d|P2P|\bpeer access"
-        r"|[Nn]o path computed|find any local path|\bXML\b"
-    ),
-    "network": re.compile(
-        r"\bnet\w*\.cc|socket\.|bootstrap\.|_plugin\.|\bNCCL/NET\b|NET/|\bUCX\b|\bOFI\b"
-        r"|Call to (?:socket|bind|listen|accept|connect|getifaddrs|[gs]etsock\w+) "
-    ),
-}
+_LAYERS = {layer: re.compile(words) for layer, words in _WORDS["layers"].items()}
+"""Words of a line that tell in which layer of NCCL it was printed."""
 
 
 def nccl_set_up(case: Case, *, complete: bool) -> tuple[Hit, ...]:

@@ -6,6 +6,7 @@ at 0 % has nothing to run: its rank has launched nothing.
 """
 
 from collections.abc import Sequence
+from importlib.resources import files
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Record, grouped
@@ -14,6 +15,7 @@ from whyhang.analyzer.job.device import Device
 from whyhang.analyzer.queries.machines.gpus import AT_REST, HELD
 from whyhang.analyzer.queries.waits.states import waiters_for
 from whyhang.analyzer.rank_state.state import RankState
+from whyhang.analyzer.toml import tomllib
 
 BUSY = 90
 """Per cent of time with a kernel running from which a GPU is busy."""
@@ -132,32 +134,10 @@ def _range(values: Sequence[float]) -> str:
     return f"{low:.0f}" if round(low) == round(high) else f"{low:.0f} to {high:.0f}"
 
 
-# What of CUDA a rank may be held in before its kernel starts, by the names of native frames.
-HOLDS: tuple[tuple[tuple[str, ...], str], ...] = (
-    (
-        ("cuModuleLoad", "cuLibraryLoad", "cuModuleGetFunction", "cuLibraryGetKernel"),
-        (
-            "it is loading a kernel for the first time, which waits for the kernels that run "
-            "(CUDA_MODULE_LOADING=EAGER loads all at the start)"
-        ),
-    ),
-    (
-        (
-            *("cudaMalloc", "cudaFree", "cudaHostAlloc", "cudaHostRegister", "cuMemAlloc"),
-            *("cuMemFree", "cuMemHostAlloc", "cudaMallocHost"),
-        ),
-        "it is in a CUDA memory call, which waits for all work on the GPU",
-    ),
-    (
-        (
-            *("cudaStreamSynchronize", "cudaEventSynchronize", "cudaDeviceSynchronize"),
-            *("cuStreamSynchronize", "cuEventSynchronize", "cuCtxSynchronize", "cudaMemcpy"),
-            "cuMemcpy",
-        ),
-        "it waits for work on a stream, before or instead of launching",
-    ),
-    (("cudaLaunchKernel", "cuLaunchKernel"), "it is in the launch of a kernel"),
+_HELD: dict[str, list[str]] = tomllib.loads(
+    files(__package__).joinpath("cuda_calls.toml").read_text(encoding="utf-8")
 )
+"""What a rank is held in, in words, with the beginnings of the names of native frames."""
 
 
 def held_in_cuda(case: Case, state: RankState) -> str | None:
@@ -170,7 +150,7 @@ def held_in_cuda(case: Case, state: RankState) -> str | None:
         for frame in thread.frames
         if frame.native and (state.place is None or thread.tid in {state.place.tid, None})
     }
-    for starts, words in HOLDS:
-        if any(function.startswith(starts) for function in functions):
+    for words, starts in _HELD.items():
+        if any(function.startswith(tuple(starts)) for function in functions):
             return words
     return None

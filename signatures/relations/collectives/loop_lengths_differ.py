@@ -21,7 +21,7 @@ TIMES = 2
 
 
 def when(case: Case) -> Iterator[Hit]:
-    """Yield one hit for each such loop."""
+    """Yield one hit for each loop that few ranks go round less often, and have left."""
     if case.graph.progress or case.graph.lagging or not queries.all_seen(case):
         return
     arguments = case.job.of(CallArgument)

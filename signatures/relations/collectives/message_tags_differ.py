@@ -34,7 +34,7 @@ class _Message(Record):
 
 
 def when(case: Case) -> Iterator[Hit]:
-    """Yield one hit for partners that do not agree, or else for a rank whose tag is its own."""
+    """Yield one hit for partners that differ in a tag, or else for a rank whose tag is its own."""
     if case.graph.progress or case.graph.lagging or not queries.all_seen(case):
         return
     messages = _messages(case)

@@ -15,7 +15,7 @@ from whyhang.analyzer.stacks import WaitKind
 
 
 def when(case: Case) -> Iterator[Hit]:
-    """Yield one hit; those who differ from most are to blame."""
+    """Yield one hit for ranks in one call with different roots; the few are to blame."""
     calls = [call for call in case.job.of(RootArgument) if call.who.rank is not None]
     calls = calls or _roots_by_variables(case)
     if len(calls) < 2 or case.graph.progress or case.graph.lagging or not queries.all_seen(case):

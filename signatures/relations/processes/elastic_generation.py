@@ -15,7 +15,7 @@ from whyhang.analyzer.queries import Case, Hit, Signature, WaitKind
 
 
 def when(case: Case) -> Iterator[Hit]:
-    """Yield one hit for the ranks of the old start; why the new one began is in their logs.
+    """Yield one hit for ranks of an old start for which those that were started anew wait.
 
     Ranks of the old start that are through init_process_group do not come to it again. Where they
     wait in it, too, nobody is to blame, and it is less sure: some versions of torch give each start

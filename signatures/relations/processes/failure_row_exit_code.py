@@ -17,7 +17,7 @@ MAX_QUOTES = 6
 
 
 def when(case: Case) -> Iterator[Hit]:
-    """Yield one hit for those that failed first."""
+    """Yield one hit for the ranks that failed first by a launcher's table."""
     left = queries.left_others(case)
     ranks = left or queries.first_failures(case)
     if not ranks or (case.job.lines_with(VETOES) and not left):

@@ -17,7 +17,7 @@ _ASKS_STORE = {WaitKind.INIT, WaitKind.STORE, WaitKind.GROUP}
 
 
 def when(case: Case) -> Iterator[Hit]:
-    """Yield one hit that names no rank: none is to blame.
+    """Yield one hit for a launcher that is stopped and that the job needs; no rank is to blame.
 
     All ranks have ended and nobody collects them, or some ask the store, which torchrun's agent
     keeps and which does not answer. Ranks in a collective need no launcher.

@@ -14,7 +14,7 @@ MAX_QUOTES = 4
 
 
 def when(case: Case) -> Iterator[Hit]:
-    """Yield one hit for those that did not end because of others, if these are not most."""
+    """Yield one hit for ranks that a signal of their own ended; it names them if they are few."""
     ends = {rank: end for rank, end in case.ends.items() if end.own and end.signal is not None}
     if not ends:
         return

@@ -22,7 +22,6 @@ Queries that answer with hits:
 - ``settings_differ``: versions and settings that must be the same on all ranks
 - ``printed_values_differ``: a line that all ranks print, with another value on one of them
 - ``cut_off``: ranks that start and do not reach the store
-- ``stopped_at_work``: how the job was stopped from outside, if its steps went on until then
 - ``stragglers``: few ranks that hold up a job which goes on
 - ``recorded``: what the ledger concluded from recorded calls, by its verdicts
 - ``recorded_hit``: the same for one finding of the ledger
@@ -108,7 +107,6 @@ from whyhang.analyzer.queries.logs.nccl import (
 from whyhang.analyzer.queries.logs.nccl_start import connections_not_made, nccl_start
 from whyhang.analyzer.queries.logs.own_lines import own_lines_show
 from whyhang.analyzer.queries.logs.stall_reports import horovod_stalls, store_barrier
-from whyhang.analyzer.queries.logs.stopped_at_work import stopped_at_work
 from whyhang.analyzer.queries.logs.what_failed import awaited, failed
 from whyhang.analyzer.queries.machines.cluster import (
     VIRTUAL,
@@ -161,5 +159,5 @@ from whyhang.analyzer.rank_state.over_time.motion import Moved
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.report import cite
 from whyhang.analyzer.stacks import WaitKind
-from whyhang.analyzer.wording.describe import duration, evidence_of, location_of, path_of
+from whyhang.analyzer.wording.describe import evidence_of, location_of, path_of
 from whyhang.analyzer.wording.title_fields import subject_fields

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from whyhang.analyzer import queries
-from whyhang.analyzer.facts import Call, Track, replace
+from whyhang.analyzer.facts import replace
 from whyhang.analyzer.queries import Case, Hit, Kind, Signature
 from whyhang.analyzer.wording.describe import duration
 
@@ -37,14 +37,12 @@ _LIMIT = re.compile(r"Timeout\(ms\)=(\d+)")
 
 def when(case: Case) -> Iterator[Hit]:
     """Yield one hit; ``what``, ``on``, ``after`` say of which call, as far as all lines agree."""
-    tracks = [track for track in case.job.tracks if track.kind == "watchdog" and track.calls]
     lines = case.job.lines_with(PATTERNS)
     limits = {limit[1] for line in lines if (limit := _LIMIT.search(line.text))}
     after = f" within {duration(int(limits.pop()) / 1000)}" if len(limits) == 1 else " in time"
-    sides = _sides(tracks)
-    fields = {"what": sides or _what(tracks), "on": "" if sides else _on(tracks), "after": after}
+    what, on = _calls(case)
     for hit in queries.logged(case, *PATTERNS):
-        yield replace(hit, fields={**hit.fields, **fields})
+        yield replace(hit, fields={**hit.fields, "what": what, "on": on, "after": after})
 
 
 SIGNATURE = Signature(
@@ -127,40 +125,31 @@ SIGNATURE = Signature(
 )
 
 
-def _sides(tracks: list[Track]) -> str:
-    """Return who stands in which call, where these are few and not the same."""
+def _calls(case: Case) -> tuple[str, str]:
+    """Return the call that was given up and on which ranks, or which ranks stand in which call."""
     calls: dict[tuple[str, int | None], set[int]] = defaultdict(set)
-    for track in tracks:
-        if track.who.rank is None:
-            return ""
-        first = _first(track)
-        calls[first.op, first.seq].add(track.who.rank)
-    ranks = [rank for own in calls.values() for rank in own]
-    if not 1 < len(calls) <= MAX_SIDES or len(ranks) != len(set(ranks)):
-        return ""  # one call, too many, or ranks that stand in several groups' calls
-    most = sorted(calls.items(), key=lambda item: (-len(item[1]), item[0][1] or 0))
-    return " and ".join(f"{_name(*call)} ({queries.ranks_in_words(own)})" for call, own in most)
+    all_known = True
+    for track in case.job.tracks:
+        if track.kind == "watchdog" and track.calls:
+            first = min(track.calls, key=lambda call: call.seq or 0)
+            ranks_in_call = calls[first.op, first.seq]
+            if track.who.rank is None:
+                all_known = False
+            else:
+                ranks_in_call.add(track.who.rank)
+    told = [rank for own in calls.values() for rank in own]
+    ranks = set(told)
+    # else it is one call, too many, or ranks that stand in several groups' calls
+    if 1 < len(calls) <= MAX_SIDES and all_known and len(ranks) == len(told):
+        most = sorted(calls.items(), key=lambda item: (-len(item[1]), item[0][1] or 0))
+        sides = [f"{_name(*call)} ({queries.ranks_in_words(own)})" for call, own in most]
+        return " and ".join(sides), ""
+    on = f" on {queries.ranks_in_words(ranks)}" if ranks and all_known else ""
+    ops, numbers = {op for op, _ in calls if op}, {number for _, number in calls}
+    if len(ops) != 1:
+        return "collectives" if ops else "a collective", on
+    return _name(ops.pop(), numbers.pop() if len(numbers) == 1 else None), on
 
 
 def _name(op: str, number: int | None) -> str:
     return f"{op or 'a collective'}{f' #{number}' if number is not None else ''}"
-
-
-def _what(tracks: list[Track]) -> str:
-    calls = [_first(track) for track in tracks]
-    ops = {call.op for call in calls if call.op}
-    if len(ops) != 1:
-        return "collectives" if len(ops) > 1 else "a collective"
-    numbers = {call.seq for call in calls}
-    number = numbers.pop() if len(numbers) == 1 else None
-    return _name(ops.pop(), number)
-
-
-def _first(track: Track) -> Call:
-    return min(track.calls, key=lambda call: call.seq or 0)
-
-
-def _on(tracks: list[Track]) -> str:
-    ranks = {track.who.rank for track in tracks}
-    known = {rank for rank in ranks if rank is not None}
-    return f" on {queries.ranks_in_words(known)}" if known and len(known) == len(ranks) else ""

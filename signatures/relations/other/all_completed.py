@@ -12,7 +12,13 @@ from whyhang.analyzer.rank_state.from_logs.log_ends import have_ended
 
 
 def when(case: Case) -> Iterable[Hit]:
-    return () if _only_begun(case) else queries.recorded(case, Verdict.ALL_COMPLETED)
+    """Return a hit if all calls are completed, and more is known than what NCCL launched.
+
+    A job that hangs in its first collective, or in its last, leaves such a log as well.
+    """
+    kinds = {track.kind for track in case.job.tracks}
+    only_begun = kinds <= {"nccl-init", "nccl-coll"} and not have_ended(case.job)
+    return () if only_begun else queries.recorded(case, Verdict.ALL_COMPLETED)
 
 
 SIGNATURE = Signature(
@@ -26,12 +32,3 @@ SIGNATURE = Signature(
     remedies=("If the job hangs, look at it while it does: whyhang PID.",),
     next_steps=("whyhang PID  # any process of the job",),
 )
-
-
-def _only_begun(case: Case) -> bool:
-    """Return whether no more is known than what NCCL set up and launched, and of no end.
-
-    A job that hangs in its first collective, or in its last, leaves such a log as well.
-    """
-    kinds = {track.kind for track in case.job.tracks}
-    return kinds <= {"nccl-init", "nccl-coll"} and not have_ended(case.job)

@@ -8,9 +8,7 @@ in the agent, so that init_process_group and new_group get no answer either.
 from collections.abc import Iterator
 
 from whyhang.analyzer import queries
-from whyhang.analyzer.job.records import Child
 from whyhang.analyzer.queries import Case, Hit, Signature, Status, WaitKind
-from whyhang.analyzer.report import Evidence
 
 _ASKS_STORE = {WaitKind.INIT, WaitKind.STORE, WaitKind.GROUP}
 """What needs the store, which lives in the agent of torchrun."""
@@ -27,23 +25,27 @@ def when(case: Case) -> Iterator[Hit]:
     if not stopped or case.graph.progress:
         return
     ended = tuple(s.member for s in case.states if s.status is Status.GONE)
-    waiting = {meeting.kind for meeting in case.graph.operations}
-    asks = bool(waiting & _ASKS_STORE) or any(
-        s.place is not None and s.place.kind in _ASKS_STORE for s in case.states
-    )
-    if not asks and len(ended) < len(case.states):
+    kinds = {meeting.kind for meeting in case.graph.operations}
+    kinds |= {s.place.kind for s in case.states if s.place is not None}
+    if not kinds & _ASKS_STORE and len(ended) < len(case.states):
         return  # who died alone is the better answer
     have, are = ("have", "are") if len(ended) > 1 else ("has", "is")
-    affected = ended or queries.waiters_for(case)
-    fields = {
-        "who": f"The launcher (pid {stopped[0].pid})",
-        "pid": str(stopped[0].pid),
-        "waiting": f"; {case.names(ended)} {have} ended and {are} not collected"
-        if ended
-        else "; the store in it does not answer",
-    }
-    evidence = tuple(_cite_state(one) for one in stopped)
-    yield Hit(affected=affected, evidence=evidence, names_culprit=False, fields=fields)
+    processes = [(one.pid, one.processes[-1]) for one in stopped]
+    yield Hit(
+        affected=ended or queries.waiters_for(case),
+        evidence=tuple(
+            queries.cite(process.source, f"pid {pid} State: {process.state}, {process.command}")
+            for pid, process in processes
+        ),
+        names_culprit=False,
+        fields={
+            "who": f"The launcher (pid {stopped[0].pid})",
+            "pid": str(stopped[0].pid),
+            "waiting": f"; {case.names(ended)} {have} ended and {are} not collected"
+            if ended
+            else "; the store in it does not answer",
+        },
+    )
 
 
 SIGNATURE = Signature(
@@ -63,10 +65,3 @@ SIGNATURE = Signature(
     ),
     next_steps=("grep -E 'State|TracerPid' /proc/{pid}/status  # T: stopped, t: traced",),
 )
-
-
-def _cite_state(launcher: Child) -> Evidence:
-    process = launcher.processes[-1]
-    return queries.cite(
-        process.source, f"pid {launcher.pid} State: {process.state}, {process.command}"
-    )

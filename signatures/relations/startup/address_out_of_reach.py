@@ -75,11 +75,6 @@ def _used(case: Case) -> Iterator[tuple[str, Source, str]]:
             yield match[0], source, text
 
 
-def _networks(ports: list[NetworkPort]) -> set[str]:
-    here = (port for port in ports if not port.name.startswith(ASIDE))
-    return {network for port in here for network in queries.networks_of(port)}
-
-
 def _separate_networks(
     port: NetworkPort,
     ports: list[NetworkPort],
@@ -87,12 +82,12 @@ def _separate_networks(
     host: str | None,
 ) -> str:
     """Say that no other host is in this network, where they share another one."""
-    elsewhere = [own for (other, _), own in tables.items() if other != host]
-    here, there = _networks([port]), [_networks(own) for own in elsewhere]
-    shared = [mine & theirs for mine in (_networks(ports),) for theirs in there]
-    if not here or not all(shared) or any(here & theirs for theirs in there) or not there:
-        return ""
-    return "a network in which no other host is"
+    here, of_host, *there = (
+        {net for p in own if not p.name.startswith(ASIDE) for net in queries.networks_of(p)}
+        for own in ([port], ports, *(own for (other, _), own in tables.items() if other != host))
+    )
+    apart = here and there and all(of_host & its and not here & its for its in there)
+    return "a network in which no other host is" if apart else ""
 
 
 def _hit(

@@ -140,6 +140,23 @@ def test_who_is_an_epoch_ahead_of_those_among_their_batches_had_fewer(
     assert ("end of a loop over data first" in finding.title) is (category is not None)
 
 
+@pytest.mark.parametrize(
+    ("op", "steps", "culprits"),
+    [("gather", "10", (2,)), ("gather", "9", None), ("all_gather", "10", None)],
+)
+def test_who_has_gone_on_has_come_past_the_call_that_has_a_root(
+    op: str, steps: str, culprits: tuple[int, ...] | None
+) -> None:
+    """Nobody leaves a barrier before rank 0 has come; so ranks 1 and 3 took the gather's way."""
+    gather = ALL_REDUCE.replace("all_reduce", op)
+    stacks = {0: gather, 1: ALL_REDUCE, 2: BARRIER, 3: ALL_REDUCE}
+    counts = {0: "step=9", 1: f"step={steps}", 2: "step=9", 3: f"step={steps}"}
+    findings = _job(counts, stacks).findings
+
+    (finding,) = [f for f in findings if f.signature == "collective-mismatch"]
+    assert finding.culprit_ranks == culprits
+
+
 RECV = """
 recv (torch/distributed/distributed_c10d.py:2400)
 wrapper (torch/distributed/c10d_logger.py:83)

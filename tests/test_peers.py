@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
+from small_jobs import report_of, still
 from stack_docs import facts
 
 from whyhang.analyzer.collectives import Verdict, recorded_calls
-from whyhang.analyzer.facts import Call, CallState, Group, Source, Track, Trust, Who
+from whyhang.analyzer.facts import Call, CallState, Excerpt, Group, Source, Track, Trust, Who
 from whyhang.collectors.stacks import pyspy_text
 from whyhang.collectors.stacks.pyspy_json import peers_only
 
@@ -132,3 +133,45 @@ def test_receives_and_collectives_that_wait_for_each_other_blame_nobody() -> Non
     (finding,) = recorded_calls([*tracks, *waits]).findings
 
     assert (finding.verdict, finding.culprits) == (Verdict.P2P_UNPAIRED, ())
+
+
+PIPELINE = Excerpt(
+    file="train.py",
+    first_line=20,
+    lines=(
+        "def step(pipe, parts):",
+        "    for part in parts:",
+        "        pipe.forward(part)",
+        "    for part in parts:",
+        "        pipe.backward(part)",
+    ),
+)
+
+
+def stage(op: str, line: int) -> str:
+    """Make the stack of a stage that sends or receives in this line of its step."""
+    c10d = "torch/distributed/distributed_c10d.py"
+    return (
+        f"{op} ({c10d}:2800)\npass_on (stages.py:7)\nstep (train.py:{line})\n<module> (train.py:60)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("lines", "peers", "culprits"),
+    [
+        ((24, 22, 24, 22), (1, 2, 3, 2), (2,)),  # 1 has one more for 2, and 3 waits for one more
+        ((24, 24, 24, 22), (1, 2, 3, 2), None),  # 3 alone waits for more than it was given
+        ((24, 22, 22, 22), (1, 2, 3, 2), None),  # all are in one loop
+    ],
+)
+def test_who_has_left_the_loop_that_all_partners_are_in_made_too_few_calls(
+    lines: tuple[int, ...], peers: tuple[int, ...], culprits: tuple[int, ...] | None
+) -> None:
+    """Two partners against one; of a pair neither is known to be wrong."""
+    ops = ["send" if rank == 1 and line == 22 else "recv" for rank, line in enumerate(lines)]
+    stacks = {rank: stage(ops[rank], line) for rank, line in enumerate(lines)}
+    tracks = [stands(rank, ops[rank], peer) for rank, peer in enumerate(peers)]
+
+    finding = report_of([*still(stacks), *tracks, PIPELINE]).findings[0]
+
+    assert (finding.category, finding.culprit_ranks) == ("p2p-mismatch", culprits)

@@ -6,7 +6,7 @@ import json
 
 import pytest
 from documents import document
-from small_jobs import BARRIER, BROADCAST, ELSEWHERE, report_of, still
+from small_jobs import ALL_REDUCE, BARRIER, BROADCAST, ELSEWHERE, report_of, still
 
 from whyhang.analyzer.facts import Fact, RootArgument, Source, Trust, Who, replace
 from whyhang.collectors.stacks.pyspy_json import READER, peers_only
@@ -66,6 +66,27 @@ def test_where_none_is_in_the_majority_none_is_blamed(roots: tuple[int, ...]) ->
     assert finding.category == "collective-mismatch"
     assert finding.culprit_ranks is None
     assert "from rank 0" in finding.title
+
+
+@pytest.mark.parametrize(("op", "culprits"), [("scatter", (3,)), ("broadcast", None)])
+def test_who_means_a_root_that_has_gone_on_is_to_blame(
+    op: str, culprits: tuple[int, ...] | None
+) -> None:
+    """Rank 0 scatters and waits for rank 3, which means rank 1: that one is elsewhere.
+
+    In a broadcast it may have done its part, and another one not have passed it on.
+    """
+    stacks = {
+        rank: BROADCAST.replace("broadcast", op) if rank in {0, 3} else ALL_REDUCE
+        for rank in range(4)
+    }
+    calls = [replace(takes_for_root(rank, root), op=op) for rank, root in ((0, 0), (3, 1))]
+
+    report = report_of([*still(stacks), *calls])
+    finding = next(f for f in report.findings if f.signature == "root-differs")
+
+    assert finding.culprit_ranks == culprits
+    assert f"rank 3 in {op} from rank 1" in finding.title
 
 
 def test_one_root_of_two_calls_is_no_disagreement() -> None:

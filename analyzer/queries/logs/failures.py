@@ -40,8 +40,9 @@ def raised_by(case: Case, lines: Sequence[LogLine]) -> tuple[int, ...]:
     Lines that name ranks are believed; not where the launcher ended those, and saw others fail by
     themselves before: then the error may be theirs as well, and is where several printed it. Ranks
     that ended in the same way and the same moment had the same error, as long as nothing says that
-    one rank's end brought the others down. More have printed it than failed: some of those that a
-    launcher ended had it, too.
+    one rank's end brought the others down. Where a launcher ended all others, it is of those that
+    ended by themselves, unless all have printed it: the launcher reports whom it saw first. More
+    have printed it than failed: some of those that it ended had it, too.
     """
     spoken = {line.who.rank for line in lines if line.who.rank is not None}
     ended = failures(case)
@@ -57,7 +58,8 @@ def raised_by(case: Case, lines: Sequence[LogLine]) -> tuple[int, ...]:
         for line in lines:
             again[line.text] += line.count
         return _crashed(case) if max(again.values(), default=0) < 2 else ()
-    return tuple(sorted(ended)) if copies == len(ended) else ()
+    match = copies == len(ended) or (copies < len(ended) and _others_were_ended(case))
+    return tuple(sorted(ended)) if match else ()
 
 
 def printed_by_every_process(case: Case, lines: Sequence[LogLine]) -> bool:
@@ -75,6 +77,14 @@ def _crashed(case: Case) -> tuple[int, ...]:
     own = CRASHES if gave_up else CRASHES | {signal.SIGABRT}
     rows = {row.who.rank for row in case.job.exits if row.signal in own}
     return tuple(rank for rank in rows if rank is not None) if len(rows) == 1 else ()
+
+
+def _others_were_ended(case: Case) -> bool:
+    """Return whether a launcher ended all ranks that did not fail, and they are no fewer."""
+    ended = failures(case)
+    signals = [row.signal for row in case.job.exits if row.who.rank not in ended]
+    only_ended = set(signals) <= {signal.SIGTERM, signal.SIGKILL}
+    return only_ended and len(signals) >= len(ended) and not _brought_down(case.job.lines)
 
 
 def first_failures(case: Case) -> tuple[int, ...]:

@@ -4,7 +4,7 @@ import contextlib
 import ipaddress
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import (
@@ -32,6 +32,7 @@ _SLURM_JOB = re.compile(
 )
 _SLURM_FILE = re.compile(r"(?:^|/)slurm[-_](\d{2,10})(?:[-_.]|$)")
 _STEM = re.compile(r"(?:-(?:master|launcher|worker|ps|head|node))?(?:-\d+)?(?:-[a-z0-9]{5})?$")
+_ROLE = re.compile(r"-(?P<role>master|launcher|worker|ps|head)(?:-\d+)?(?:-[a-z0-9]{5})?$")
 _INDEX = re.compile(r"-(?P<role>master|worker)?-?(?P<index>\d+)(?:-[a-z0-9]{5})?$")
 
 
@@ -108,13 +109,26 @@ def slurm_job(case: Case) -> str | None:
 
 
 def own_pods(case: Case) -> tuple[Scheduled, ...]:
-    """Return the last row of each pod of this job: those alike in name, if but one job has any."""
+    """Return the last row of each pod of this job: those alike in name, if but one job has any.
+
+    Of several jobs, none of them known to be this one, it is all if they fare alike.
+    """
     rows = {row.name: row for row in case.job.of(Scheduled) if row.kind == "pod"}
     members = {name for m in case.job.members for name in (m.host, m.label) if name}
     stems = {_STEM.sub("", name) for name in rows}
     if len(stems) > 1:
-        stems = {_STEM.sub("", name) for name in rows.keys() & members}
+        stems = {_STEM.sub("", name) for name in rows.keys() & members} or _faring_alike(rows)
     return tuple(row for name, row in rows.items() if _STEM.sub("", name) in stems)
+
+
+def _faring_alike(rows: Mapping[str, Scheduled]) -> set[str]:
+    """Return the jobs with pods of several roles, if their pods are in the same states."""
+    states: dict[str, set[tuple[str, str]]] = defaultdict(set)
+    for name, row in rows.items():
+        if (match := _ROLE.search(name)) is not None:
+            states[_STEM.sub("", name)].add((match["role"], row.state))
+    several = {stem: seen for stem, seen in states.items() if len({role for role, _ in seen}) > 1}
+    return set(several) if len(set(map(frozenset, several.values()))) == 1 else set()
 
 
 def ranks_of_pod(case: Case, name: str) -> tuple[int, ...]:

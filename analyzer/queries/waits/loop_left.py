@@ -159,6 +159,26 @@ def _goes_round_ahead(case: Case, state: RankState, other: RankState) -> bool:
     )
 
 
+def past_its_partners(case: Case) -> RankState | None:
+    """Return the one rank that has left a loop in which all wait to send to it or receive from it.
+
+    Two of them at least: what one offers and another wants it does not take and give any more.
+    """
+    waiting: dict[int, list[RankState]] = {}
+    by_rank = case.job.by_rank
+    for rank, position in case.graph.calls.positions.items():
+        if position.inside and position.call.peer in by_rank and rank in by_rank:
+            peer = by_rank[position.call.peer]
+            waiting.setdefault(peer, []).append(case.states[by_rank[rank]])
+    left = [
+        case.states[member]
+        for member, partners in waiting.items()
+        if len(partners) > 1
+        and all(_past(case, case.states[member], partner) == 1.0 for partner in partners)
+    ]
+    return left[0] if len(left) == 1 else None
+
+
 def _past(case: Case, state: RankState, other: RankState) -> float:
     """Return how sure it is that ``state`` has left the loop of ``other``; 0 is: not at all."""
     forked = fork(path_of(case, state), path_of(case, other))

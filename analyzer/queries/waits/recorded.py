@@ -10,6 +10,7 @@ from whyhang.analyzer.collectives.waits import CallRef
 from whyhang.analyzer.facts import Account, Deed, LastLine, LogLine, ranks_in_words, replace
 from whyhang.analyzer.findings.signature import CLEAR, CONTRADICTED, GUESSED, INDIRECT, Hit
 from whyhang.analyzer.queries.hits import cite_line, members_of
+from whyhang.analyzer.queries.waits.loop_left import past_its_partners
 from whyhang.analyzer.rank_state.listed import ras_lines, snapshot
 from whyhang.analyzer.rank_state.state import Status
 from whyhang.analyzer.report import Collective, cite
@@ -33,7 +34,10 @@ SIZES = {"size": "shapes", "dtype": "dtypes"}
 def recorded(case: Case, *verdicts: Verdict) -> tuple[Hit, ...]:
     """Return one hit for each of these verdicts on recorded calls that no other explains."""
     findings = case.graph.calls.of(*verdicts)
-    return tuple(recorded_hit(case, _with_who_differs(case, finding)) for finding in findings)
+    return tuple(
+        recorded_hit(case, _with_who_differs(case, _with_who_left(case, finding)))
+        for finding in findings
+    )
 
 
 def _with_who_differs(case: Case, finding: CallFinding) -> CallFinding:
@@ -50,6 +54,24 @@ def _with_who_differs(case: Case, finding: CallFinding) -> CallFinding:
     waiting = tuple(rank for rank in finding.waiting if rank not in culprits)
     return replace(
         finding, culprits=culprits, waiting=waiting, tie=False, by_history=True, site=odd[0].site
+    )
+
+
+def _with_who_left(case: Case, finding: CallFinding) -> CallFinding:
+    """Blame the rank that has left the loop in which all of its partners wait for it, if any."""
+    if finding.verdict is not Verdict.P2P_UNPAIRED or finding.culprits:
+        return finding
+    left = past_its_partners(case)
+    rank = case.member(left.member).rank if left is not None else None
+    if rank not in finding.waiting:
+        return finding
+    return replace(
+        finding,
+        says=f"{finding.says}; rank {rank} has left the loop in which its partners wait for it",
+        culprits=(rank,),
+        waiting=tuple(other for other in finding.waiting if other != rank),
+        affected=tuple(other for other in finding.affected if other != rank),
+        site=case.graph.calls.positions[rank].site,
     )
 
 

@@ -13,9 +13,12 @@ from whyhang.analyzer.queries import Case, Hit, Signature
 from whyhang.analyzer.report import Collective, cite
 from whyhang.analyzer.stacks import WaitKind
 
+_DIRECT = {"scatter", "gather"}
+"""Operations without a tree: each rank's part goes from or to the root itself."""
+
 
 def when(case: Case) -> Iterator[Hit]:
-    """Yield one hit for ranks in one call with different roots; the few are to blame."""
+    """Yield one hit; those who differ from most are to blame, or whose root has gone on."""
     calls = [call for call in case.job.of(RootArgument) if call.who.rank is not None]
     calls = calls or _roots_by_variables(case)
     if len(calls) < 2 or case.graph.progress or case.graph.lagging or not queries.all_seen(case):
@@ -29,8 +32,8 @@ def when(case: Case) -> Iterator[Hit]:
         return
     most = len(sides[-1])
     odd = [call for side in sides if len(side) < most for call in side]
-    if len(odd) * 2 >= len(calls):
-        odd = []
+    if not odd or len(odd) * 2 >= len(calls):
+        odd = _without_their_root(sides)
     members = _members(case, odd)
     affected = tuple(n for n in _members(case, calls) if n not in members)
     shown = case.states[(members or affected)[0]]
@@ -90,6 +93,17 @@ def _roots_by_variables(case: Case) -> list[RootArgument]:
         for fact in (in_call[0] if len(in_call) == 1 else ())
         if fact.value.isdecimal() and (member := case.job.member_of(fact.who)) is not None
     ]
+
+
+def _without_their_root(sides: Sequence[Sequence[RootArgument]]) -> list[RootArgument]:
+    """List the calls for a root that is not in the call, beside others whose root is.
+
+    Only where the root deals with each rank by itself: in a tree it may have done its part.
+    """
+    if any(call.op not in _DIRECT for side in sides for call in side):
+        return []
+    odd = [side for side in sides if all(call.who.rank != call.root for call in side)]
+    return [call for side in odd for call in side] if len(odd) < len(sides) else []
 
 
 def _members(case: Case, calls: Iterable[RootArgument]) -> tuple[int, ...]:

@@ -135,6 +135,47 @@ def test_a_wait_on_a_request_tells_no_communicator() -> None:
     assert finding.culprit_ranks == (0,)
 
 
+MPI_LOOP = (
+    "def main(grid):",
+    "    for step in range(9):",
+    "        grid.advance()",
+    "        grid.energy()",
+    "        report(grid)",
+)
+
+
+@pytest.mark.parametrize(
+    ("calls", "loop", "culprits"),
+    [
+        # it has come through the energy of all, in which two stand again
+        (("Comm_split", "Sendrecv", "Allreduce", "Allreduce"), MPI_LOOP, (0,)),
+        # its partner may have left the receive out
+        (("Recv", "Sendrecv", "Allreduce", "Allreduce"), MPI_LOOP, None),
+        # a rank may be through with a reduction to another one before all have come
+        (("Comm_split", "Sendrecv", "Reduce", "Reduce"), MPI_LOOP, None),
+        # no loop that leads to the lines above again
+        (("Comm_split", "Sendrecv", "Allreduce", "Allreduce"), ("def main(grid):",) * 2, None),
+    ],
+)
+def test_a_call_that_all_others_have_passed_by_is_one_too_many(
+    calls: tuple[str, ...], loop: tuple[str, ...], culprits: tuple[int, ...] | None
+) -> None:
+    """They are a turn of the loop further, in whichever calls."""
+    lines = {"Sendrecv": ("advance", 12), "Allreduce": ("energy", 13), "Reduce": ("energy", 13)}
+    stacks = []
+    for call in calls:
+        inner, line = lines.get(call, ("report", 14))
+        stacks.append(f"PMPI_{call} (libmpi.so.40:1)\n{inner} (grid.py:5)\nmain (step.py:{line})")
+    facts = [
+        source(*loop, *MPI_LOOP[len(loop) :]),
+        Excerpt(file="grid.py", first_line=4, lines=("def part(self):", "    self.comm.call()")),
+    ]
+
+    finding = report_of([*native(job(*stacks)), *facts]).findings[0]
+
+    assert (finding.signature, finding.culprit_ranks) == ("mpi-mismatch", culprits)
+
+
 @pytest.mark.parametrize(
     ("call", "signature"),
     [
@@ -152,3 +193,16 @@ def test_what_all_ranks_of_mpi_wait_for_is_told_by_the_call(call: str, signature
     finding = report_of(native(job(stack, stack, stack))).findings[0]
 
     assert (finding.signature, finding.culprit_ranks) == (signature, None)
+
+
+@pytest.mark.parametrize(("call", "culprits"), [("Win_lock", None), ("Barrier", (1,))])
+def test_who_waits_for_the_lock_of_a_window_is_held_up(
+    call: str, culprits: tuple[int, ...] | None
+) -> None:
+    """Whoever holds it has gone on to where the others are; the fewest are not the odd ones."""
+    waits = f"PMPI_{call} (libmpi.so.40:1)\nclaim (table.py:19)\nmain (step.py:12)"
+    meets = "PMPI_Allreduce (libmpi.so.40:1)\ntotal (step.py:36)\nmain (step.py:14)"
+
+    finding = report_of(native(job(meets, waits, meets))).findings[0]
+
+    assert (finding.signature, finding.culprit_ranks) == ("mpi-mismatch", culprits)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from whyhang.analyzer.case import Case
+from whyhang.analyzer.collectives import Verdict
 from whyhang.analyzer.facts import RootArgument
 from whyhang.analyzer.facts.calls import ROOTED
 from whyhang.analyzer.findings.signature import (
@@ -21,6 +22,9 @@ from whyhang.analyzer.rank_state.over_time.job_progress import Counter, step_cou
 from whyhang.analyzer.stacks import WaitKind
 from whyhang.analyzer.stacks.source_blocks import (
     comes_first,
+    ends,
+    fork,
+    heads,
     may_be_in_branch,
     rank_branch,
 )
@@ -39,6 +43,7 @@ ONE_SIDED = ROOTED | _OF_MPI | {"broadcast_object_list", "scatter_object_list", 
 """Collectives that a rank may be through with while others still wait in them."""
 PEER_TO_PEER = ("send", "isend", "recv", "irecv", "probe", "mprobe")
 LAST_CALL = "finalize"  # of MPI
+OF_A_HOLDER = {"win_lock", "win_lock_all"}  # who waits in them waits for the one that holds it
 
 
 def needs_everybody(op: str) -> bool:
@@ -142,13 +147,17 @@ def _different_hit(
         alone = side_in_branch(case, [meeting.members for meeting in meetings])
         fewest = next((m for m in meetings if m.members == alone), fewest)
         tie = alone is None
+    passed_by = _passed_by(case, meetings) if len(meetings) > 2 else None
+    if passed_by is not None:
+        fewest, tie = passed_by, False
     if tie and len(meetings) == 2 and (ending := [m for m in meetings if m.op == LAST_CALL]):
         fewest, tie = ending[0], False  # it makes no call any more that could meet the other
     # Of several outside a broadcast or reduce some may have done their part and gone on.
-    if min(counts) > 1:
+    if min(counts) > 1 and not _never_came(case, fewest):
         tie = tie or any(m.op in ONE_SIDED for m in meetings if m is not fewest)
     others = [meeting for meeting in meetings if meeting is not fewest]
     tie = tie or _has_gone_on(case, fewest, others)
+    tie = tie or fewest.op in OF_A_HOLDER
     tie = tie or _others_may_have_left(case, fewest, others)
     tie = tie or any(any(groups_crossed(case, m.kind)) for m in meetings)
     tie = tie or any(group_is_open(case, case.states[n]) for m in meetings for n in m.members)
@@ -163,6 +172,7 @@ def _different_hit(
     # More than two operations, or point-to-point among them, is what pipelines and
     # nested groups look like when the one late rank is not among those seen.
     plain = len(meetings) == 2 and all(m.kind is not WaitKind.P2P for m in meetings)
+    plain = plain or passed_by is not None
     return Hit(
         members=() if tie else fewest.members,
         affected=tuple(sorted((*fewest.members, *waiting))) if tie else waiting,
@@ -177,6 +187,26 @@ def _different_hit(
             **subject_fields(case, [shown[0]], waiting),
         },
     )
+
+
+def _passed_by(case: Case, meetings: Sequence[PendingOperation]) -> PendingOperation | None:
+    """Return the operation of one rank that all others have passed by, a turn of a loop further.
+
+    The rank has come through a collective of all in which some of them stand again, as may those
+    that stand above it in the loop.
+    """
+    text = source_lines(case.job.excerpts)
+    paths = {m: [path_of(case, case.states[n]) for n in m.members] for m in meetings}
+    of_all = [m for m in meetings if needs_everybody(m.op)]
+    for one in of_all:
+        path, others = paths[one][0], [m for m in meetings if m is not one]
+        forks = [fork(its, path) for m in others for its in paths[m]]
+        above = all(f is not None and (f[0].line or 0) < (f[1].line or 0) for f in forks)
+        looped = all(f and any(ends(h, text) is not None for h in heads(f[1], text)) for f in forks)
+        met = [m for m in others if m in of_all and comes_first(paths[m][0], path, text)]
+        if len(one.members) == 1 and above and looped and met:
+            return one
+    return None
 
 
 def _others_may_have_left(
@@ -196,3 +226,9 @@ def _others_may_have_left(
     path = path_of(case, case.states[meeting.members[0]])
     paths = [path_of(case, case.states[n]) for other in others for n in other.members]
     return all(comes_first(path, its, text) for its in paths)
+
+
+def _never_came(case: Case, meeting: PendingOperation) -> bool:
+    """Return whether all in an operation are recorded not to have made the others' call."""
+    late = case.graph.calls.of(Verdict.NEVER_JOINED)
+    return {rank for f in late for rank in f.culprits}.issuperset(case.ranks(meeting.members))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from log_docs import diagnosed_files
 
 LOG = "==> logs/r{rank}.log <==\n[pid {pid}] step 41 loss 0.5\n{last}\n"
@@ -16,6 +17,27 @@ def test_each_part_is_a_file_of_its_own() -> None:
     assert {rank.rank for rank in report.ranks} == {0, 1, 2, 3}
     assert report.findings[0].culprit_ranks == (2,)
     assert report.findings[0].evidence[0].source == "all.txt/logs/r2.log"
+
+
+@pytest.mark.parametrize("banner", ["=== rank {} ===", "--- rank{}.log", "#### logs/rank_{}.err:"])
+def test_files_below_banners(banner: str) -> None:
+    """A loop of the shell names each file before it prints it."""
+    ends = {0: "step 42 loss 0.4", 1: "step 42 loss 0.4", 2: "KeyError: 'tokens'"}
+    raised = 'Traceback (most recent call last):\n  File "train.py", line 3, in main\n'
+    parts = [
+        f"{banner.format(rank)}\nstep 41 loss 0.5\n{raised if 'Error' in end else ''}{end}\n"
+        for rank, end in ends.items()
+    ]
+    report = diagnosed_files({"all.txt": "".join(parts)})
+
+    assert {rank.rank for rank in report.ranks} == {0, 1, 2}
+    assert report.findings[0].culprit_ranks == (2,)
+
+
+def test_a_banner_of_something_else_parts_nothing() -> None:
+    """Nothing in it tells whose the lines below are."""
+    text = "=== epoch 1 ===\n[rank0]: KeyError: 'tokens'\n=== epoch 2 ===\nstep 42\n"
+    assert diagnosed_files({"all.txt": text}).findings[0].evidence[0].source == "all.txt"
 
 
 def test_an_arrow_in_a_log_parts_nothing() -> None:

@@ -1,8 +1,9 @@
 """One document, offered to every reader that knows its form.
 
-``head`` and ``tail`` print several files as one, each below ``==> its name <==``. Each part is a
-file of its own, called by its name behind that of the whole: whose it is, and where it ends, tells
-as much as of files that lie beside each other.
+``head`` and ``tail`` print several files as one, each below ``==> its name <==``; a loop of the
+shell prints them below banners, as ``=== rank 3 ===`` or ``--- rank3.log``. Each part is a file of
+its own, called by its name behind that of the whole: whose it is, and where it ends, tells as much
+as of files that lie beside each other.
 """
 
 import functools
@@ -17,7 +18,12 @@ from whyhang.analyzer.reading import Document, Reader
 from whyhang.collectors import limits
 from whyhang.collectors.files import naming, own_output
 
-_HEADING = re.compile(rb"^==> (?P<name>[^\n<>]{1,300}) <==\r?$\n?", re.MULTILINE)
+_HEADING = re.compile(
+    rb"^(?:==> (?P<name>[^\n<>]{1,300}) <==|(?P<rule>[=#*-])(?P=rule){2,40} *"
+    rb"(?P<banner>[\w./][\w ./:-]{0,80}?) *(?P=rule){0,40}:?)\r?$\n?",
+    re.MULTILINE,
+)
+_RULES = (b"==> ", b"===", b"###", b"***", b"---")
 MOST_PARTS = 4096
 
 
@@ -115,22 +121,28 @@ def _parts(document: Document) -> Sequence[Document]:
     Only of a text that is at hand as a whole, as is what people print so, and that begins so.
     """
     head = document.head
-    if document.size != len(head) or head.lstrip()[:4] != b"==> ":
+    if document.size != len(head) or not head.lstrip().startswith(_RULES):
         return [document]
-    headings = list(_HEADING.finditer(head))
-    if not 2 <= len(headings) <= MOST_PARTS or head[: headings[0].start()].strip():
-        return [document]
-    names = [heading["name"].decode("utf-8", "replace").strip() for heading in headings]
-    if len(set(names)) != len(names):
+    headings = [(name, match) for match in _HEADING.finditer(head) if (name := _name(match))]
+    names = [name for name, _ in headings]
+    few = not 2 <= len(headings) <= MOST_PARTS or len(set(names)) != len(names)
+    if few or head[: headings[0][1].start()].strip():
         return [document]
     tails = [PurePosixPath(name).as_posix().lstrip("/.") for name in names]
-    ends = [*(heading.start() for heading in headings[1:]), len(head)]
+    ends = [*(heading.start() for _, heading in headings[1:]), len(head)]
     return [
         _part(document, tail, head[heading.end() : end].rstrip(b"\n") + b"\n", owner)
-        for tail, heading, end, owner in zip(
+        for tail, (_, heading), end, owner in zip(
             tails, headings, ends, naming.together(tails), strict=True
         )
     ]
+
+
+def _name(heading: re.Match[bytes]) -> str | None:
+    """Return the name in a heading; what stands in a banner is one if it tells whose a file is."""
+    name = (heading["name"] or heading["banner"]).decode("utf-8", "replace").strip()
+    named = heading["name"] is not None or naming.from_path(name).trust is Trust.FILE_NAME
+    return name if named else None
 
 
 def _part(document: Document, name: str, data: bytes, owner: Who) -> Document:

@@ -206,3 +206,13 @@ def test_who_waits_for_the_lock_of_a_window_is_held_up(
     finding = report_of(native(job(meets, waits, meets))).findings[0]
 
     assert (finding.signature, finding.culprit_ranks) == ("mpi-mismatch", culprits)
+
+
+def test_a_rank_of_mpi_at_the_end_of_its_program_is_missing() -> None:
+    """In MPI_Finalize it makes no call any more that could meet that of the others."""
+    ends = "PMPI_Finalize (libmpi.so.40:1)\nmain (step.py:61)"
+    meets = "PMPI_Allreduce (libmpi.so.40:1)\ntotal (step.py:36)\nmain (step.py:14)"
+
+    finding = report_of(native(job(meets, ends, meets))).findings[0]
+
+    assert (finding.category, finding.culprit_ranks) == ("mpi-missing-rank", (1,))

@@ -179,6 +179,8 @@ def _different_hit(
         evidence=tuple(piece for state in shown for piece in evidence_of(case, state)),
         strength=(INDIRECT if not tie else INCOMPLETE) if plain else CONTRADICTED,
         names_culprit=not tie,
+        # who is at the end of its program is in no other call: it does not come to this one
+        category="mpi-missing-rank" if fewest.op == LAST_CALL and not tie else "",
         collective=collective_of(fewest, ", ".join(m.op for m in others)),
         location=location_of(case, shown[0]) if not tie else None,
         fields={

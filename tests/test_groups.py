@@ -216,3 +216,28 @@ def test_a_rank_of_mpi_at_the_end_of_its_program_is_missing() -> None:
     finding = report_of(native(job(meets, ends, meets))).findings[0]
 
     assert (finding.category, finding.culprit_ranks) == ("mpi-missing-rank", (1,))
+
+
+STAGES = (
+    "def run(stage):",
+    "    for batch in batches:",
+    "        stage.forward(batch)",
+    "    for batch in batches:",
+    "        stage.backward(batch)",
+)
+
+
+@pytest.mark.parametrize(("lines", "culprits"), [((14, 12, 12), (0,)), ((12, 12, 12), None)])
+def test_the_stage_that_left_the_loop_in_which_the_others_receive(
+    lines: tuple[int, ...], culprits: tuple[int, ...] | None
+) -> None:
+    """It waits for what comes back, and hands nothing on that they wait for."""
+    receives = (
+        "recv (torch/distributed/distributed_c10d.py:2700)\ntake (stage.py:5)\nrun (step.py:{})"
+    )
+    facts = [*job(*(receives.format(line) for line in lines)), source(*STAGES)]
+
+    (finding,) = [f for f in report_of(facts).findings if f.signature == "p2p-mismatch"]
+
+    assert finding.culprit_ranks == culprits
+    assert ("left the loop" in finding.title) is (culprits is not None)

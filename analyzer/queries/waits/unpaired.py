@@ -5,9 +5,10 @@ from collections.abc import Iterator
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import Verdict
-from whyhang.analyzer.facts import Setting
+from whyhang.analyzer.facts import Setting, replace
 from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE, INDIRECT, Hit
 from whyhang.analyzer.queries.hits import hit_about, in_vain, places_of
+from whyhang.analyzer.queries.waits.loop_left import loop_left
 from whyhang.analyzer.queries.waits.states import all_recorded, all_wait, count
 from whyhang.analyzer.rank_state.over_time.motion import Moved, python_frames
 from whyhang.analyzer.report import Collective, cite
@@ -19,8 +20,9 @@ from whyhang.analyzer.wording.describe import evidence_of
 def unpaired_by_stacks(case: Case) -> Iterator[Hit]:
     """Yield one hit if ranks wait to receive and none to send, or the other way round.
 
-    All others wait so as well or stand in collectives, the partner among them.
-    Nobody is blamed: which side left out a call is unseen.
+    All others wait so as well or stand in collectives, the partner among them. Which side left out
+    a call is unseen, so nobody is blamed; but for a rank of many that has left the loop in which
+    they wait, and hands them nothing any more.
     """
     paired, rest = _operations(case)
     if not paired or (rest and case.graph.calls.findings):
@@ -45,15 +47,27 @@ def unpaired_by_stacks(case: Case) -> Iterator[Hit]:
         )
         verb = "waits" if count(case, members) == 1 else "wait"
         says = f"{case.names(members)} {verb} {waits}: {elsewhere}"
-    yield in_vain(
+    gone = None if rest else next(loop_left(case, "few"), None)
+    if gone is not None:
+        says += f"; {case.names(gone.members)} left the loop that the others are in"
+    hit = in_vain(
         case,
         members,
         (*members, *(n for m in rest for n in m.members)),
         evidence=places_of(case, *members[:4], *(m.members[0] for m in rest[:2])),
-        strength=INCOMPLETE if rest else CLEAR,
+        strength=INCOMPLETE if rest or gone is not None else CLEAR,
         collective=Collective(op=paired[0].op if unknown else "recv" if receive else "send"),
         says=says,
     )
+    if gone is not None:
+        hit = replace(
+            hit,
+            members=gone.members,
+            affected=gone.affected,
+            names_culprit=True,
+            location=gone.location,
+        )
+    yield hit
 
 
 def face_to_face(case: Case) -> Iterator[Hit]:

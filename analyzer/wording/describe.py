@@ -1,5 +1,6 @@
 """Where a rank stands, in words and as evidence: what it does, in which call, how it ended."""
 
+import re
 from collections.abc import Iterable, Sequence
 
 from whyhang.analyzer.case import Case
@@ -12,7 +13,7 @@ from whyhang.analyzer.rank_state.state import RankState, Status, busy_worker
 from whyhang.analyzer.redact import redact
 from whyhang.analyzer.report import Collective, Evidence, Location, RankStateName, cite
 from whyhang.analyzer.stacks import Place, WaitKind
-from whyhang.analyzer.stacks.source_blocks import rank_branch, unasked
+from whyhang.analyzer.stacks.source_blocks import heads, rank_branch, unasked
 from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.stacks.usercode import in_words, line_of, short, user_path
 from whyhang.analyzer.wait_graph import PendingOperation
@@ -251,18 +252,30 @@ def path_of(case: Case, state: RankState) -> list[Frame]:
     return user_path(thread.frames) if thread is not None else []
 
 
+_WHILE = re.compile(r"\s*while (?!True\b|1\b)")
+"""A loop that says what it goes on for."""
+
+
 def branch_in_words(case: Case, members: Sequence[int]) -> str:
     """Return in which branch on its rank's number, or in whose call, the first member stands.
 
-    Empty where nothing tells: most calls stand in the program.
+    And what it asks for as it sleeps between two turns of a loop. Empty where nothing tells: most
+    calls stand in the program.
     """
     text = source_lines(case.job.excerpts)
-    path = path_of(case, case.states[members[0]])
+    state = case.states[members[0]]
+    path = path_of(case, state)
     there = f"{case.names(members)} {'are' if len(members) > 1 else 'is'} there"
     words = []
     if head := rank_branch(path, text):
         condition = (text(head) or "").partition("  #")[0].strip().rstrip(":")
         words.append(f"{there} under `{condition}` ({line_of(head)})")
+    sleeps = state.place is not None and state.place.kind is WaitKind.SLEEP
+    around = heads(path[-1], text) if path and sleeps else ()
+    if loop := next((head for head in around if _WHILE.match(text(head) or "")), None):
+        condition = (text(loop) or "").partition("  #")[0].strip().rstrip(":")
+        sleep = "sleep" if len(members) > 1 else "sleeps"
+        words.append(f"{case.names(members)} {sleep} in the loop `{condition}` ({line_of(loop)})")
     if called := unasked(path, text):
         words.append(f"{there} in {called[1]}, {in_words(called[0])}, which runs at any line")
     return "; ".join(words)

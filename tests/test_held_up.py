@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from log_docs import read_log
 from small_jobs import (
     ALL_REDUCE,
     BARRIER,
@@ -252,6 +253,20 @@ def test_a_thread_that_does_not_end_keeps_its_rank() -> None:
     facts = beside(still({0: ALL_REDUCE, 1: EXITING}), {1: POLLING})
 
     assert report_of(facts).findings[0].signature == "thread-keeps-rank-alive"
+
+
+def test_an_exception_ended_the_program_whose_thread_does_not_end() -> None:
+    """What is printed of it is the cause; of a rank that is still in its program it is none."""
+    log = (
+        '[rank1]: Traceback (most recent call last):\n[rank1]:   File "train.py", line 9, in main\n'
+        "[rank1]: KeyError: 'tokens'\n"
+    )
+    for stack, signature in (
+        (EXITING, "uncaught-exception"),
+        (SLEEPS, "missing-rank-in-collective"),
+    ):
+        facts = beside(still({0: ALL_REDUCE, 1: stack}), {1: POLLING})
+        assert report_of([*facts, *read_log(log)]).findings[0].signature == signature
 
 
 SLEEPS = """

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from whyhang.analyzer.facts import MAX_RANKS, Fact, Group, LogLine, Process, Role, Trust, WorldSize
 from whyhang.analyzer.job.launchers import LOCAL_SIZES, WORLD_SIZES
 from whyhang.analyzer.job.records import Job, Member, MissingRank
+from whyhang.analyzer.job.roles import main_thread
 
 LOOPBACK = {"localhost", "127.0.0.1", "::1", "127.0.1.1"}
 
@@ -98,14 +99,21 @@ def without_caught(
 ) -> Iterator[LogLine]:
     """Leave out exceptions of ranks that live on: somebody caught them, or an earlier job's log.
 
-    A traceback that names no rank may be of any; where all ranks live, it ended none of them.
+    A traceback that names no rank may be of any; where all ranks live, it ended none of them. An
+    interpreter that only waits for its threads has come to the end of its program, in some way.
     """
-    alive = {member.rank for member in members if is_alive(member)}
+    alive = {member.rank for member in members if is_alive(member) and not _is_ending(member)}
     everyone = bool(alive) and len(alive) >= (size or 0) and all(map(is_alive, members))
     for line in lines:
         lives = everyone if line.who.rank is None else line.who.rank in alive
         if line.raised is None or line.raised.thread or not lives:
             yield line
+
+
+def _is_ending(member: Member) -> bool:
+    """Return whether the main thread is through and waits for others that are no daemons."""
+    main = main_thread(member.dumps[-1]) if member.dumps else None
+    return main is not None and bool(main.frames) and main.frames[-1].function == "_shutdown"
 
 
 def _siblings(process: Process, size: int | None, *, all_on_host: bool) -> list[tuple[int, str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from gloo_docs import MEMBER, RESET, raised
-from log_docs import TWO_NODES, Blame, blamed_besides, diagnosed
+from log_docs import TWO_NODES, Blame, blamed_besides, diagnosed, diagnosed_files
 
 MISSED = (
     "[E1121 02:08:47.48 ProcessGroupGloo.cpp:67] "
@@ -226,3 +226,15 @@ def test_the_log_blames(name: str) -> None:
     first = report.findings[0]
     assert (first.signature, first.culprit_ranks) == (expected, culprits)
     assert blamed_besides(report, culprits) == []
+
+
+def test_who_is_late_at_each_report_of_horovod_is_not_stuck() -> None:
+    """A tensor waits again, for a rank that had submitted it before: it was complete meanwhile."""
+    report = STALLED.strip() + " grad.0 [ready ranks: {}], grad.1 [ready ranks: {}]\n"
+    twice = report.format("0, 1", "0, 1") + "step 9\n" + report.format("0, 3", "0, 3")
+    grows = report.format("0, 1", "0, 1") + report.format("0, 1, 3", "0, 1, 3")
+
+    late, stuck = (diagnosed_files({"job.log": text}).findings[0] for text in (twice, grows))
+
+    assert (late.category, late.culprit_ranks) == ("slow-not-hung", None)
+    assert (stuck.category, stuck.culprit_ranks) == ("missing-rank-in-collective", (2,))

@@ -24,8 +24,9 @@ def horovod_stalls(_case: Case, lines: Sequence[LogLine], *, differ: bool) -> It
     """Yield one hit for the ranks that lack every tensor.
 
     ``differ``: instead, where one rank lacks what another has submitted and the other way round.
+    Of whom an earlier report does not tell the same, they are late and not stuck.
     """
-    missing, ready = _reports(lines)
+    missing, ready, goes_on = _reports(lines)
     lists = _lists(lines)
     if (len(lists) > 1 or _differ(missing) or _differ(ready)) is not differ:
         return
@@ -36,27 +37,38 @@ def horovod_stalls(_case: Case, lines: Sequence[LogLine], *, differ: bool) -> It
         first = min(lines, key=lambda line: (line.time or float("inf"), line.source.line or 0))
         yield Hit(
             ranks=ranks,
-            names_culprit=bool(ranks),
+            names_culprit=bool(ranks) and not goes_on,
+            category="slow-not-hung" if goes_on else "",
             evidence=tuple(cite_line(line) for line in lines[:MAX_QUOTES]),
             at=first.time,
         )
 
 
-def _reports(lines: Sequence[LogLine]) -> tuple[dict[str, set[int]], dict[str, set[int]]]:
-    """Return by tensor the ranks that lack it, and the ranks that are said to have submitted it."""
-    texts = [line.text for line in lines]
+def _reports(lines: Sequence[LogLine]) -> tuple[dict[str, set[int]], dict[str, set[int]], bool]:
+    """Return by tensor the ranks that lack it, and the ranks that are said to have submitted it.
+
+    And whether the job went on between two reports: a tensor that waits again, for ranks that had
+    submitted it before, has come to its end meanwhile. What was told before is over then.
+    """
+    texts, goes_on = [line.text for line in lines], False
     missing: dict[str, set[int]] = {}
     ready: dict[str, set[int]] = {}
     cut = any(text.endswith(CUT) for text in texts)  # lists that cannot be compared
     for text in texts:
         for report in _REPORT.finditer(text):
-            into = missing if report["how"] == "missing" else ready
-            into[report["tensor"]] = set(ranks_in(report["ranks"]))  # the last report counts
+            is_missing, ranks = report["how"] == "missing", set(ranks_in(report["ranks"]))
+            into = missing if is_missing else ready
+            before = into.get(report["tensor"], ranks)
+            if ranks - before if is_missing else before - ranks:
+                missing.clear()
+                ready.clear()
+                goes_on = True
+            into[report["tensor"]] = ranks  # the last report counts
     for listed in _last_list(texts):
         names = [SOME] if cut else listed["tensors"].split(", ")
         for tensor in names:
             missing.setdefault(tensor, set()).update(ranks_in(listed["rank"]))
-    return missing, ready
+    return missing, ready, goes_on
 
 
 def _last_list(texts: Iterable[str]) -> list[re.Match[str]]:

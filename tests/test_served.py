@@ -155,6 +155,7 @@ OPENS = "open_shard (train.py:15)\nwork (train.py:45)\nmain (train.py:61)"
     ("waits", "last", "culprit"),
     [
         ("wait (threading.py:327)", OPENS, 3),  # its call would end the wait
+        ("wait (threading.py:327)", SERVER, 3),  # it has come to the end, and calls no more
         ("wait (threading.py:327)", ASKS, 0),  # nobody is elsewhere
         ("get (queue.py:180)", ASKS, 0),
     ],

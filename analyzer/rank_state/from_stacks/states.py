@@ -46,17 +46,30 @@ def with_waits_for_setters(states: tuple[RankState, ...]) -> tuple[RankState, ..
 
     Who waits in a collective sets no key; then the wait for the key holds all up. A rank that
     waits for nobody, or has ended, may be the one that should set it. So may it be the one whose
-    call should set what another call waits for on the rank that serves both.
+    call should set what another call waits for on the rank that serves both: if that has come to the
+    end of its program, it calls no more, and is not the one that waits.
     """
     keys = {s.member for s in states if s.place is not None and _is_set_by_others(s.place)}
-    if not any(s.status in NOT_WAITING and s.member not in keys for s in states):
+    serves = any(s.member in keys and s.place is not None and s.place.main_op for s in states)
+    done = {s.member for s in states if serves and s.member not in keys and _calls_no_more(s.place)}
+    if not done and not any(s.status in NOT_WAITING and s.member not in keys for s in states):
         return states
+    taken = {
+        **dict.fromkeys(keys, (Status.WAITING, Status.BLOCKED)),
+        **dict.fromkeys(done, (Status.BLOCKED, Status.WAITING)),
+    }
     return tuple(
-        _taken_for(Status.WAITING, Status.BLOCKED, state)
-        if state.member in keys and state.status is Status.BLOCKED
+        _taken_for(*taken[state.member], state)
+        if state.member in taken and state.status is taken[state.member][1]
         else state
         for state in states
     )
+
+
+def _calls_no_more(place: Place | None) -> bool:
+    """Return whether a rank is in RPC's meeting of all workers, to which programs come at last."""
+    frame = place.frame if place is not None and place.kind is WaitKind.COLLECTIVE else None
+    return frame is not None and frame.file.endswith("torch/distributed/rpc/api.py")
 
 
 def _is_set_by_others(place: Place) -> bool:

@@ -46,8 +46,8 @@ def with_waits_for_setters(states: tuple[RankState, ...]) -> tuple[RankState, ..
 
     Who waits in a collective sets no key; then the wait for the key holds all up. A rank that
     waits for nobody, or has ended, may be the one that should set it. So may it be the one whose
-    call should set what another call waits for on the rank that serves both: if that has come to the
-    end of its program, it calls no more, and is not the one that waits.
+    call should set what another call waits for on the rank that serves both: if that has come to
+    the end of its program, it calls no more, and is not the one that waits.
     """
     keys = {s.member for s in states if s.place is not None and _is_set_by_others(s.place)}
     serves = any(s.member in keys and s.place is not None and s.place.main_op for s in states)

@@ -148,3 +148,12 @@ def test_a_crash_behind_the_loss_of_a_peer_is_no_cause() -> None:
 
     assert not behind.findings[0].culprit_ranks, behind.headline
     assert alone.findings[0].culprit_ranks == (1,)
+
+
+@pytest.mark.parametrize(("ends", "healthy"), [(3, True), (2, False)])
+def test_each_rank_says_without_its_label_that_it_has_finished(ends: int, healthy: bool) -> None:
+    """As many lines as ranks, below the last steps of all."""
+    steps = "".join(f"rank {rank} step {n}\n" for n in range(100, 160, 10) for rank in range(3))
+    report = diagnosed({None: steps + ends * "training finished\n"})
+
+    assert (report.verdict == "healthy") is healthy

@@ -5,6 +5,7 @@ logs as well.
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from whyhang.analyzer.facts import LastLine, LogLine, LogTail, Outlook, OwnLine, SignOfLife
@@ -68,11 +69,22 @@ def have_ended(job: Job) -> bool:
         return True
     if not ended or (len(ended) > 1 and len(others) <= len(ended)):
         return bool(ended) and not any(tail.who.rank is not None for tail in others)
+    if any(_once_each(tail, len(others)) for tail in ended if tail.who.rank is None):
+        return True
     ranks = [tail.who.rank for tail in tails if tail.who.rank is not None]
     speaks_for_all = {None, min(ranks, default=0), max(ranks, default=0)}  # else one ends alone
     return any(tail.who.rank in speaks_for_all for tail in ended) and not any(
         _stops_short(tail, ended) for tail in others
     )
+
+
+_AN_END = re.compile(r"(?i)\b(?:finish|complete|end)(?:e?d|s)?\b|\b(?:done|exit\w*|bye)\b")
+
+
+def _once_each(tail: LogTail, ranks: int) -> bool:
+    """Return whether what ends without a label stands there once for each of so many ranks."""
+    counts = Counter(line.template for line in tail.lines if _AN_END.search(line.text))
+    return 0 < ranks <= max(counts.values(), default=0)
 
 
 def _stops_short(tail: LogTail, ended: list[LogTail]) -> bool:

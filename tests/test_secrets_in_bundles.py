@@ -53,19 +53,17 @@ f0(7)
 """
 SMI = """\
 #!/bin/sh
-case "$1" in
---query-gpu*) cat <<'END'
-timestamp, index, uuid, name, utilization.gpu [%]
-2024/05/01 10:00:00.000, 0, GPU-1, {text}, 7 %
+cat <<'END'
+<?xml version="1.0" ?>
+<nvidia_smi_log>
+<attached_gpus>1</attached_gpus>
+<gpu id="00000000:17:00.0"><product_name>{text}</product_name><uuid>GPU-1</uuid>
+<minor_number>0</minor_number><utilization><gpu_util>7 %</gpu_util></utilization>
+<processes><process_info><pid>77</pid><type>C</type>
+<process_name>python t.py --hf-token {mark}</process_name><used_memory>100 MiB</used_memory>
+</process_info></processes></gpu>
+</nvidia_smi_log>
 END
-;;
---query-compute-apps*) cat <<'END'
-gpu_uuid, pid, process_name, used_gpu_memory [MiB]
-GPU-1, 77, python t.py --hf-token {mark}, 100 MiB
-END
-;;
-*) exit 6;;
-esac
 """
 
 

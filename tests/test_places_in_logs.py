@@ -289,8 +289,13 @@ def test_a_signal_in_the_middle_of_an_allocation_is_a_crash(
     assert ((finding.category == "rank-died"), finding.culprit_ranks) == (is_crash, (2,))
 
 
-@pytest.mark.parametrize(("other", "named"), [("PMPI_Finalize", (0,)), ("PMPI_Barrier", None)])
-def test_who_ends_the_program_meets_nobody_any_more(other: str, named: object) -> None:
+@pytest.mark.parametrize(
+    ("other", "category", "named"),
+    [("PMPI_Finalize", "mpi-missing-rank", (0,)), ("PMPI_Barrier", "mpi-mismatch", None)],
+)
+def test_who_ends_the_program_meets_nobody_any_more(
+    other: str, category: str, named: object
+) -> None:
     """Of two, the one in MPI_Finalize left the other waiting; else nobody is named."""
     stacks = [
         _gdb("poll () from /lib/libc.so.6", f"{function} () from /lib/libmpi.so")

@@ -113,7 +113,8 @@ def without_caught(
 def _is_ending(member: Member) -> bool:
     """Return whether the main thread is through and waits for others that are no daemons."""
     main = main_thread(member.dumps[-1]) if member.dumps else None
-    return main is not None and bool(main.frames) and main.frames[-1].function == "_shutdown"
+    frames = main.frames[-1:] if main is not None else ()
+    return any(f.function == "_shutdown" and f.file.endswith("threading.py") for f in frames)
 
 
 def _siblings(process: Process, size: int | None, *, all_on_host: bool) -> list[tuple[int, str]]:

@@ -248,7 +248,9 @@ def _value(expression: ast.expr, values: Mapping[str, object]) -> object:
                     return compute(a, b)
         case ast.Subscript(value=inner, slice=slice_):
             whole, index = _value(inner, values), _value(slice_, values)
-            if isinstance(whole, dict | list | tuple) and isinstance(index, int | str):
-                with contextlib.suppress(LookupError, TypeError):
-                    return whole[index]  # type: ignore[index]
+            if isinstance(whole, dict):
+                return whole.get(index) if isinstance(index, int | str) else None
+            if isinstance(whole, list | tuple) and isinstance(index, int):
+                with contextlib.suppress(IndexError):
+                    return whole[index]
     return None

@@ -50,8 +50,9 @@ def with_waits_for_setters(states: tuple[RankState, ...]) -> tuple[RankState, ..
     the end of its program, it calls no more, and is not the one that waits.
     """
     keys = {s.member for s in states if s.place is not None and _is_set_by_others(s.place)}
-    serves = any(s.member in keys and s.place is not None and s.place.main_op for s in states)
-    done = {s.member for s in states if serves and s.member not in keys and _calls_no_more(s.place)}
+    serves = any(s.place is not None and s.place.main_op == SERVES for s in states)
+    free = (s for s in states if serves and s.member not in keys)
+    done = {state.member for state in free if _calls_no_more(state.place)}
     if not done and not any(s.status in NOT_WAITING and s.member not in keys for s in states):
         return states
     taken = {

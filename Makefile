@@ -34,7 +34,7 @@ fast: $(VENV)/.dev
 
 # Real jobs on a busy machine may come late to their hang: what fails is run once more, in sight.
 live: $(VENV)/.dev
-	$(BIN)/pytest -q -n 2 --dist worksteal -m live --durations 5 || \
+	$(BIN)/pytest -q -n 3 --dist worksteal -m live --durations 5 || \
 	  { echo "once more, those that failed:"; $(BIN)/pytest -q -m live --last-failed; }
 
 # hostile inputs of all kinds, for MINUTES; what goes wrong is kept and named by its seed

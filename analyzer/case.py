@@ -1,5 +1,6 @@
 """The aligned job: what signatures ask their questions to."""
 
+from collections import Counter
 from collections.abc import Iterable
 
 from whyhang.analyzer.facts import Agent, Record, ranks_in_words
@@ -7,6 +8,8 @@ from whyhang.analyzer.job.records import Job, Member
 from whyhang.analyzer.rank_state.from_logs.ends import End
 from whyhang.analyzer.rank_state.state import RankState
 from whyhang.analyzer.wait_graph import WaitGraph
+
+ANY = "a process"
 
 
 class Case(Record):
@@ -40,6 +43,14 @@ class Case(Record):
         if len(others) > 3 or copies > len(others):
             others = [
                 f"{copies} processes ({', '.join(others[:2])}{', …' if len(others) > 2 else ''})"
+            ]
+        elif len(others) > len(set(others)) and all(
+            name.startswith(ANY) for name in others
+        ):  # of whom no more is known than that they are there
+            counts = Counter(others)
+            others = [
+                f"{n} processes{name.removeprefix(ANY)}" if n > 1 else name
+                for name, n in counts.items()
             ]
         label = [ranks_in_words(ranks)] if ranks else []
         return ", ".join(label + others)

@@ -20,12 +20,23 @@ from whyhang.collectors.logs import reader
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+LONGEST = (
+    "test_slurm_live",
+    "test_ray_live",
+    "test_shards_live",
+    "test_hosts_live",
+    "test_kubernetes_live",
+    "test_gpu_scenarios",
+)
+"""Files of tests that take from half a minute to two: begun first, none is waited for alone."""
+
 COLUMNS = ("sample", "truth", "said live", "", "said from logs alone", "")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Note which tests there are, for the golden reports of those that are not."""
+    """Note which tests there are, for the golden reports of those that are not; longest first."""
+    items.sort(key=lambda item: item.path.stem not in LONGEST)
     names = config.stash.setdefault(golden.COLLECTED, {})
     if not any("::" in argument for argument in config.args):
         for item in items:

@@ -3,7 +3,7 @@
 import pytest
 from small_jobs import ALL_REDUCE, case_of, dump, process, report_of
 
-from whyhang.analyzer.commands.questions import until_a_sleep_ends, with_a_long_step
+from whyhang.analyzer.commands.left_open import until_a_sleep_ends, with_a_long_step
 from whyhang.analyzer.facts import Fact, Process, Role, ThreadState, replace
 
 WAITS = """

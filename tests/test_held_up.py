@@ -9,6 +9,8 @@ from small_jobs import (
     BARRIER,
     BROADCAST,
     ELSEWHERE,
+    LOADER,
+    WORKER,
     case_of,
     dump,
     frames,
@@ -17,7 +19,8 @@ from small_jobs import (
     still,
 )
 
-from whyhang.analyzer.commands.questions import still_beside_others
+from whyhang.analyzer.commands.left_open import still_beside_others, with_a_stuck_worker
+from whyhang.analyzer.commands.questions import their_workers
 from whyhang.analyzer.facts import (
     Excerpt,
     Fact,
@@ -209,6 +212,56 @@ def test_a_database_that_a_rank_has_locked_leads_to_it() -> None:
 
     assert (finding.signature, finding.culprit_ranks) == ("file-lock-held-by-rank", (0,))
     assert "/runs/results.db" in finding.title
+
+
+@pytest.mark.parametrize(
+    ("loop", "signature"),
+    [
+        (
+            (
+                "        try:",
+                "            fd = os.open(name, flags)",
+                "        except FileExistsError:",
+            ),
+            "stale-lock-file",
+        ),
+        (("", "", "        while os.path.exists(path):"), "stale-lock-file"),
+        (("", "", "        while not os.path.exists(path):"), "missing-rank-in-collective"),
+    ],
+    ids=["exclusive creation", "until it is gone", "until it is there"],
+)
+def test_a_file_that_must_be_gone_is_a_lock(loop: tuple[str, ...], signature: str) -> None:
+    """Programs make locks of their own: who sleeps until a file is removed waits for its holder."""
+    nap = "claim (cache.py:23)\n<module> (train.py:60)"
+    lines = ("def claim(path):", *loop, "            time.sleep(0.2)")
+    excerpt = Excerpt(file="cache.py", first_line=19, lines=lines)
+    facts = [*still({0: ALL_REDUCE, 1: nap}), excerpt]
+
+    finding = report_of(facts).findings[0]
+
+    assert (finding.signature, finding.culprit_ranks) == (signature, (1,))
+
+
+def test_a_worker_that_stands_in_the_dataset_is_asked_for_its_native_stack() -> None:
+    """Its Python stack leaves open what it waits for; the native one says: a lock."""
+    facts = still({0: ALL_REDUCE, 1: LOADER})
+    for look in (0, 1):
+        seen = process(1, pid=4000, look=look)
+        facts.append(replace(seen, role=Role.DATALOADER_WORKER, ppid=1001, who=Who(pid=4000)))
+        facts.append(dump(None, WORKER, pid=4000, look=look))
+    case = case_of(facts)
+
+    assert with_a_stuck_worker(case) == [1]
+    assert [named.pid for named in their_workers(case, [1])] == [4000]
+
+    wants = "__psynch (libc.so.6:0)\nlock_PyThread_acquire_lock (libpython3.so:0)" + WORKER.rstrip()
+    deep = dump(None, wants, pid=4000, look=1)
+    top = tuple(replace(frame, native=True) for frame in deep.threads[0].frames[:2])
+    main = replace(deep.threads[0], frames=(*top, *deep.threads[0].frames[2:]))
+    facts.append(replace(deep, threads=(main,)))
+
+    assert with_a_stuck_worker(case_of(facts)) == []
+    assert report_of(facts).findings[0].signature == "fork-deadlock"
 
 
 RECEIVES = "manager (train.py:10)\nmain (train.py:30)\n<module> (train.py:60)"

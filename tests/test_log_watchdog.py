@@ -213,6 +213,27 @@ def test_the_desync_report() -> None:
     assert all_tracks[2].calls[0].op == "broadcast"
 
 
+def test_a_report_in_which_all_have_joined_blames_nobody() -> None:
+    """One rank's report lists all ranks; another one that only gave up as well is none behind."""
+    everyone = "[0, 1, 2, 3]"
+    text = (
+        "[rank0]:[E302 10:20:30.400000000 ProcessGroupNCCL.cpp:2168] [PG ID 1 PG GUID 1 Rank 0]  "
+        "failure detected by watchdog at work sequence id: 9 PG status: last enqueued work: 9, "
+        "last completed work: 8\n"
+        "[rank2]:[E302 10:20:30.500000000 ProcessGroupNCCL.cpp:1936] Rank 2\n"
+        "\t - [2] Timeout at collective: ALLREDUCE, #9\n"
+        "\t - To our best knowledge, the lagging/dead/mismatched ranks that caused "
+        "the desync are:\n"
+        f"\t   - {everyone} joined but didn't finish collective #9 (count from 1)\n"
+        f"\t - Snapshot of ranks' latest states:\n\t   #9 started ranks:\n"
+        f"\t     {everyone} started ALLREDUCE\n"
+    )
+    report = diagnosed_files({"job.log": text})
+
+    assert report.findings[0].signature == "stuck-together"
+    assert all(finding.culprit_ranks is None for finding in report.findings)
+
+
 def test_ranks_that_never_joined() -> None:
     """The other form of the report names those who joined nothing."""
     text = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from small_jobs import ALL_REDUCE, LOADER, WORKER, case_of, dump, process, report_of
 
-from whyhang.analyzer.commands.questions import (
+from whyhang.analyzer.commands.left_open import (
     awaiting_a_worker_at_work,
     in_an_endless_step,
     with_a_long_step,

@@ -65,10 +65,17 @@ LISTS = {
         f"2031-02-01 10:00:0{rank} INFO:trainer.loop:[Rank {rank}] compiled the graph\n"
         for rank in (1, 2, 3, 5, 6, 7, 0)
     ),
+    "conductor": "".join(
+        [f"rank 0: sent weights to rank {rank}\n" for rank in (1, 2, 3)]
+        + [f"rank {rank}: ready\n" for rank in (1, 3)]
+        + ["rank 0: waiting for all ready\n"]
+    ),
 }
 
 
-@pytest.mark.parametrize(("name", "absent"), [("fetch", 3), ("labels", 3), ("logger", 4)])
+@pytest.mark.parametrize(
+    ("name", "absent"), [("fetch", 3), ("labels", 3), ("logger", 4), ("conductor", 2)]
+)
 def test_who_is_absent_from_a_list(name: str, absent: int) -> None:
     """The number that no line begins with has not come there."""
     finding = first(LISTS[name])

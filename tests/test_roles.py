@@ -46,6 +46,26 @@ def test_the_rank_that_a_call_names_is_waited_for(
     assert (finding.culprit_ranks, finding.affected_ranks) == ((named,), waiting)
 
 
+@pytest.mark.parametrize(("ranks", "named"), [((1, 3), (0,)), ((0, 1), None)])
+def test_the_main_process_is_waited_for_at_the_head_of_its_block(
+    ranks: tuple[int, ...], named: tuple[int, ...] | None
+) -> None:
+    """In ``main_process_first`` all others wait in a barrier; where it is in there, nobody is."""
+    text = (
+        'Traceback (most recent call last):\n  File "/w/main.py", line 8, in <module>\n    run()\n'
+        '  File "/w/data.py", line 30, in prepare\n    with args.main_process_first():\n'
+        '  File "/opt/env/lib/python3.11/contextlib.py", line 137, in __enter__\n'
+        "    return next(self.gen)\n"
+        '  File "/opt/env/lib/python3.11/site-packages/transformers/training_args.py", line 2400,'
+        " in main_process_first\n    dist.barrier()\n"
+        f'  File "{C10D}/distributed_c10d.py", line 3600, in barrier\n    work.wait()\n'
+        f"{TIMED_OUT}\n"
+    )
+    finding = diagnosed_files({f"rank{rank}.log": text for rank in ranks}).findings[0]
+
+    assert finding.culprit_ranks == named
+
+
 @pytest.mark.parametrize(
     "calls",
     [

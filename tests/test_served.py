@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from small_jobs import BARRIER, ELSEWHERE, case_of, dump, frames, process, report_of, still
 
-from whyhang.analyzer.commands.questions import at_work_or_asleep, until_a_sleep_ends
+from whyhang.analyzer.commands.left_open import at_work_or_asleep, until_a_sleep_ends
 from whyhang.analyzer.facts import NO_LIMIT, Fact, StackDump, Thread, ThreadState, replace
 
 CALLER = "\nfetch (train.py:12)\ntrain (train.py:38)\n<module> (train.py:60)\n"

@@ -18,7 +18,7 @@ from whyhang.collectors.files.bundle import check_name, documents_of, numbered, 
 from whyhang.collectors.files.folder import read_documents
 from whyhang.collectors.files.hidden import with_pseudonyms
 from whyhang.collectors.hosts.reach import Reach
-from whyhang.collectors.live.capture import Capture, Named
+from whyhang.collectors.live.capture import Capture
 from whyhang.collectors.logs.reader import LogReader
 from whyhang.signatures.frames import TABLE
 
@@ -112,5 +112,4 @@ def settled(
                 documents.update((each.path, each) for each in files)
             return collected
         unasked.remove(question)
-        members = [case.member(number) for number in question.open_for(case)]
-        question.take(taken, [Named(m.host, m.pid) for m in members if m.pid is not None])
+        question.take(taken, question.whom(case, question.open_for(case)))

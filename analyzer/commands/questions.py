@@ -1,32 +1,21 @@
-"""What the first snapshots of a live job leave open, and what is taken of the job to settle it.
+"""What is taken of a live job to settle what its first snapshots leave open.
 
-A question reads an aligned case and names the members that leave it open. It takes from the job
-only what its answer needs, and is asked at most once.
+A question names the members that leave a case open (``left_open.py``). It takes from the job only
+what its answer needs, and is asked at most once.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import LoopCounter, Record
-from whyhang.analyzer.facts.calls import ROOTED
-from whyhang.analyzer.queries.waits.moving import stragglers
-from whyhang.analyzer.rank_state.over_time.job_progress import step_counters
-from whyhang.analyzer.rank_state.over_time.long_steps import WORKS, needed
-from whyhang.analyzer.rank_state.over_time.motion import Moved
-from whyhang.analyzer.rank_state.over_time.recent import since_all_at_rest
-from whyhang.analyzer.rank_state.state import RankState, Status, busy_worker
-from whyhang.analyzer.stacks import WaitKind, undecided
+from whyhang.analyzer.commands import left_open
+from whyhang.analyzer.facts import Record
+from whyhang.analyzer.rank_state.state import busy_worker
 from whyhang.collectors.files.bundle import Bundle
 from whyhang.collectors.live.capture import More, Named
 
 MORE_SNAPSHOTS = 3
-MOST_WATCHED = 30.0  # seconds, to learn whether a step comes to its end
 WATCHES = 8  # parts in which they are watched, as long as it is open
-YOUNG = 15.0  # seconds since its start within which a program may well come to its end
-HALF = 0.5
-WAITS = {Status.WAITING, Status.MAYBE}
-RAN = {Moved.IN_PLACE, Moved.STIRRED}
 SURE_SNAPSHOTS = 5  # more, before a rank of a job that moves is called slow, or all asleep
 
 
@@ -43,11 +32,25 @@ class Observed(Protocol):
         """Take more of some processes."""
 
 
+def themselves(case: Case, members: Sequence[int]) -> list[Named]:
+    """Name the processes of these members."""
+    chosen = [case.member(number) for number in members]
+    return [Named(m.host, m.pid) for m in chosen if m.pid is not None]
+
+
+def their_workers(case: Case, members: Sequence[int]) -> list[Named]:
+    """Name the worker of each member that stands in the dataset or in a task."""
+    busy = [(case.member(n), busy_worker(case.states[n])) for n in members]
+    found = [(m.host, m.children[worker[0]].pid) for m, worker in busy if worker is not None]
+    return [Named(host, pid) for host, pid in found if pid is not None]
+
+
 class Question(Record):
-    """What may be open in a case: of which members, and what to take of their processes."""
+    """What may be open in a case: of which members, what to take, and of which processes."""
 
     open_for: Callable[[Case], Sequence[int]]
     take: Callable[[Observed, list[Named]], None]
+    whom: Callable[[Case, Sequence[int]], list[Named]] = themselves
 
 
 def questions(*, several_snapshots: bool, native: bool) -> list[Question]:
@@ -55,145 +58,40 @@ def questions(*, several_snapshots: bool, native: bool) -> list[Question]:
 
     ``several_snapshots``: the stacks may be taken again; ``native``: native stacks may be.
     """
-    rest = Question(open_for=come_to_rest, take=lambda job, _: job.look_more(MORE_SNAPSHOTS))
-    late = Question(open_for=between_steps, take=lambda job, _: job.look_more(MORE_SNAPSHOTS))
-    paced = Question(open_for=asleep_by_turns, take=_count_twice)
-    own = Question(open_for=at_work_or_asleep, take=_count_twice)
-    beside = Question(open_for=still_beside_others, take=_count_twice)
-    naps = Question(open_for=all_asleep, take=_count_over_sleeps)
-    nap = Question(open_for=until_a_sleep_ends, take=lambda job, _: job.look_more(1, spacing=4.0))
-    peer = Question(open_for=with_a_peer, take=_take("peers"))
-    step = Question(open_for=all_in_collectives, take=_take("counters"))
-    wait = Question(open_for=with_open_stacks, take=_take("native_stacks"))
-    pace = Question(open_for=with_uncounted_steps, take=_take("counters"))
-    long = Question(open_for=with_a_long_step, take=_watch)
-    turn = Question(open_for=in_an_endless_step, take=_take("counters"))
-    load = Question(open_for=awaiting_a_worker_at_work, take=_watch)
-    slow = Question(open_for=with_a_slow_rank, take=lambda job, _: job.look_more(SURE_SNAPSHOTS))
+    rest = Question(
+        open_for=left_open.come_to_rest, take=lambda job, _: job.look_more(MORE_SNAPSHOTS)
+    )
+    late = Question(
+        open_for=left_open.between_steps, take=lambda job, _: job.look_more(MORE_SNAPSHOTS)
+    )
+    paced = Question(open_for=left_open.asleep_by_turns, take=_count_twice)
+    own = Question(open_for=left_open.at_work_or_asleep, take=_count_twice)
+    beside = Question(open_for=left_open.still_beside_others, take=_count_twice)
+    naps = Question(open_for=left_open.all_asleep, take=_count_over_sleeps)
+    nap = Question(
+        open_for=left_open.until_a_sleep_ends, take=lambda job, _: job.look_more(1, spacing=4.0)
+    )
+    peer = Question(open_for=left_open.with_a_peer, take=_take("peers"))
+    step = Question(open_for=left_open.all_in_collectives, take=_take("counters"))
+    wait = Question(open_for=left_open.with_open_stacks, take=_take("native_stacks"))
+    work = Question(
+        open_for=left_open.with_a_stuck_worker, take=_take("native_stacks"), whom=their_workers
+    )
+    pace = Question(open_for=left_open.with_uncounted_steps, take=_take("counters"))
+    long = Question(open_for=left_open.with_a_long_step, take=_watch)
+    turn = Question(open_for=left_open.in_an_endless_step, take=_take("counters"))
+    load = Question(open_for=left_open.awaiting_a_worker_at_work, take=_watch)
+    slow = Question(
+        open_for=left_open.with_a_slow_rank, take=lambda job, _: job.look_more(SURE_SNAPSHOTS)
+    )
     return [
         *([nap] * WATCHES if several_snapshots else ()),
         *((rest, paced, late, own, beside, naps, pace) if several_snapshots else ()),
         *((*[long] * WATCHES, turn, turn, load) if several_snapshots else ()),
         *(peer, step),
-        *((wait,) if native else ()),
+        *((wait, work) if native else ()),
         *((slow,) if several_snapshots else ()),
     ]
-
-
-def come_to_rest(case: Case) -> Sequence[int]:
-    """List all ranks if the job has moved and all wait now, in different calls or without moving.
-
-    It may have come to its hang between the snapshots, as one does that has just been started.
-    """
-    if not case.graph.progress or any(state.status not in WAITS for state in case.states):
-        return []
-    differ = len(case.graph.operations) > 1
-    return _all_if(case, differ or since_all_at_rest(case.job, 2) is not None)
-
-
-def between_steps(case: Case) -> Sequence[int]:
-    """List the members that hold the others up and may only have been caught in a long step.
-
-    Of a job that moves, whoever is late; else those in what ends by itself.
-    """
-    if case.graph.progress and case.graph.lagging:
-        return case.graph.lagging
-    return late_but_on_the_way(case)
-
-
-def at_work_or_asleep(case: Case) -> list[int]:
-    """List all ranks if none waits for another, but all compute or all sleep by turns."""
-    return [] if case.graph.progress else all_run(case) or all_asleep(case)
-
-
-def late_but_on_the_way(case: Case) -> list[int]:
-    """List the ranks that others wait for and that are in what ends by itself.
-
-    They run or sleep, or their DataLoader's worker does: a step may take longer than two snapshots.
-    Or they woke up: whether once, or for one answer after the other, further snapshots tell.
-    """
-    starting = all(meeting.kind is WaitKind.INIT for meeting in case.graph.operations)
-
-    def ends_by_itself(state: RankState) -> bool:
-        if state.status in {Status.MOVING, Status.STOPPED, Status.GONE}:
-            return False
-        worker = busy_worker(state)
-        places = [state.place, worker[1] if worker is not None else None]
-        return (
-            state.status is Status.RUNNING
-            or (state.status is Status.BLOCKED and state.motion.moved is Moved.STIRRED)
-            or any(p is not None and p.kind in {WaitKind.SLEEP, WaitKind.WORK} for p in places)
-            or (starting and state.motion.moved in RAN)
-        )
-
-    if not case.graph.operations:
-        return []
-    return [number for number in case.graph.lagging if ends_by_itself(case.states[number])]
-
-
-def asleep_by_turns(case: Case) -> list[int]:
-    """List the ranks that others wait for and that sleep, but ran in between, and who waits.
-
-    They may poll for something, or be in a loop that goes on without the others; or their step
-    takes naps. One that spins in its wait for them shows by its variables alone that it had an
-    answer.
-    """
-    if case.graph.progress or not case.graph.operations:
-        return []
-    lagging = [case.states[number] for number in case.graph.lagging]
-    asleep = [
-        state.member
-        for state in lagging
-        if state.status is Status.BLOCKED
-        and state.place is not None
-        and state.place.kind is WaitKind.SLEEP
-        and state.motion.moved in RAN
-    ]
-    return [*asleep, *case.graph.waiting] if asleep else []
-
-
-def until_a_sleep_ends(case: Case) -> list[int]:
-    """List who sleeps at every look and wakes up within the time that a job is watched.
-
-    Of those that others wait for, or of all. What it does then tells a pace from a hang. Who waits
-    for a program that has just been started sleeps until that ends.
-    """
-    watched = [case.states[number] for number in case.graph.lagging]
-    if not case.graph.operations:
-        watched = list(case.states)
-    return [s.member for s in watched if _wakes_up(case, s) or _awaits_a_young_program(case, s)]
-
-
-def _wakes_up(case: Case, state: RankState) -> bool:
-    processes = case.member(state.member).processes
-    ends = [p.threads[0].sleeps_for for p in processes if p.threads]
-    known = [end for end in ends if end is not None]
-    if len(ends) < 2 or not known or case.graph.progress:
-        return False
-    return state.motion.moved is Moved.STILL and known[0] < MOST_WATCHED
-
-
-def _awaits_a_young_program(case: Case, state: RankState) -> bool:
-    if case.graph.progress or state.place is None or state.place.kind is not WaitKind.SUBPROCESS:
-        return False
-    member = case.member(state.member)
-    last = [helper.processes[-1] for helper in member.helpers if helper.processes]
-    ages = [
-        p.taken_at - p.started_at
-        for p in last
-        if p.ppid == member.pid and p.taken_at is not None and p.started_at is not None
-    ]
-    return state.motion.moved is Moved.STILL and min(ages, default=YOUNG) < YOUNG
-
-
-def still_beside_others(case: Case) -> list[int]:
-    """List all ranks if the job moves, and one that waits did not run at all meanwhile.
-
-    Not once the steps of such a rank were counted.
-    """
-    still = {s.member for s in case.states if s.status in WAITS and s.motion.moved is Moved.STILL}
-    uncounted = not still <= step_counters(case.job).keys()
-    return _all_if(case, uncounted and case.graph.progress is True)
 
 
 def _take(what: More) -> Callable[[Observed, list[Named]], None]:
@@ -222,103 +120,3 @@ def _watch(job: Observed, processes: list[Named]) -> None:
     """
     job.look_more(1, spacing=4.0)
     job.take_more("counters", processes)
-
-
-def with_uncounted_steps(case: Case) -> Sequence[int]:
-    """List the ranks that wait while another is at work, if their steps were not counted yet."""
-    if case.job.of(LoopCounter) or all(state.step is None for state in case.states):
-        return []
-    return (*case.graph.waiting, *case.graph.maybe)
-
-
-def in_an_endless_step(case: Case) -> list[int]:
-    """List the ranks whose step seems to have no end, to see whether their variables change."""
-    return [s.member for s in case.states if s.step is not None and s.step.endless]
-
-
-def awaiting_a_worker_at_work(case: Case) -> list[int]:
-    """List the ranks whose step seems to have no end, if a worker of theirs is at work.
-
-    It may make a batch every few seconds, at which their variables change.
-    """
-    return [n for n in in_an_endless_step(case) if busy_worker(case.states[n]) is not None]
-
-
-def with_a_long_step(case: Case) -> Sequence[int]:
-    """List the ranks that wait for one of which more watching can tell that its step has no end."""
-    steps = [state.step for state in case.states if state.step is not None]
-    if any(not s.endless and needed(s) - s.lasts < MOST_WATCHED for s in steps):
-        return (*case.graph.waiting, *case.graph.maybe) or [s.member for s in case.states]
-    return []
-
-
-def all_run(case: Case) -> list[int]:
-    """List all ranks if all or their workers compute: a step may take longer than a snapshot."""
-    return _all_if(case, all(map(_runs, case.states)))
-
-
-def _runs(state: RankState) -> bool:
-    worker = busy_worker(state)
-    runs = state.status in {Status.RUNNING, Status.MOVING}
-    return runs or (worker is not None and worker[1].kind in WORKS)
-
-
-def all_asleep(case: Case) -> list[int]:
-    """List all ranks if all sleep a while and ran in between, as in a step that paces itself.
-
-    Or wait for an event with a limit, which no other thread of theirs may be meant to set.
-    """
-    kinds = {WaitKind.SLEEP, WaitKind.LOCK}
-    naps = all(
-        state.place is not None and state.place.kind in kinds and state.motion.moved in RAN
-        for state in case.states
-    )
-    return _all_if(case, naps)
-
-
-def with_a_peer(case: Case) -> list[int]:
-    """List the ranks whose call names another rank, in a job where nobody is late.
-
-    Sends and receives, broadcasts and their like. Who is late is the cause without that.
-    """
-    if case.graph.progress or case.graph.lagging:
-        return []
-    return [
-        number
-        for meeting in case.graph.operations
-        if meeting.kind is WaitKind.P2P or meeting.op in ROOTED
-        for number in meeting.members
-    ]
-
-
-def all_in_collectives(case: Case) -> list[int]:
-    """List all ranks if all wait in collectives, though perhaps in different steps."""
-    if case.graph.progress or len(case.states) < 2:
-        return []
-    return _all_if(case, all(state.status in WAITS for state in case.states))
-
-
-def with_open_stacks(case: Case) -> list[int]:
-    """List the ranks whose Python stack leaves open what they wait for.
-
-    A job that moves is not paused for so long.
-    """
-    if case.graph.progress:
-        return []
-    return [
-        state.member for state in case.states if state.place is not None and undecided(state.place)
-    ]
-
-
-def with_a_slow_rank(case: Case) -> list[int]:
-    """List all ranks if the job moves and the same ranks lagged in half of the snapshots.
-
-    On a busy machine that happens by chance: of three ranks, one is last in four snapshots of five
-    in one case of seven, at eight of ten in one of a hundred. And who is slow for certain may have
-    been caught twice in its short wait.
-    """
-    return _all_if(case, bool(stragglers(case, share=HALF)))
-
-
-def _all_if(case: Case, condition: bool) -> list[int]:  # noqa: FBT001
-    return [state.member for state in case.states] if condition else []

@@ -42,7 +42,7 @@ ON_REQUEST = frozenset(
 
 _ABOUT_OTHERS = re.compile(
     r"[NHX]CCL|gloo|socket|connect|store|abort|timed? ?out|barrier|peer|pipe|mismatch"
-    r"|stream synchron",
+    r"|stream synchron|error code is (?:50704[68]|107020)\b",  # of an NPU, whose stream timed out
     re.IGNORECASE,
 )
 

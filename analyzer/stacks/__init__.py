@@ -27,6 +27,7 @@ from whyhang.analyzer.stacks.kinds import (
     SCOPES,
     UNNAMED,
     Layer,
+    LineText,
     Phrase,
     Place,
     Scope,
@@ -38,7 +39,7 @@ from whyhang.analyzer.stacks.kinds import (
 )
 from whyhang.analyzer.stacks.place import place_from
 from whyhang.analyzer.stacks.rule_match import index_of, read
-from whyhang.analyzer.stacks.threads import LineText, PlacedSnapshot, source_lines, thread_place
+from whyhang.analyzer.stacks.threads import PlacedSnapshot, source_lines, thread_place
 
 
 def place_of(

@@ -4,8 +4,12 @@
 """
 
 import enum
+from collections.abc import Callable
 
 from whyhang.analyzer.facts import Frame, Record, replace
+
+LineText = Callable[[Frame], str | None]
+"""Gives the line of source of a frame, where it was kept."""
 
 
 class Scope(enum.Enum):

@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from whyhang.analyzer.facts import Frame, replace
-from whyhang.analyzer.stacks.kinds import last_name
-from whyhang.analyzer.stacks.threads import LineText
+from whyhang.analyzer.stacks.kinds import LineText, last_name
 
 _FUNCTION = ("def ", "async def ", "class ", "lambda ")
 _RANK = re.compile(
@@ -25,6 +24,12 @@ _RANK = re.compile(
     re.VERBOSE,
 )
 """What a condition asks that depends on the number of the rank."""
+
+_UNTIL_REMOVED = re.compile(
+    r"\s*(?:except \(?[\w., ]*\bFileExistsError\b"
+    r"|while (?!not\b)[^#]*\b(?:l?exists|isfile|is_file)\()"
+)
+"""The head of a block in which somebody waits until a file is gone, which another has made."""
 
 MAX_BLOCK = 12
 """Lines of a branch that are looked at for one that leaves the loop."""
@@ -58,6 +63,11 @@ def heads(frame: Frame, text: LineText) -> Iterator[Frame]:
             return
         depth = indent(line)
         yield at
+
+
+def waits_for_removal(frame: Frame, text: LineText) -> bool:
+    """Return whether a frame sleeps until a file is gone: a lock that a program has made itself."""
+    return any(_UNTIL_REMOVED.match(text(head) or "") for head in heads(frame, text))
 
 
 def fork(mine: Sequence[Frame], its: Sequence[Frame]) -> tuple[Frame, Frame] | None:

@@ -1,16 +1,24 @@
 """Where one thread of a process is: its stack, the kernel's word, the line of source."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from whyhang.analyzer.facts import SHARED_FUTEX, Excerpt, Frame, Process, StackDump, Thread, replace
-from whyhang.analyzer.stacks.kinds import PIPE, SHARED_LOCK, Place, Scope, WaitKind, phrase
+from whyhang.analyzer.stacks.kinds import (
+    FILE_LOCK,
+    PIPE,
+    SHARED_LOCK,
+    LineText,
+    Place,
+    Scope,
+    WaitKind,
+    phrase,
+)
 from whyhang.analyzer.stacks.place import Guess, from_kernel, from_line, place_from
 from whyhang.analyzer.stacks.rule_match import FrameIndex, Reading, read
+from whyhang.analyzer.stacks.source_blocks import waits_for_removal
 
 _GPU_DEVICES = ("/dev/nvidia", "/dev/kfd", "/dev/dri", "/dev/dxg", "/dev/accel", "/dev/habana")
-
-LineText = Callable[[Frame], str | None]
 
 
 class PlacedSnapshot(NamedTuple):
@@ -40,6 +48,10 @@ def thread_place(thread: Thread, at: PlacedSnapshot) -> Place:
         # Reading modules or files while on the CPU is work, not a wait for storage.
         says = phrase("running library code")
         place = replace(place, kind=WaitKind.WORK, scope=Scope.WORK, says=says, certain=False)
+    sleeps = place.kind is WaitKind.SLEEP
+    if sleeps and place.user and at.line_text and waits_for_removal(place.user, at.line_text):
+        says = phrase("waiting for a lock file to be removed")
+        place = replace(place, kind=WaitKind.LOCK, says=says, op=FILE_LOCK)
     known = at.process.threads if at.process is not None else ()
     call = next((state.syscall for state in known if state.tid == thread.tid), None)
     if place.kind is WaitKind.LOCK and call == SHARED_FUTEX:

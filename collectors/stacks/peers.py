@@ -34,6 +34,13 @@ _PLACES = {
 _TEXT_OF_CALL = re.compile(r"\b(" + "|".join(_PLACES) + r")\(")
 LONGEST_RANK = 7  # digits
 
+# Blocks that the main process runs first (transformers, accelerate, ultralytics and their like):
+# the others wait for it in a barrier at their head. Mostly it is the first rank of a host.
+_ZERO_FIRST = re.compile(
+    r"(?:torch_distributed_)?(?:(?:local_)?main_process|(?:rank_)?zero)_first$"
+)
+_FIRST = "first"
+
 
 class PeerCall(Record):
     """A call of torch's that stands on a stack. ``line`` is that of its frame in the source."""
@@ -81,6 +88,9 @@ def call_in(frames: Sequence[Frame], sources: Sequence[str], line: int | None) -
 
     ``sources`` are the lines of source below the frames. Only numbers that stand there count.
     """
+    barrier = next((n for n, f in enumerate(frames) if f.function == "barrier"), None)
+    if barrier is not None and any(_ZERO_FIRST.match(f.function) for f in frames[barrier:]):
+        return PeerCall(frames=tuple(frames[barrier:]), arguments={_FIRST: "0"}, line=line)
     place = next((n for n, f in enumerate(frames) if argument_of(f.function, f.file)), None)
     outside = next((n for n, f in enumerate(frames) if "torch/distributed/" not in f.file), None)
     written = _TEXT_OF_CALL.search(sources[outside]) if outside is not None else None
@@ -122,10 +132,10 @@ def facts_of(
         source = document.source(call.line)
         if called.function in _PEERS:
             yield from _track(source, who, call)
-        elif call.arguments.get(_ROOTS[called.function], "").isdecimal():
+        elif (root := call.arguments.get(_ROOTS.get(called.function, _FIRST), "")).isdecimal():
             yield RootArgument(
                 op=called.function,
-                root=int(call.arguments[_ROOTS[called.function]]),
+                root=int(root),
                 in_default_group=call.arguments.get("group") == "None",
                 who=who,
                 source=source,

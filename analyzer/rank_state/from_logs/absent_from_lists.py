@@ -185,10 +185,18 @@ def unspoken(
     if 0 in absent and len(spoken) < len(in_one):
         return None  # lines without a label may be its
     templates = Counter(line.template for tail in spoken.values() for line in set(tail.lines[-1:]))
-    if max(templates.values()) < len(others) and len(others) >= LEAST_SPEAKING:
-        return None
     last = spoken[others[-1]]
-    return Unspoken(ranks=absent, others=tuple(others), line=last.lines[-1], source=last.source)
+    conducts = len(others) >= LEAST_SPEAKING and 0 in spoken and _waits_for_all(spoken[0], last)
+    alike = others[int(conducts) :]
+    if max(templates.values()) < len(alike) and len(others) >= LEAST_SPEAKING:
+        return None
+    return Unspoken(ranks=absent, others=tuple(alike), line=last.lines[-1], source=last.source)
+
+
+def _waits_for_all(tail: LogTail, other: LogTail) -> bool:
+    """Return whether a rank that gives the others their work waits, in words of its own."""
+    line = tail.lines[-1]
+    return line.template != other.lines[-1].template and bool(WAITS.search(line.template))
 
 
 def _is_by_hand(tail: LogTail) -> bool:

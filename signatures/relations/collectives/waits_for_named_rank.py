@@ -1,9 +1,10 @@
 """Ranks wait in a call whose arguments name a rank, and that rank did not come to it.
 
 Receivers of a broadcast or a scatter wait for its root, who sends to a gather waits for the rank
-that gathers, a send and a receive wait for each other. The number stands in the line of source of a
-traceback or among the arguments in a dump; of two ranks it is the other. Nothing is seen of that
-rank itself.
+that gathers, a send and a receive wait for each other; and at the head of a block that the main
+process runs first (main_process_first) the others wait for it in a barrier. The number stands in
+the line of source of a traceback or among the arguments in a dump; of two ranks it is the other.
+Nothing is seen of that rank itself.
 """
 
 from collections import defaultdict
@@ -17,7 +18,7 @@ from whyhang.analyzer.queries import Case, Hit, Signature, Status
 MAX_QUOTES = 6
 OF_WAITS = frozenset({"stack", "watchdog"})
 """Tracks that show a rank in its call: a watchdog's names no peer, but of two there is but one."""
-ROOTED = frozenset({"broadcast", "scatter", "gather", "reduce"})
+ROOTED = frozenset({"broadcast", "scatter", "gather", "reduce", "barrier"})
 
 _Wait = tuple[int, str, Source]  # who waits, in which call, as told where
 

@@ -14,7 +14,10 @@ from whyhang.analyzer.rank_state.from_logs.clocks import on_one_clock
 from whyhang.analyzer.rank_state.from_logs.ends import ends_of
 from whyhang.analyzer.rank_state.from_logs.log_ends import without_overcome
 from whyhang.analyzer.rank_state.from_stacks.at_exit import gaps_beside, places_at_the_end
-from whyhang.analyzer.rank_state.from_stacks.other_threads import place_by_working_threads
+from whyhang.analyzer.rank_state.from_stacks.other_threads import (
+    place_by_main_threads,
+    place_by_working_threads,
+)
 from whyhang.analyzer.rank_state.from_stacks.polled_locks import with_polled_locks
 from whyhang.analyzer.rank_state.from_stacks.states import (
     child_place,
@@ -77,5 +80,6 @@ def _states_from_stacks(
     job = replace(job, gaps=gaps_beside(job, last)) if last else job
     states = [state_from_stacks(job, m, rules, line_text, last.get(m.id)) for m in job.members]
     states = place_by_working_threads(job, states, rules, line_text)
+    states = place_by_main_threads(job, states, rules, line_text)
     states = with_growing_counters(job, states)
     return job, with_waits_for_setters(without_bystanders(job, states))

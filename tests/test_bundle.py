@@ -32,6 +32,7 @@ from whyhang.analyzer.facts import (
     Source,
     Statement,
     StepsWritten,
+    StepsWrittenBefore,
     ThreadState,
     Trust,
     Who,
@@ -186,6 +187,7 @@ STATEMENTS: list[Statement] = [
     NearLimit(limit="oom-kills", measured=2, who=ABOUT, source=HERE),
     NearLimit(limit="host-memory", measured=0.03, who=ABOUT, source=HERE),
     StepsWritten(text="step 118 loss 0.3", who=ABOUT, source=HERE),
+    StepsWrittenBefore(text="round 4", who=ABOUT, source=HERE),
     DriverSilence(says="nvidia-smi did not come back", who=ABOUT, source=HERE),
 ]
 

@@ -33,8 +33,7 @@ def test_the_idle_gpu_among_spinning_ones_names_its_rank() -> None:
         ((3,), "0 %", "71 W"),
         ((0, 1, 2, 4, 5, 6, 7), "100 %", "118 W"),
     ]
-    other = next(f for f in report.findings if f.signature == "stuck-together")
-    assert other.caused_by == 0
+    assert "stuck-together" not in {finding.signature for finding in report.findings}
 
 
 @pytest.mark.parametrize(

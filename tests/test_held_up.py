@@ -264,6 +264,26 @@ def test_a_worker_that_stands_in_the_dataset_is_asked_for_its_native_stack() -> 
     assert report_of(facts).findings[0].signature == "fork-deadlock"
 
 
+def test_a_thread_that_stands_so_on_all_ranks_holds_nobody_up() -> None:
+    """Every rank has a heartbeat between two beats; one has come to where it waits for its end."""
+    beat = Thread(
+        name="heartbeat",
+        tid=7,
+        frames=frames("wait (threading.py:331)\nrun (beat.py:12)\n_bootstrap (threading.py:1002)"),
+    )
+    ends = "join (threading.py:1119)\nfinish (train.py:84)\n<module> (train.py:90)"
+    facts = [
+        replace(fact, threads=(*fact.threads, beat)) if isinstance(fact, StackDump) else fact
+        for fact in still({0: ALL_REDUCE, 1: ends, 2: ALL_REDUCE})
+    ]
+
+    finding = report_of(facts).findings[0]
+
+    assert finding.culprit_ranks == (1,)
+    assert finding.location is not None
+    assert (finding.location.function, finding.location.line) == ("finish", 84)
+
+
 RECEIVES = "manager (train.py:10)\nmain (train.py:30)\n<module> (train.py:60)"
 IN_MPI = frames("PMPI_Recv (libmpi.so.40:0)")[0]
 IN_BARRIER = frames("PMPI_Barrier (libmpi.so.40:0)")[0]

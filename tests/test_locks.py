@@ -309,7 +309,9 @@ def test_one_rank_that_wants_a_lock_shared_with_its_workers_is_where_to_look() -
 @pytest.mark.parametrize(("woke", "locked"), [(0, True), (2, False)])
 def test_who_wakes_up_and_waits_again_is_in_no_deadlock(woke: int, *, locked: bool) -> None:
     """All ranks pace themselves by an event with a limit, and none waits for another."""
-    stack = "wait (threading.py:331)\npace (train.py:11)\nmain (train.py:24)"
+    stack = (
+        "wait (threading.py:331)\npace (train.py:11)\nmain (train.py:24)\n<module> (train.py:40)"
+    )
     facts: list[Fact] = []
     for look in (0, 1):
         for rank in range(3):

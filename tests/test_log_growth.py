@@ -3,7 +3,7 @@
 import pytest
 from small_jobs import report_of, still
 
-from whyhang.analyzer.facts import Source, StepsWritten, Who
+from whyhang.analyzer.facts import Excerpt, Source, StepsWritten, StepsWrittenBefore, Who
 from whyhang.collectors.live.probes.log_growth import further_step
 
 BAR = b"train:  %d%%|##   | %d/400 [00:13<07:10]\r"
@@ -60,3 +60,18 @@ def test_a_job_that_writes_steps_goes_on() -> None:
 
     assert report_of(asleep).verdict != "healthy"
     assert report_of([*asleep, steps]).verdict == "healthy"
+
+
+@pytest.mark.parametrize(
+    ("last", "verdict"),
+    [("", "healthy"), ("read (socket.py:718)\n", "inconclusive")],
+    ids=["asleep", "elsewhere"],
+)
+def test_steps_that_were_written_before_count_for_jobs_that_sleep(last: str, verdict: str) -> None:
+    """Rounds may be far from each other; a job that has come to its hang meanwhile is in one."""
+    nap = "main (train.py:7)\n<module> (train.py:9)"
+    ranks = still(dict.fromkeys(range(2), f"{last}{nap}"))
+    before = StepsWrittenBefore(text="round 5", who=Who(), source=Source(file="train.log"))
+    text = Excerpt(file="train.py", first_line=7, lines=("    time.sleep(20)",))
+
+    assert (report_of([*ranks, text, before]).verdict == "healthy") is (verdict == "healthy")

@@ -24,14 +24,27 @@ TABLE = "Length of the train loader on each:\n\n" + "".join(
 )
 
 
+STARTS = "".join(
+    f"[rank{rank}]: resuming from step {step if rank != 2 else step - 100}\n"
+    for step in (100, 500)  # of two starts the last one counts
+    for rank in range(4)
+)
+GAVE_UP = (
+    "[rank0]: [E ProcessGroupNCCL.cpp:474] [Rank 0] Watchdog caught collective operation timeout: "
+    "WorkNCCL(SeqNum=119, OpType=ALLREDUCE, NumelIn=26, NumelOut=26, Timeout(ms)=600000) ran for "
+    "600123 milliseconds before timing out.\n"
+)
+
+
 @pytest.mark.parametrize(
     ("text", "category", "odd"),
     [
         (SIZES, "collective-mismatch", 3),
         (BATCHES, "uneven-inputs", 1),
         (TABLE, "uneven-inputs", 0),
+        (STARTS + GAVE_UP, "uneven-inputs", 2),
     ],
-    ids=["sizes", "batches", "table"],
+    ids=["sizes", "batches", "table", "starts"],
 )
 def test_the_odd_value(text: str, category: str, odd: int) -> None:
     """One rank prints another value than all others."""

@@ -148,7 +148,7 @@ rpc_sync ({RPC}api.py:842)
 work (train.py:46)
 main (train.py:61)
 """
-OPENS = "open_shard (train.py:15)\nwork (train.py:45)\nmain (train.py:61)"
+OPENS = "open_shard (train.py:15)\nwork (train.py:45)\nmain (train.py:61)\n<module> (train.py:70)"
 
 
 @pytest.mark.parametrize(

@@ -85,6 +85,7 @@ from whyhang.analyzer.facts.progress import (
     Progressed,
     SignOfLife,
     StepsWritten,
+    StepsWrittenBefore,
     TrainingOutput,
 )
 from whyhang.analyzer.facts.rendezvous import Agent, FileView, Listener, StoreView

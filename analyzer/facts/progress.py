@@ -85,7 +85,17 @@ class SignOfLife(Statement):
 
 
 class StepsWritten(Statement):
-    """A line with another step than those before, written to a log while the job was looked at."""
+    """A line with another step than those before, written to a log while the job was looked at.
+
+    That is, since the snapshots before the last ones: of a job that has come to its hang meanwhile
+    older ones say nothing.
+    """
+
+    text: str
+
+
+class StepsWrittenBefore(Statement):
+    """The same, written before that. It tells of a job whose steps are far from each other."""
 
     text: str
 

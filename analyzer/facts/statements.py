@@ -17,7 +17,9 @@ SettingName: TypeAlias = Literal[
 "network" is what NCCL talks through between hosts: "IB", "Socket", a plugin.
 """
 
-Topic: TypeAlias = Literal["world", "version", "communicator", "sizes", "inputs", "settings"]
+Topic: TypeAlias = Literal[
+    "world", "version", "communicator", "sizes", "start", "inputs", "settings"
+]
 """What ranks have to agree on that a line of a program may tell."""
 
 

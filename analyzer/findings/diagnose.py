@@ -137,10 +137,13 @@ def _findings(case: Case, candidates: list[Candidate]) -> tuple[Finding, ...]:
     roots = [c for c, other in zip(causes, above, strict=True) if other is None]
     findings = [_finding(case, candidate) for candidate in roots]
     for candidate, other in zip(causes, above, strict=True):
-        if other is not None:
+        if other is not None and not candidate.says_nothing_more:
             cause = roots.index(other) if other in roots else 0
             finding = _finding(case, candidate)
+            if roots and _says_no_more(finding, findings[cause]):
+                continue
             findings.append(replace(finding, caused_by=cause if roots else None))
+            findings[cause] = _with_place_of(finding, findings[cause])
             own = roots[cause].hit.category or roots[cause].signature.category
             every_rank_had_it = findings[cause].category != own
             if not roots or every_rank_had_it or findings[cause].culprit_ranks is not None:
@@ -159,6 +162,29 @@ def _findings(case: Case, candidates: list[Candidate]) -> tuple[Finding, ...]:
     if findings and not roots and effects and not findings[0].remedies:
         findings[0] = replace(findings[0], remedies=CAUSE_UNSEEN)
     return tuple(findings)
+
+
+def _says_no_more(effect: Finding, cause: Finding) -> bool:
+    """Return whether a finding says the same of the same ranks, by no other evidence."""
+    same = (effect.category, effect.culprit_ranks) == (cause.category, cause.culprit_ranks)
+    shown = {(piece.source, piece.line) for piece in cause.evidence}
+    return (
+        same
+        and effect.culprit_ranks is not None
+        and effect.location is None
+        and all((piece.source, piece.line) in shown for piece in effect.evidence)
+    )
+
+
+def _with_place_of(effect: Finding, cause: Finding) -> Finding:
+    """Add where the culprits stand and in which call, if an effect on the same ranks tells that."""
+    if cause.culprit_ranks is None or cause.culprit_ranks != effect.culprit_ranks:
+        return cause
+    return replace(
+        cause,
+        location=cause.location or effect.location,
+        collective=cause.collective or effect.collective,
+    )
 
 
 def _tells_whom(cause: Candidate, effect: Candidate) -> bool:
@@ -209,7 +235,7 @@ def _finding(case: Case, candidate: Candidate) -> Finding:
     where = divergence(case, hit.members, hit.affected) if hit.members else None
     if where is not None:
         under = branch_in_words(case, hit.members) if hit.names_culprit else ""
-        explanation += f" The paths part in {where}{'; ' * bool(under)}{under}."
+        explanation += f" The ranks part in {where}{'; ' * bool(under)}{under}."
     pressing = pressure_of(case, hit) if category in KINDS["held-back"] and known else []
     if pressing:
         explanation += f" Also, {'; '.join(pressure_in_words(pressing))}."

@@ -53,6 +53,13 @@ class Candidate(Record):
         """Return the place of its level: 0 is the deepest."""
         return LEVELS.index(self.signature.level)
 
+    @property
+    def says_nothing_more(self) -> bool:
+        """Return whether it only sums up what is seen, which has no place beside its cause."""
+        signature = self.signature
+        seen = signature.level == "summary" and not signature.patterns
+        return seen and signature.category == "unknown"
+
 
 class Order(NamedTuple):
     """The order of causes, deepest first."""

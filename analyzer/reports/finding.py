@@ -135,7 +135,8 @@ def known(finding: Finding) -> str:
     kind = KINDS[finding.kind]
     if finding.caused_by is not None:
         kind = f"effect of {finding.caused_by + 1}"
-    return f"{name} · {sureness(finding.confidence)} · {kind}"
+    parts = [name, sureness(finding.confidence), *([kind] if finding.category != "healthy" else [])]
+    return " · ".join(parts)
 
 
 def sureness(confidence: float) -> str:

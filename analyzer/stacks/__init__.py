@@ -21,6 +21,7 @@ from whyhang.analyzer.stacks.awaited_thread import follow_wait
 from whyhang.analyzer.stacks.kinds import (
     BLOCKED_POOL,
     CRASH,
+    EXIT,
     FILE_LOCK,
     PROCESS_POOL,
     REQUESTS,
@@ -40,6 +41,7 @@ from whyhang.analyzer.stacks.kinds import (
 from whyhang.analyzer.stacks.place import place_from
 from whyhang.analyzer.stacks.rule_match import index_of, read
 from whyhang.analyzer.stacks.threads import PlacedSnapshot, source_lines, thread_place
+from whyhang.analyzer.stacks.usercode import is_library
 
 
 def place_of(
@@ -59,7 +61,18 @@ def place_of(
     place = follow_wait(thread_place(main, at), main, at)
     if process is not None and process.stopped:
         place = replace(place, stopped=True)
+    if process is not None and place.main_op is None and _has_left_program(main):
+        place = replace(place, main_op=EXIT)
     return place
+
+
+def _has_left_program(main: Thread) -> bool:
+    """Return whether the interpreter itself called what the main thread is in, as it does at exit.
+
+    Below all else there stands the program's ``<module>``, or what runs it.
+    """
+    python = [frame for frame in main.frames if not frame.native]
+    return bool(python) and python[-1].function != "<module>" and not is_library(python[-1])
 
 
 def places_of(

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from whyhang.analyzer.facts import Thread, replace
 from whyhang.analyzer.stacks.kinds import (
+    BLOCKED_LOOP,
     BLOCKED_POOL,
     PROCESS_POOL,
     REQUESTS,
@@ -34,6 +35,7 @@ WAITS_FOR_RANKS = 4
 _NEEDS_GIL = frozenset({WaitKind.LOCK, WaitKind.QUEUE, WaitKind.JOIN, WaitKind.FUTURE})
 _BOOTSTRAP = ("_bootstrap", "threading.py")
 _POOL = ("_worker", "concurrent/futures/thread.py")
+_EVENT_LOOP = ("_run_once", "asyncio/base_events.py")
 _PROCESS_POOLS = ("concurrent/futures/process.py", "multiprocessing/pool.py")
 _SERVED = (
     ("_run_function", "torch/distributed/rpc/internal.py"),
@@ -97,6 +99,9 @@ def _follow(place: Place, main: Thread, at: PlacedSnapshot) -> Place:
     if not scored and place.kind is WaitKind.FUTURE and any(map(_runs_processes, threads)):
         says = phrase("waiting for a result of its process pool")
         return replace(place, scope=Scope.LOCAL, says=says, op=PROCESS_POOL)
+    if not scored and place.kind is WaitKind.FUTURE and _has_frame(main, _EVENT_LOOP):
+        says = phrase("waiting for its own event loop, which it blocks")
+        return replace(place, scope=Scope.LOCAL, says=says, op=BLOCKED_LOOP)
     most = max((score for score, _ in scored), default=0)
     # Which of several threads sets an event is open, unless one of them waits for other ranks.
     if not scored or (place.kind is WaitKind.LOCK and len(scored) > 1 and most < WAITS_FOR_RANKS):

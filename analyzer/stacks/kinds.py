@@ -76,8 +76,10 @@ SCOPES: dict[WaitKind, Scope] = {
 
 
 FILE_LOCK = "file-lock"
+EXIT = "exit"  # the program is through, the interpreter is not
 SHARED_LOCK = "shared-lock"  # of multiprocessing
 PROCESS_POOL = "process-pool"
+BLOCKED_LOOP = "blocked-loop"  # an event loop that waits in a coroutine for another one of its own
 BLOCKED_POOL = "blocked-pool"  # all of its threads wait for a task of their own pool
 REQUESTS = "requests"
 SERVES = "serves"  # the main thread, while another one answers a rank

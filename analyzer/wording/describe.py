@@ -198,13 +198,11 @@ _STATE_WORDS = {
 
 def _counters(processes: tuple[Process, ...], rank: int | None) -> Evidence:
     last = processes[-1]
-    switches = last.before.switches if last.before else 0
     paused = " but for pauses by another tool" if any(p.pauses for p in processes) else ""
     return Evidence(
         source=last.source.file,
         rank=rank,
-        quote=f"pid {last.who.pid}: the main thread did not run between the looks "
-        f"({switches} context switches before and after{paused})",
+        quote=f"pid {last.who.pid}: the main thread did not run at all between the looks{paused}",
     )
 
 

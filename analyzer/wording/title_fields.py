@@ -6,12 +6,15 @@ from collections.abc import Iterable, Sequence
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Process, Who, program
 from whyhang.analyzer.job.records import Member
+from whyhang.analyzer.rank_state.over_time.motion import SPINNING, motion
 from whyhang.analyzer.rank_state.state import RankState, busy_worker, waits_for_pool
 from whyhang.analyzer.stacks import UNNAMED, Phrase, Place, WaitKind
+from whyhang.analyzer.stacks.kinds import last_name
 from whyhang.analyzer.stacks.place import from_kernel
 from whyhang.analyzer.stacks.source_blocks import heads
 from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.stacks.usercode import in_words, is_library, user_frame
+from whyhang.analyzer.toml import table
 from whyhang.analyzer.wording.describe import (
     POOL,
     activity,
@@ -22,6 +25,7 @@ from whyhang.analyzer.wording.describe import (
 )
 
 _TAKES_LOCK = re.compile(r"\s*(?:async\s+)?with\b.*(?:lock|mutex|sem)", re.IGNORECASE)
+_ADVICE: dict[str, dict[str, str]] = table(__package__, "advice.toml")
 _IN_ORDER = "Batches come in order, so one stuck worker is enough."
 _ALONE = "It loads in its own process (num_workers=0): nothing else can bring that batch."
 _OF_LOADER = {"helper": "DataLoader worker", "batch": "batch"}
@@ -29,6 +33,7 @@ _OF_NOBODY = {
     "worker": "PID",
     **_OF_LOADER,
     **dict.fromkeys(("partner", "does", "on", "peer", "since", "lasting"), ""),
+    "advice": _ADVICE["kinds"]["work"],
     "io": WaitKind.FILE.value,
     "loads": _IN_ORDER,
 }
@@ -88,7 +93,20 @@ def _fields_of_first(case: Case, states: list[RankState], *, many: bool) -> dict
         "since": _since(member),
         "lasting": _lasting(first),
         "loads": _ALONE if alone else _IN_ORDER,
+        "advice": _advice(first),
     }
+
+
+def _advice(state: RankState) -> str:
+    """Say what to do about what a member is in, or the worker that it waits for."""
+    worker = busy_worker(state)
+    place = worker[1] if worker is not None else state.place
+    if place is None:
+        return _ADVICE["kinds"]["work"]
+    kinds = _ADVICE["workers"] if worker is not None else {}
+    kinds = {**_ADVICE["kinds"], **kinds}
+    by_kind = kinds.get(place.kind.name.lower(), kinds["work"])
+    return _ADVICE["operations"].get(place.op or "", by_kind)
 
 
 def _peer(case: Case, states: list[RankState]) -> str:
@@ -167,11 +185,15 @@ def _other_lock(case: Case, state: RankState) -> str:
         user = user_frame(thread.frames)
         if thread.tid == state.place.tid or user is None or is_library(user):
             continue
-        name = f"thread {thread.name or thread.tid} at {in_words(user)}"
+        called = map(last_name, reversed(thread.frames[: thread.frames.index(user)]))
+        call = next((f" (in {name})" for name in called if name != "wrapper"), "")
+        name = f"thread {thread.name or thread.tid} at {in_words(user)}{call}"
         if any(_TAKES_LOCK.match(text(head) or "") for head in heads(user, text)):
             return f"; {name} seems to hold it"
         others.append(name)
-    return f", and {others[0]} of the same process does not go on either" if others else ""
+    if not others:
+        return ". Nobody outside the process can release it"
+    return f"; {others[0]} does not go on either"
 
 
 def _does(case: Case, state: RankState, peer: str, *, many: bool) -> str:
@@ -190,7 +212,9 @@ def _does(case: Case, state: RankState, peer: str, *, many: bool) -> str:
     whose = f"a worker of {POOL}" if of_pool else "its DataLoader worker"
     if many:
         whose = f"a worker of {name}'s process pool" if of_pool else f"{name}'s DataLoader worker"
-    return f"{whose}{number} is {stopped}{worker[1].says}{file}"
+    cpu = motion(child.dumps, child.processes).cpu
+    burns = ", at full CPU," if cpu is not None and cpu > SPINNING else ""
+    return f"{whose}{number} is {stopped}{worker[1].says}{file}{burns}"
 
 
 def _awaited_program(case: Case, state: RankState) -> str:
@@ -228,5 +252,8 @@ def _alone_at_queue(case: Case, state: RankState) -> str:
 def _calls(case: Case, affected: tuple[int, ...]) -> list[Phrase]:
     chosen = set(affected)
     calls = [m.says for m in case.graph.operations if chosen & set(m.members)]
+    if not calls:
+        places = (case.states[number].place for number in sorted(chosen))
+        calls = [place.says for place in places if place is not None]
     named = [call for call in calls if call != UNNAMED]
     return list(dict.fromkeys((named or calls)[:3]))

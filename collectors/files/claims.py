@@ -25,6 +25,7 @@ from whyhang.analyzer.facts import (
     Source,
     Statement,
     StepsWritten,
+    StepsWrittenBefore,
     Variables,
     Who,
     WorldSize,
@@ -66,6 +67,7 @@ _FIELDS: dict[str, tuple[type[Statement], str, Callable[[str], object]]] = {
     "variables": (Variables, "checksum", int),
     "gpu-driver-hangs": (DriverSilence, "says", str),
     "steps-written": (StepsWritten, "text", str),
+    "steps-written-before": (StepsWrittenBefore, "text", str),
 }
 """Statements whose row is the text of one field: which it is, and how it is read."""
 

@@ -126,8 +126,8 @@ def no_whyhang(name: str, python: str) -> Gap:
 def not_all_known(known: int, count: int) -> Gap:
     """Return that the job runs on more hosts than could be learnt."""
     return Gap(
-        what=f"looking at {count - known} more hosts of the job",
-        why=f"it runs on {count}, and which they are could be learnt of {known} only",
+        what=f"looking at {counted(count - known, 'other host')} of the job",
+        why=f"it runs on {count} hosts, and only {known} of them could be learnt",
         cost="what their ranks do is not known",
         remedy="name them: whyhang PID --hosts n[1-8], or collect on each by hand",
     )

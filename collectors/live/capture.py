@@ -20,6 +20,8 @@ from whyhang.analyzer.facts import (
     Process,
     Role,
     Source,
+    StepsWritten,
+    StepsWrittenBefore,
     counted,
 )
 from whyhang.collectors.files.bundle import Bundle
@@ -85,7 +87,8 @@ class Capture(Site):
         self._facts: list[Fact] = [*self.job.left_out, *ended(host, self.job, self.hostname)]
         self._touched: list[str] = []
         self._log_sizes: dict[str, int] = {}
-        self._steps: list[Fact] = []  # written since the look before the last
+        self._steps: list[StepsWritten] = []  # since the snapshots before the last ones
+        self._steps_before: list[StepsWrittenBefore] = []
 
     def note(self, facts: Iterable[Fact]) -> None:
         """Add facts that were learnt otherwise."""
@@ -126,6 +129,10 @@ class Capture(Site):
             self._take_snapshot()
         # the probes that read them saw the first snapshots only
         self._facts += excerpts(self.host, stands(self.snapshots[begun:]))
+        self._steps_before += [
+            StepsWrittenBefore(text=step.text, who=step.who, source=step.source)
+            for step in self._steps
+        ]
         self._steps = list(log_growth.steps_written(self, self._log_sizes))
         self._log_sizes = log_growth.sizes(self)
 
@@ -207,6 +214,7 @@ class Capture(Site):
                 facts=(
                     *self._facts,
                     *self._steps,
+                    *self._steps_before,
                     *(fact for part in parts for fact in part.facts),
                     *self._pauses(members),
                     *self.host.files.hanging.values(),

@@ -40,6 +40,8 @@ _OWN = {
 _OTHERS = {kind: re.compile(tables.any_of(words, {})) for kind, words in _TABLE.others.items()}
 
 _VALUE = re.compile(r"(?<![\w.+/:-])\d{1,15}(?:\.\d+){0,3}(?![\w/:-])")
+_COUNTED = re.compile(r"(?i)(?:step|epoch|iter(?:ation)?)s?[ \]\"'=:#(]{0,3}$")
+"""Where a rank begins: the only count in which ranks of one start agree."""
 _ALONE = re.compile(
     r"[ \t#>*-]{0,8}[^\w]{0,4}(?:rank|Rank|RANK)? ?[=:#]? ?\d{0,6}[ \t=:|,]{0,6}"
     r"(?P<value>\d{1,15})\s*$"
@@ -72,7 +74,8 @@ def compared(data: bytes, file: LogFile) -> Iterator[PrintedValue]:
             for name, value in settings or _values(text, topic):
                 key = (line.who, name)
                 known = values.get(key, ...)
-                if known is None or (known is not ... and known.value != value):
+                differs = known is None or (known is not ... and known.value != value)
+                if differs and topic != "start":  # of several starts the last one counts
                     values[key] = None  # it counts
                     continue
                 values[key] = PrintedValue(
@@ -142,7 +145,11 @@ def _values(text: str, topic: Topic) -> Iterator[tuple[str, str]]:
         dotted = "." in match[0] and topic != "version"  # a fraction, an address
         if place >= MOST_VALUES or dotted:
             continue
-        if _OWN["before"].search(before[-AROUND:]) or _OWN["behind"].match(behind):
+        if topic == "start":
+            is_own = _COUNTED.search(before[-AROUND:]) is None
+        else:
+            is_own = bool(_OWN["before"].search(before[-AROUND:]) or _OWN["behind"].match(behind))
+        if is_own:
             continue
         # Other values on the line go; this one's place is what they leave.
         yield f"{_VALUE.sub('#', before)[-AROUND:]}…{_VALUE.sub('#', behind)[:AROUND]}", match[0]

@@ -30,7 +30,7 @@ OPEN = {"answered", "not asked"}
 SAYS = {
     "not asked": "the port takes connections",
     "refused": "the connection is refused",
-    "unreachable": "no answer comes from there",
+    "unreachable": "nothing answers",
     "unresolved": "the name has no address",
     "stranger": "something that is no store answers",
     "closed": "the connection is closed at once",

@@ -190,7 +190,8 @@ def absent(case: Case, *, starting: bool) -> tuple[Hit, ...]:
         return ()
     stores = (s.member for s in case.states if WaitKind.STORE in kinds_of(s))
     waiters = tuple(sorted({*waiters_for(case), *stores}))
-    if not waiters and case.states and all(map(_on_its_own, case.states)):
+    seen = [state for state in case.states if state.status is not Status.UNSEEN]
+    if not waiters and seen and all(map(_on_its_own, seen)):
         return ()  # who is gone has ended, and nobody waits for it
     if waiters and not starting and _may_have_done_its_part(case):
         return ()
@@ -206,6 +207,7 @@ def absent(case: Case, *, starting: bool) -> tuple[Hit, ...]:
     fields = subject_fields(case, [], waiters) | {
         "who": ranks_in_words(ranks),
         "does": f"no process of {'them' if many else 'it'} runs{_where_from(gone)}",
+        "gone": f"{'have' if many else 'has'} no living process",
     }
     hit = Hit(
         members=tuple(m.id for m in case.job.members if m.rank in ranks),

@@ -15,7 +15,7 @@ from whyhang.analyzer.rank_state.over_time.motion import Moved
 from whyhang.analyzer.rank_state.state import RankState, busy_worker
 from whyhang.analyzer.report import cite
 from whyhang.analyzer.stacks import WaitKind
-from whyhang.analyzer.stacks.kinds import FILE_LOCK, PROCESS_POOL
+from whyhang.analyzer.stacks.kinds import EXIT, FILE_LOCK, PROCESS_POOL
 from whyhang.analyzer.wording.describe import evidence_of, location_of
 from whyhang.analyzer.wording.title_fields import subject_fields
 
@@ -132,7 +132,7 @@ def _lock_deadlock(case: Case) -> Iterator[Hit]:
     """Yield one hit per rank whose main thread waits for a lock; two such threads are a cycle."""
     for hit in lagging(case, WaitKind.LOCK, WaitKind.GIL, alone=True):
         place = case.states[hit.members[0]].place
-        if place is None or place.op == FILE_LOCK or place.main_op == "exit":
+        if place is None or place.op == FILE_LOCK or place.main_op == EXIT:
             continue
         if is_shared_lock(place) and len(hit.members) > 1:
             continue
@@ -171,7 +171,7 @@ def _unset_key(case: Case) -> Iterator[Hit]:
             case, hit, "has not set the key", f"{wants} for a key of the store that nobody sets"
         )
         fewer = not hit.affected or len(hit.members) < len(hit.affected)
-        names = hit.names_culprit and fewer
+        names = hit.names_culprit and fewer and not case.job.missing
         yield replace(its, names_culprit=names) if its.members == hit.members else its
 
 

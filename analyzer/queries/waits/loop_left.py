@@ -275,6 +275,8 @@ def loop_left(case: Case, by: Literal["few", "many", "rank"]) -> Iterator[Hit]:
         strength=sides[2],
         collective=call_of(case, inside),
     )
+    if all(operation.kind is WaitKind.MPI for operation in case.graph.operations):
+        hit = replace(hit, category="mpi-mismatch")
     if branch is not None:
         line = f"“{(text(branch) or '').strip().rstrip(':')}” ({line_of(branch)})"
         hit = replace(hit, fields={**hit.fields, "branch": line})

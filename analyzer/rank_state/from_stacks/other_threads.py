@@ -9,6 +9,9 @@ And the main threads of all may wait for other ranks while threads of theirs do 
 asynchronous checkpoints, for one. A rank whose thread is held by something of its own, while the
 same thread of others waits for ranks, gets the place of that thread: its main thread is one of
 those that are held up. Where none is held, both threads wait for ranks, which is kept.
+
+A thread that a main thread waits for and that stands just so on ranks which wait for others (a
+heartbeat between two beats) holds nobody up: such a rank is where its main thread stands.
 """
 
 from collections import Counter
@@ -21,7 +24,8 @@ from whyhang.analyzer.rank_state.over_time.job_progress import IN_STEP, status_b
 from whyhang.analyzer.rank_state.over_time.motion import Motion, Moved
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.stacks import LineText, Place, Scope, WaitKind, WaitRule, places_of
-from whyhang.analyzer.stacks.usercode import is_library
+from whyhang.analyzer.stacks.kinds import EXIT
+from whyhang.analyzer.stacks.usercode import is_library, user_frame
 
 _Entry = tuple[str, str]
 _STARTERS = ("threading.py", "concurrent/futures/thread.py")
@@ -69,6 +73,51 @@ def place_by_working_threads(
         return states
     entry = waiting.most_common(1)[0][0]
     return [_moved_to(s, [a for a in actors.get(s.member, []) if a.entry == entry]) for s in states]
+
+
+def place_by_main_threads(
+    job: Job, states: Iterable[RankState], rules: tuple[WaitRule, ...], line_text: LineText
+) -> list[RankState]:
+    """Place ranks by their main threads, where the thread that these wait for is as on others."""
+    states = list(states)
+    usual = {
+        _site(thread.frames)
+        for state in states
+        if state.status in IN_STEP and (state.place is None or not state.place.through)
+        for dump in job.members[state.member].dumps[-1:]
+        for thread in dump.threads
+        if thread is not main_thread(dump)
+    }
+    return [
+        _at_main_thread(job.members[state.member], state, rules, line_text)
+        if state.place is not None
+        and state.place.through
+        and state.place.main_op != EXIT  # there it is the thread that should end
+        and _of(state.place.user) in usual
+        else state
+        for state in states
+    ]
+
+
+def _at_main_thread(
+    member: Member, state: RankState, rules: tuple[WaitRule, ...], line_text: LineText
+) -> RankState:
+    last = member.dumps[-1]
+    process = next((p for p in reversed(member.processes) if p.look == last.look), None)
+    places = places_of(last, process, rules, line_text)
+    main = main_thread(last)
+    own = next(p for t, p in zip(last.threads, places, strict=True) if t is main)
+    if state.place is None or state.place.tid == own.tid:
+        return state
+    return replace(state, place=own, status=status_by_place(own))
+
+
+def _site(frames: Iterable[Frame]) -> tuple[str, str, int | None] | None:
+    return _of(user_frame(tuple(frames)))
+
+
+def _of(frame: Frame | None) -> tuple[str, str, int | None] | None:
+    return None if frame is None else (frame.file, frame.function, frame.line)
 
 
 def _with_waits_beside(state: RankState, actors: dict[int, list[_Actor]]) -> RankState:

@@ -2,7 +2,14 @@
 
 from collections.abc import Iterable, Sequence
 
-from whyhang.analyzer.facts import LoopCounter, StepsWritten, Variables, grouped, replace
+from whyhang.analyzer.facts import (
+    LoopCounter,
+    StepsWritten,
+    StepsWrittenBefore,
+    Variables,
+    grouped,
+    replace,
+)
 from whyhang.analyzer.job.records import Job, Member
 from whyhang.analyzer.job.roles import main_thread
 from whyhang.analyzer.rank_state.over_time.motion import SPINNING, Moved
@@ -61,6 +68,9 @@ def progress(job: Job, states: Sequence[RankState]) -> bool | None:
     None: it was looked at once only, or nothing counted.
     """
     if any(s.motion.moved is Moved.ON and _took_part(s) for s in states) or job.of(StepsWritten):
+        return True
+    asleep = [s.place is not None and s.place.kind is WaitKind.SLEEP for s in states]
+    if states and all(asleep) and job.of(StepsWrittenBefore):
         return True
     if states and in_lockstep(job).issuperset(s.member for s in states):
         return True

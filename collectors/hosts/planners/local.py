@@ -94,6 +94,10 @@ def _name_of(address: str) -> str:
     return name if address in back else ""
 
 
+def _is_loopback(name: str) -> bool:
+    return name in {"localhost", "::1"} or name.startswith("127.")
+
+
 def _is_address(text: str) -> bool:
     try:
         ipaddress.ip_address(text)
@@ -201,6 +205,8 @@ def _by_meeting_place(host: Host, job: HostJob) -> KnownHosts | None:
     names = dict.fromkeys(name for name, _ in places if name)
     ports = frozenset(port for _, port in places)
     names |= dict.fromkeys(a for pid in members[:1] for a in connected(host.proc, pid, ports))
+    if not nodes and names and all(map(_is_loopback, names)):
+        return None  # a rank that has ended is missing here, and nowhere else
     master = next(iter(names), "an unknown address")
     return KnownHosts(
         sentence=f"the job that meets at {master}",

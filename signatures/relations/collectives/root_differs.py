@@ -61,7 +61,7 @@ SIGNATURE = Signature(
     id="root-differs",
     category="collective-mismatch",
     level="program",
-    title="The ranks mean different ranks in the same call: {sides}",
+    title="The ranks disagree on the root of one call: {sides}",
     when=when,
     means=(
         "These ranks stand in one call{at}, but not for the same root: {sides}. Whoever is taken "

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import Thread, ranks_in_words, replace
+from whyhang.analyzer.facts import Thread, grouped, ranks_in_words, replace
 from whyhang.analyzer.facts.exceptions import EXCEPTION_STACK
 from whyhang.analyzer.findings.signature import CLEAR, CONTRADICTED, GUESSED, INCOMPLETE, Hit
 from whyhang.analyzer.queries.hits import hit_about, in_vain, places_of
@@ -21,10 +21,23 @@ from whyhang.analyzer.queries.waits.states import (
 )
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.stacks import WaitKind
-from whyhang.analyzer.stacks.usercode import in_words
+from whyhang.analyzer.stacks.usercode import in_words, line_of, user_frame
 from whyhang.analyzer.wait_graph import PendingOperation
-from whyhang.analyzer.wording.describe import call_of, collective_of, evidence_of, location_of
+from whyhang.analyzer.wording.describe import (
+    branch_in_words,
+    call_of,
+    collective_of,
+    evidence_of,
+    location_of,
+)
+from whyhang.analyzer.wording.fill_texts import sentence
 from whyhang.analyzer.wording.title_fields import subject_fields
+
+SERVES_CALLS = "torch/distributed/rpc/internal.py"
+"""Has the function in which a thread of a rank answers the call of another one."""
+
+MOST_PLACES = 3
+"""Places of one call that are named with their ranks."""
 
 
 def _compilation(case: Case) -> Iterator[Hit]:
@@ -191,6 +204,8 @@ def all_in_one_call(case: Case, *kinds: WaitKind, says: tuple[str, ...] = ()) ->
         located=len(meeting.sites) < 2,
         call=meeting.op,
         **_in_one_call_words(case, meeting),
+        **_places_in_words(case, meeting),
+        served=_served_in_words(case, meeting),
     )
 
 
@@ -216,6 +231,34 @@ def only_waiters(case: Case, *kinds: WaitKind) -> Iterator[Hit]:
         evidence=evidence_of(case, case.states[graph.waiting[0]]),
         call=" and ".join(operation.op for operation in graph.operations[:2]),
     )
+
+
+def _places_in_words(case: Case, meeting: PendingOperation) -> dict[str, str]:
+    """Say who stands where in the call, and which branch led the fewest there."""
+    users = ((n, case.states[n].place) for n in meeting.members)
+    by_site = grouped(
+        ((n, place.user) for n, place in users if place is not None and place.user is not None),
+        lambda each: line_of(each[1]),
+    )
+    if not 1 < len(by_site) <= MOST_PLACES:
+        return {"places": "", "branch": ""}
+    sites = {tuple(n for n, _ in own): own[0][1] for own in by_site.values()}
+    words = (f"{case.names(members)} at {in_words(user)}" for members, user in sites.items())
+    few = min(sites, key=lambda members: count(case, members))
+    branch = branch_in_words(case, few) if count(case, few) * 2 <= len(meeting.members) else ""
+    return {"places": f": {', '.join(words)}", "branch": f" {sentence(branch)}." if branch else ""}
+
+
+def _served_in_words(case: Case, meeting: PendingOperation) -> str:
+    """Say where the calls stand that these ranks serve for each other."""
+    stacks = (
+        t.frames for n in meeting.members for d in case.member(n).dumps[-1:] for t in d.threads
+    )
+    served = [user_frame(s) for s in stacks if any(f.file.endswith(SERVES_CALLS) for f in s)]
+    places = list(dict.fromkeys(in_words(user) for user in served if user is not None))
+    if not places:
+        return ""
+    return f" The calls that they serve stand at {', '.join(places[:MOST_PLACES])}."
 
 
 def _in_one_call_words(case: Case, meeting: PendingOperation) -> dict[str, str]:

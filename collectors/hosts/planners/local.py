@@ -200,6 +200,8 @@ def _by_meeting_place(host: Host, job: HostJob) -> KnownHosts | None:
             return None
     elif nodes < 2:
         return None
+    if 1 < nodes <= len(agents):
+        return None  # all agents are here
     places = dict.fromkeys(_places(host, job, plans))
     members = [member.pid for member in job.members]
     names = dict.fromkeys(name for name, _ in places if name)

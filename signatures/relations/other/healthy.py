@@ -33,5 +33,5 @@ SIGNATURE = Signature(
     means="The ranks moved between the looks, and none holds the others up.",
     confidence="strong",
     remedies=("Nothing to do.",),
-    next_steps=("whyhang PID --looks 6 --interval 5  # if you still doubt it",),
+    next_steps=("whyhang {pid} --looks 6 --interval 5  # if you still doubt it",),
 )

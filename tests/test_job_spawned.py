@@ -175,6 +175,17 @@ def test_spawned_ranks_that_lost_their_parent(fake: FakeProc) -> None:
     assert next(m for m in job.members if m.pid == 120).owner == 110
 
 
+def test_what_a_spawned_rank_forks_is_no_rank(fake: FakeProc) -> None:
+    """A simulator, a writer: its stack goes on below with that of the rank which forked it."""
+    spawn_family(fake)
+    host = fake.host()
+    dumps = dict.fromkeys((110, 111, 112, 120), SPAWNED)
+    job = number(settle(find_job(host, 100), host, dumps), host, {})
+
+    assert set(ranks(job)) == {110, 111, 112}
+    assert next(m for m in job.members if m.pid == 120).owner == 112
+
+
 def test_forkserver_children_are_not_the_server(fake: FakeProc) -> None:
     """Children of a fork server keep its command line; the server itself is a helper."""
     server = (PY, "-c", "from multiprocessing.forkserver import main; main(4)")

@@ -181,7 +181,10 @@ def _recast(
     if member.pid in ranks:
         return replace(member, role=Role.RANK, owner=None)
     above = next((pid for pid in host.ancestors(member.pid) if pid in ranks), None)
-    return _as_helper(replace(member, owner=above), kinds)
+    recast = _as_helper(replace(member, owner=above), kinds)
+    if above is not None and recast.role is Role.RANK:
+        return replace(recast, role=_WORKER)  # forked by a rank, whose stack it keeps below its own
+    return recast
 
 
 def _number_family(

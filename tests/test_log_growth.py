@@ -1,7 +1,7 @@
 """Steps that a log counts while its job is looked at."""
 
 import pytest
-from small_jobs import report_of, still
+from small_jobs import ALL_REDUCE, report_of, still
 
 from whyhang.analyzer.facts import Excerpt, Source, StepsWritten, StepsWrittenBefore, Who
 from whyhang.collectors.live.probes.log_growth import further_step
@@ -17,9 +17,13 @@ BAR = b"train:  %d%%|##   | %d/400 [00:13<07:10]\r"
         (b"step 1\nstep 1\n", b"stepstep  22\n\n", "stepstep  22"),
         (BAR % (3, 12), BAR % (4, 16), "train:  4%|##   | 16/400 [00:13<07:10]"),
         (b"eval 12/400\n", b"eval 13/400\n", "eval 13/400"),
+        (b"round 0: 11/40 labels\n", b"round 0: 12/40 labels\n", "round 0: 12/40 labels"),
         (b"[rank0] scored 7 of 90\n", b"[rank0] scored 9 of 90\n", "[rank0] scored 9 of 90"),
     ],
-    ids=["a step", "beside an epoch", "written into each other", "a bar", "of many", "in words"],
+    ids=[
+        *("a step", "beside an epoch", "written into each other", "a bar", "of many", "of things"),
+        "in words",
+    ],
 )
 def test_a_further_step_is_seen(written: bytes, new: bytes, step: str) -> None:
     """Its number does not stand in what was written before."""
@@ -37,6 +41,7 @@ def test_a_further_step_is_seen(written: bytes, new: bytes, step: str) -> None:
         (b"step 4\n", b""),
         (b"attempt 3/10\n", b"attempt 4/10 in 8 s\n"),
         (b"rank 0/4 is up\n", b"rank 1/4 is up\n"),
+        (b"2/4 ranks are up\n", b"3/4 ranks are up\n"),
         (b"on 11/21/2026\n", b"on 11/22/2026\n"),
         (b"step 4\nheld 40/80 GiB\n", b"held 41/80 GiB\n"),
         (b"step 4\nelapsed 60/600\n", b"elapsed 120/600\n"),
@@ -45,7 +50,16 @@ def test_a_further_step_is_seen(written: bytes, new: bytes, step: str) -> None:
     ],
     ids=[
         *("the same", "waits", "a watchdog", "the first", "the bar again", "nothing"),
-        *("attempts", "ranks", "dates", "memory", "time", "another count", "fewer"),
+        *(
+            "attempts",
+            "ranks",
+            "numbers of ranks",
+            "dates",
+            "memory",
+            "time",
+            "another count",
+            "fewer",
+        ),
     ],
 )
 def test_other_lines_are_no_steps(written: bytes, new: bytes) -> None:
@@ -75,3 +89,18 @@ def test_steps_that_were_written_before_count_for_jobs_that_sleep(last: str, ver
     text = Excerpt(file="train.py", first_line=7, lines=("    time.sleep(20)",))
 
     assert (report_of([*ranks, text, before]).verdict == "healthy") is (verdict == "healthy")
+
+
+@pytest.mark.parametrize(("rounds", "hangs"), [(1, True), (2, False)])
+def test_a_rank_that_counts_between_its_naps_goes_on(rounds: int, *, hangs: bool) -> None:
+    """Others wait for it meanwhile; one step alone may have been the last."""
+    nap = "fetch (train.py:7)\n<module> (train.py:9)"
+    written = [
+        StepsWrittenBefore(text=f"label {number}/40", who=Who(), source=Source(file="train.log"))
+        for number in range(rounds)
+    ]
+    text = Excerpt(file="train.py", first_line=7, lines=("    time.sleep(20)",))
+
+    report = report_of([*still({0: ALL_REDUCE, 1: nap}), text, *written])
+
+    assert (report.verdict == "hung") is hangs

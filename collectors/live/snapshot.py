@@ -159,7 +159,7 @@ class Snapshot:
         )
         if process is None:
             self._gap(member, "stacks-ended", when="before this look")
-            self._note_end(self._known[pid])
+            self._note_end(member, self._known[pid])
             return False
         pauses, threads = 0, process.threads
         if pid in self._at_rest_before:
@@ -172,11 +172,14 @@ class Snapshot:
             self._gap(member, "stacks-of-zombie", parent=member.ppid)
         return process.state not in ENDED_STATES
 
-    def _note_end(self, process: Process) -> None:
-        """Record that a rank is gone, which others may wait for; helpers come and go."""
-        if process.role is Role.RANK and process.who.pid is not None:
+    def _note_end(self, member: JobProcess, process: Process) -> None:
+        """Record that a rank is gone, which others may wait for; helpers come and go.
+
+        Of a spawned one only its first stack told that it is a rank.
+        """
+        if member.role is Role.RANK:
             gone = replace(process, look=self.number, taken_at=time.time(), state="X", threads=())
-            self.processes[process.who.pid] = gone
+            self.processes[member.pid] = gone
 
     def _must_not_pause(self, pid: int) -> bool:
         process = self.processes[pid]
@@ -237,7 +240,7 @@ class Snapshot:
             self._gap(member, "stacks-late", tool=by, limit=limit)
         elif not self._is_alive(member.pid):
             self._gap(member, "stacks-ended", when="while py-spy looked at it")
-            self._note_end(self.processes[member.pid])
+            self._note_end(member, self.processes[member.pid])
         elif tool == "gdb":
             last_line = (outcome.errors.strip().splitlines() or ["nothing"])[-1]
             said = redact(last_line)[:200]

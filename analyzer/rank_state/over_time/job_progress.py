@@ -69,8 +69,7 @@ def progress(job: Job, states: Sequence[RankState]) -> bool | None:
     """
     if any(s.motion.moved is Moved.ON and _took_part(s) for s in states) or job.of(StepsWritten):
         return True
-    asleep = [s.place is not None and s.place.kind is WaitKind.SLEEP for s in states]
-    if states and all(asleep) and job.of(StepsWrittenBefore):
+    if _counts_between_naps(job, states):
         return True
     if states and in_lockstep(job).issuperset(s.member for s in states):
         return True
@@ -89,6 +88,18 @@ def progress(job: Job, states: Sequence[RankState]) -> bool | None:
         return True
     unseen = any(s.motion.moved is Moved.UNKNOWN for s in states)
     return None if unseen or not states else False
+
+
+def _counts_between_naps(job: Job, states: Sequence[RankState]) -> bool:
+    """Return whether those that wait for no other rank sleep, and the log has counted before.
+
+    Once, where all sleep; more than once, where others wait for them: the job may have come to its
+    hang since.
+    """
+    held = [state for state in states if state.status not in IN_STEP]
+    asleep = (s.place is not None and s.place.kind is WaitKind.SLEEP for s in held)
+    written = {step.text for step in job.of(StepsWrittenBefore)}
+    return bool(held) and all(asleep) and len(written) > (len(held) < len(states))
 
 
 def with_growing_counters(job: Job, states: Iterable[RankState]) -> list[RankState]:

@@ -22,15 +22,25 @@ BEFORE = 4 << 10
 LONGEST = 200
 """Characters of a line that are kept."""
 
+_UNITS = rb"%|[kmgt]?i?b\b|bytes|m?s\b|sec|min|w\b|\xc2\xb0"
+_NO_COUNT = (
+    rb"\w*(?:rank|node|worker|gpu|host|process|mem|used|free|cache|util|load|elapsed|queue|temp"
+    rb"|power|swap|disk)"
+)
 _STEP = re.compile(
     rb"(?i)\b(?:global[_ ])?"
     rb"(step|iter(?:ation)?|it|epoch|batch|update|round)+s?\b"  # two ranks write "stepstep 44"
     rb"\W{0,4}\[?(\d{1,12})"
     rb"|(\d{1,12})/\d+ \[\d\d:\d\d"  # a progress bar
     # "eval 12/400": no date, nobody's number, and nothing that goes up while a job hangs
-    rb"|\b(?!\w*(?:rank|node|worker|gpu|host|process|mem|used|free|cache|util|load|elapsed|queue"
-    rb"|temp|power|swap|disk))([a-z]\w*)\W{1,4}(\d{1,12})(?:/| of )(\d+)\b"
-    rb"(?![/.:-]|\s*(?:%|[kmgt]?i?b\b|bytes|m?s\b|sec|min|w\b|\xc2\xb0))"
+    rb"|\b(?!" + _NO_COUNT + rb")([a-z]\w*)\W{1,4}(\d{1,12})(?:/| of )(\d+)\b"
+    rb"(?![/.:-]|\s*(?:" + _UNITS + rb"))"
+    # "round 0: 12/40 labels": a count of as many things
+    rb"|(?<![\w./:-])(\d{1,12})(?:/| of )(\d{1,12}) (?!"
+    + _UNITS
+    + rb"|"
+    + _NO_COUNT
+    + rb")([a-z]{3,})\b"
 )
 _NO_STEP = re.compile(
     rb"(?i)\b(?:wait|stuck|hang|hung|stall|time[d ]*out|no progress|watchdog"
@@ -79,5 +89,5 @@ def _steps(text: bytes) -> Iterator[tuple[bytes, bytes]]:
     for line in text.splitlines():
         if _NO_STEP.search(line) is None:
             for m in _STEP.finditer(line):
-                of_many = m[4] and m[4] + b"/" + m[6]
-                yield m[1] or of_many or b"", m[2] or m[3] or m[5]
+                of_many = (m[4] and m[4] + b"/" + m[6]) or (m[9] and m[9] + b"/" + m[8])
+                yield m[1] or of_many or b"", m[2] or m[3] or m[5] or m[7]

@@ -195,6 +195,18 @@ def test_what_all_ranks_of_mpi_wait_for_is_told_by_the_call(call: str, signature
     assert (finding.signature, finding.culprit_ranks) == (signature, None)
 
 
+@pytest.mark.parametrize(("call", "waits"), [("Waitall", True), ("Barrier", False)])
+def test_who_waits_for_messages_beside_a_collective_is_told(call: str, *, waits: bool) -> None:
+    """It has a request too many, and the others are past the exchange."""
+    reduces = "PMPI_Allreduce (libmpi.so.40:1)\nadd (grid.py:5)\nmain (step.py:12)"
+    alone = f"PMPI_{call} (libmpi.so.40:1)\nexchange (grid.py:9)\nmain (step.py:11)"
+
+    finding = report_of(native(job(reduces, alone, reduces))).findings[0]
+
+    assert (finding.signature, finding.culprit_ranks) == ("mpi-mismatch", (1,))
+    assert ("Rank 1 waits for a message that does not come" in finding.explanation) is waits
+
+
 @pytest.mark.parametrize(("call", "culprits"), [("Win_lock", None), ("Barrier", (1,))])
 def test_who_waits_for_the_lock_of_a_window_is_held_up(
     call: str, culprits: tuple[int, ...] | None

@@ -7,9 +7,18 @@ from pathlib import Path
 
 import pytest
 from fake_proc import FakeProc
-from small_jobs import ALL_REDUCE, BARRIER, ELSEWHERE, dump, process, report_of, still
+from small_jobs import (
+    ALL_REDUCE,
+    BARRIER,
+    ELSEWHERE,
+    dump,
+    frames,
+    process,
+    report_of,
+    still,
+)
 
-from whyhang.analyzer.facts import Excerpt, Fact, LockWait, Process, replace
+from whyhang.analyzer.facts import Excerpt, Fact, LockWait, Process, StackDump, replace
 from whyhang.collectors.live.open_files import FileLocks, positions
 
 TABLE = b"""\
@@ -321,3 +330,27 @@ def test_who_wakes_up_and_waits_again_is_in_no_deadlock(woke: int, *, locked: bo
 
     assert ("gil-or-lock-deadlock" in {f.category for f in findings}) is locked
     assert all(finding.culprit_ranks is None for finding in findings)
+
+
+@pytest.mark.parametrize(
+    ("outer", "own"), [("        with self.guard:", True), ("        with self.other:", False)]
+)
+def test_a_handler_that_wants_what_it_interrupted_holds_itself_up(outer: str, *, own: bool) -> None:
+    """Further out on the same stack somebody is in a block of the very same lock."""
+    stack = "flush (meter.py:29)\non_tick (meter.py:36)\nadd (meter.py:22)\n<module> (train.py:60)"
+    wants = frames("lock_PyThread_acquire_lock (libpython3.so:0)")[0]
+    facts: list[Fact] = []
+    for fact in still({0: ALL_REDUCE, 1: stack}):
+        if isinstance(fact, StackDump) and fact.who.rank == 1:
+            main = fact.threads[0]
+            inner = (replace(wants, native=True), *main.frames)
+            fact = replace(fact, threads=(replace(main, frames=inner),))
+        facts.append(fact)
+    lines = ("    def add(self):", outer, "            self.n += 1", "", *[""] * 4)
+    inner_lines = ("    def flush(self):", "        with self.guard:")
+    source = Excerpt(file="meter.py", first_line=20, lines=(*lines, *inner_lines))
+
+    finding = report_of([*facts, source]).findings[0]
+
+    assert (finding.signature, finding.culprit_ranks) == ("lock-deadlock", (1,))
+    assert ("add (meter.py:22), further out on the same stack" in finding.explanation) is own

@@ -4,16 +4,16 @@ import re
 from collections.abc import Iterable, Sequence
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import Process, Who, program
+from whyhang.analyzer.facts import Frame, Process, Who, program
 from whyhang.analyzer.job.records import Member
 from whyhang.analyzer.rank_state.over_time.motion import SPINNING, motion
 from whyhang.analyzer.rank_state.state import RankState, busy_worker, waits_for_pool
-from whyhang.analyzer.stacks import UNNAMED, Phrase, Place, WaitKind
+from whyhang.analyzer.stacks import UNNAMED, LineText, Phrase, Place, WaitKind
 from whyhang.analyzer.stacks.kinds import last_name
 from whyhang.analyzer.stacks.place import from_kernel
 from whyhang.analyzer.stacks.source_blocks import heads
 from whyhang.analyzer.stacks.threads import source_lines
-from whyhang.analyzer.stacks.usercode import in_words, is_library, user_frame
+from whyhang.analyzer.stacks.usercode import in_words, is_library, user_frame, user_path
 from whyhang.analyzer.toml import table
 from whyhang.analyzer.wording.describe import (
     POOL,
@@ -171,6 +171,21 @@ def _are_many(case: Case, members: Sequence[int]) -> bool:
     return len(members) > 1 or any(case.member(number).copies > 1 for number in members)
 
 
+def _own_holder(path: Sequence[Frame], text: LineText) -> Frame | None:
+    """Return the frame that is in a block of the very lock that the innermost frame wants."""
+    wanted = (text(path[-1]) or "").strip() if path else ""
+    if not wanted.startswith("with "):
+        return None
+    outer = (f for f in reversed(path[:-1]) if f.file == path[-1].file)
+    return next(
+        (f for f in outer if any((text(h) or "").strip() == wanted for h in heads(f, text))), None
+    )
+
+
+def _takes_lock(frame: Frame, text: LineText) -> bool:
+    return any(_TAKES_LOCK.match(text(head) or "") for head in heads(frame, text))
+
+
 def _other_lock(case: Case, state: RankState) -> str:
     """Name another thread of a member in the user's code: the one that has the lock.
 
@@ -180,6 +195,9 @@ def _other_lock(case: Case, state: RankState) -> str:
     if state.place is None or not dumps:
         return ""
     text = source_lines(case.job.excerpts)
+    main = next((t for t in dumps[-1].threads if t.tid == state.place.tid), None)
+    if own := _own_holder(user_path(main.frames) if main is not None else [], text):
+        return f"; {in_words(own)}, further out on the same stack, has taken it"
     others = []
     for thread in dumps[-1].threads:
         user = user_frame(thread.frames)
@@ -188,7 +206,7 @@ def _other_lock(case: Case, state: RankState) -> str:
         called = map(last_name, reversed(thread.frames[: thread.frames.index(user)]))
         call = next((f" (in {name})" for name in called if name != "wrapper"), "")
         name = f"thread {thread.name or thread.tid} at {in_words(user)}{call}"
-        if any(_TAKES_LOCK.match(text(head) or "") for head in heads(user, text)):
+        if _takes_lock(user, text):
             return f"; {name} seems to hold it"
         others.append(name)
     if not others:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import Address, InitArguments
+from whyhang.analyzer.facts import Address, InitArguments, replace
 from whyhang.analyzer.findings.signature import CLEAR, INDIRECT, Hit
 from whyhang.analyzer.job.sockets import Socket, tcp_sockets
 from whyhang.analyzer.queries.hits import hit_about, places_of
@@ -40,7 +40,7 @@ def _master_differs(case: Case) -> Iterator[Hit]:
     view = odd[0].view
     there = f", where {SAYS[view.outcome]}" if view is not None and view.outcome in SAYS else ""
     proven = state_of_rank_0(case) is not None or len(odd) < len(rest)
-    yield hit_about(
+    hit = hit_about(
         case,
         [at.member for at in odd],
         [at.member for at in rest],
@@ -53,6 +53,7 @@ def _master_differs(case: Case) -> Iterator[Hit]:
         strength=CLEAR if proven else INDIRECT,
         fields={"theirs": str(odd[0].address), "usual": str(usual), "there": there},
     )
+    yield replace(hit, category="init-file-store") if usual.file else hit
 
 
 def _usual_address(case: Case, here: Sequence[StartingRank]) -> Address | None:

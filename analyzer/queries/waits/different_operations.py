@@ -1,5 +1,6 @@
 """All ranks wait for others, and not in the same operation: the fewest are where to look first."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from whyhang.analyzer.case import Case
@@ -43,6 +44,8 @@ ONE_SIDED = ROOTED | _OF_MPI | {"broadcast_object_list", "scatter_object_list", 
 """Collectives that a rank may be through with while others still wait in them."""
 PEER_TO_PEER = ("send", "isend", "recv", "irecv", "probe", "mprobe")
 LAST_CALL = "finalize"  # of MPI
+_OF_MESSAGES = re.compile(r"m?(?:i?probe|recv|[sbr]?send|sendrecv|wait(?:all|any|some)?)$")
+"""Calls of MPI that wait for messages."""
 OF_A_HOLDER = {"win_lock", "win_lock_all"}  # who waits in them waits for the one that holds it
 
 
@@ -186,9 +189,20 @@ def _different_hit(
         fields={
             "sides": sides,
             "differ": "call different collectives",
+            "messages": _messages_in_words(case, meetings),
             **subject_fields(case, [shown[0]], waiting),
         },
     )
+
+
+def _messages_in_words(case: Case, meetings: Sequence[PendingOperation]) -> str:
+    """Say who waits for messages, where others are in a collective."""
+    waits = [m for m in meetings if _OF_MESSAGES.match(m.op)]
+    members = [number for meeting in waits for number in meeting.members]
+    if not waits or len(waits) == len(meetings):
+        return ""
+    who, verb = case.names(members), "wait" if len(members) > 1 else "waits"
+    return f" {who.capitalize()} {verb} for a message that does not come, or is not taken."
 
 
 def _passed_by(case: Case, meetings: Sequence[PendingOperation]) -> PendingOperation | None:

@@ -11,6 +11,7 @@ from whyhang.analyzer.queries.hits import hit_about, places_of
 from whyhang.analyzer.queries.waits.states import waiters_for
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.report import Evidence, cite
+from whyhang.analyzer.wording.describe import call_of
 
 
 def file_locks(case: Case, held_by: Literal["rank", "outsider", "each-other"]) -> Iterator[Hit]:
@@ -85,6 +86,7 @@ def _hit(case: Case, states: list[RankState]) -> Hit:
         inside if holder is not None else others,
         names_culprit=holder is not None or not everyone,
         evidence=(*(_cite_wait(case, m) for m in wanting[:3]), *places_of(case, *blamed)),
+        collective=call_of(case, waiters_for(case)),
         fields={
             "file": (lock.path if lock is not None else None) or "a file",
             "holder": _holder_words(lock),

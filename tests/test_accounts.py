@@ -162,6 +162,7 @@ def test_who_died(text: str) -> None:
         ),
         ("| Rank 0 waits for rank 1 | a firewall, or rank 1 exited | start again |\n", "faq.md"),
         ("Rank 0 is responsible for saving the checkpoint. The others wait.\n", "docs.md"),
+        ("I doubt why ranks 1 and 2 exit early, and do not hang in the barrier.\n", "issue.md"),
     ],
     ids=[
         "if",
@@ -205,6 +206,7 @@ def test_who_died(text: str) -> None:
         "otherwise",
         "a table",
         "what it is for",
+        "doubted",
     ],
 )
 def test_words_that_name_nobody(text: str, name: str) -> None:

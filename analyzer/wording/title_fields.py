@@ -9,7 +9,7 @@ from whyhang.analyzer.job.records import Member
 from whyhang.analyzer.rank_state.over_time.motion import SPINNING, motion
 from whyhang.analyzer.rank_state.state import RankState, busy_worker, waits_for_pool
 from whyhang.analyzer.stacks import UNNAMED, LineText, Phrase, Place, WaitKind
-from whyhang.analyzer.stacks.kinds import last_name
+from whyhang.analyzer.stacks.kinds import Manner, last_name
 from whyhang.analyzer.stacks.place import from_kernel
 from whyhang.analyzer.stacks.source_blocks import heads
 from whyhang.analyzer.stacks.threads import source_lines
@@ -272,6 +272,6 @@ def _calls(case: Case, affected: tuple[int, ...]) -> list[Phrase]:
     calls = [m.says for m in case.graph.operations if chosen & set(m.members)]
     if not calls:
         places = (case.states[number].place for number in sorted(chosen))
-        calls = [place.says for place in places if place is not None]
+        calls = [p.says for p in places if p is not None and p.says.manner is not Manner.DOING]
     named = [call for call in calls if call != UNNAMED]
     return list(dict.fromkeys((named or calls)[:3]))

@@ -38,7 +38,7 @@ from whyhang.collectors.live.job.by_stacks import number, settle, whom_to_ask
 from whyhang.collectors.live.job.find import find_job
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import JobProcess, ended, worth_reading
-from whyhang.collectors.live.probes import PROBES, log_growth
+from whyhang.collectors.live.probes import PROBES, log_growth, logs
 from whyhang.collectors.live.probes.probe import Collected, Options, Running, Site
 from whyhang.collectors.live.probes.source_lines import MAX_BYTES, excerpts, stands
 from whyhang.collectors.live.proc import Proc
@@ -134,7 +134,16 @@ class Capture(Site):
             for step in self._steps
         ]
         self._steps = list(log_growth.steps_written(self, self._log_sizes))
-        self._log_sizes = log_growth.sizes(self)
+        before, self._log_sizes = self._log_sizes, log_growth.sizes(self)
+        if self._log_sizes != before:
+            self._read_logs_again()
+
+    def _read_logs_again(self) -> None:
+        """Read logs that have grown; of processes that have ended what was read stays."""
+        at = PROBES.index(logs.PROBE)
+        collected = Running(logs.PROBE, self).finish(time.monotonic())
+        if len(collected.files) >= len(self._collected[at].files):
+            self._collected[at] = collected
 
     def take_more(self, what: More, processes: Iterable[Named]) -> None:
         """Take more of some processes."""

@@ -83,7 +83,7 @@ def _hit(case: Case, states: list[RankState]) -> Hit:
     return hit_about(
         case,
         blamed,
-        inside if holder is not None else others,
+        [*inside, *(n for n in others if n != holder.id)] if holder is not None else others,
         names_culprit=holder is not None or not everyone,
         evidence=(*(_cite_wait(case, m) for m in wanting[:3]), *places_of(case, *blamed)),
         collective=call_of(case, waiters_for(case)),

@@ -80,6 +80,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--golden-update", action="store_true", help="keep this run's reports")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Refuse to take golden reports anew in several workers, which overwrite each other's files."""
+    several = getattr(config.option, "numprocesses", None)
+    if config.getoption("golden_update") and several:
+        raise pytest.UsageError("--golden-update needs one test after the other: -n 0")
+
+
 _made: list[object] = []
 
 

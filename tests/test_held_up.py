@@ -225,10 +225,11 @@ def test_a_database_that_a_rank_has_locked_leads_to_it() -> None:
             ),
             "stale-lock-file",
         ),
-        (("", "", "        while os.path.exists(path):"), "stale-lock-file"),
-        (("", "", "        while not os.path.exists(path):"), "missing-rank-in-collective"),
+        (("", "", "        while os.path.exists(lock_path):"), "stale-lock-file"),
+        (("", "", "        while not os.path.exists(lock_path):"), "missing-rank-in-collective"),
+        (("", "", "        while os.path.exists(run_file):"), "missing-rank-in-collective"),
     ],
-    ids=["exclusive creation", "until it is gone", "until it is there"],
+    ids=["exclusive creation", "until it is gone", "until it is there", "a service"],
 )
 def test_a_file_that_must_be_gone_is_a_lock(loop: tuple[str, ...], signature: str) -> None:
     """Programs make locks of their own: who sleeps until a file is removed waits for its holder."""

@@ -27,9 +27,12 @@ _RANK = re.compile(
 
 _UNTIL_REMOVED = re.compile(
     r"\s*(?:except \(?[\w., ]*\bFileExistsError\b"
-    r"|while (?!not\b)[^#]*\b(?:l?exists|isfile|is_file)\()"
+    r"|while (?!not\b)(?=[^#]*(?i:lock))[^#]*\b(?:l?exists|isfile|is_file)\()"
 )
-"""The head of a block in which somebody waits until a file is gone, which another has made."""
+"""The head of a block in which somebody waits until a file is gone, which another has made.
+
+A loop that goes on while any file is there may be a service: the condition has to speak of a lock.
+"""
 
 MAX_BLOCK = 12
 """Lines of a branch that are looked at for one that leaves the loop."""

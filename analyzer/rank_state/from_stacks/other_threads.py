@@ -24,10 +24,11 @@ from whyhang.analyzer.rank_state.over_time.job_progress import IN_STEP, status_b
 from whyhang.analyzer.rank_state.over_time.motion import Motion, Moved
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.stacks import LineText, Place, Scope, WaitKind, WaitRule, places_of
-from whyhang.analyzer.stacks.kinds import EXIT
+from whyhang.analyzer.stacks.kinds import EXIT, FILE_LOCK
 from whyhang.analyzer.stacks.usercode import is_library, user_frame
 
 _Entry = tuple[str, str]
+_HARMLESS = frozenset({WaitKind.SLEEP, WaitKind.IDLE, WaitKind.QUEUE, WaitKind.LOCK})
 _STARTERS = ("threading.py", "concurrent/futures/thread.py")
 
 
@@ -90,13 +91,19 @@ def place_by_main_threads(
     }
     return [
         _at_main_thread(job.members[state.member], state, rules, line_text)
-        if state.place is not None
-        and state.place.through
-        and state.place.main_op != EXIT  # there it is the thread that should end
-        and _of(state.place.user) in usual
+        if state.place is not None and _idles(state.place) and _of(state.place.user) in usual
         else state
         for state in states
     ]
+
+
+def _idles(place: Place) -> bool:
+    """Return whether the thread that a main thread waits for does nothing, as between two beats.
+
+    At exit it is the thread that should end; and one that reads or writes is held by what it does.
+    """
+    waits = place.kind in _HARMLESS and place.op != FILE_LOCK
+    return bool(place.through) and waits and place.main_op != EXIT
 
 
 def _at_main_thread(

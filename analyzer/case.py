@@ -4,12 +4,10 @@ from collections import Counter
 from collections.abc import Iterable
 
 from whyhang.analyzer.facts import Agent, Record, ranks_in_words
-from whyhang.analyzer.job.records import Job, Member
+from whyhang.analyzer.job.records import ANONYMOUS, Job, Member
 from whyhang.analyzer.rank_state.from_logs.ends import End
 from whyhang.analyzer.rank_state.state import RankState
 from whyhang.analyzer.wait_graph import WaitGraph
-
-ANY = "a process"
 
 
 class Case(Record):
@@ -45,11 +43,11 @@ class Case(Record):
                 f"{copies} processes ({', '.join(others[:2])}{', …' if len(others) > 2 else ''})"
             ]
         elif len(others) > len(set(others)) and all(
-            name.startswith(ANY) for name in others
+            name.startswith(ANONYMOUS) for name in others
         ):  # of whom no more is known than that they are there
             counts = Counter(others)
             others = [
-                f"{n} processes{name.removeprefix(ANY)}" if n > 1 else name
+                f"{n} processes{name.removeprefix(ANONYMOUS)}" if n > 1 else name
                 for name, n in counts.items()
             ]
         label = [ranks_in_words(ranks)] if ranks else []

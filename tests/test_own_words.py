@@ -61,8 +61,17 @@ def test_the_odd_value(text: str, category: str, odd: int) -> None:
         "Batches of rank 0 are 9. Rank 1 reads 7 of them. Rank 2 is fine with 9.\n",
         BATCHES + "".join(f"rank = {rank}, step {step}\n" for step in (1, 2) for rank in range(5)),
         "rank = 0, batches 9\nrank = 1, batches 7\n",
+        # steps of a loop, and a rank whose last line is missing
+        "".join(f"[rank{r}]: from step {s}\n" for s in range(9) for r in range(4)) + GAVE_UP,
+        "".join(
+            f"[rank{rank}]: resuming from step {step}\n"
+            for step in (100, 500)
+            for rank in range(4)
+            if (step, rank) != (500, 3)
+        )
+        + GAVE_UP,
     ],
-    ids=["each its own", "prose", "goes on", "of two"],
+    ids=["each its own", "prose", "goes on", "of two", "steps", "a start is cut off"],
 )
 def test_values_that_say_nothing(text: str) -> None:
     """Values of each rank, of two, of a job that goes on, and words about ranks name nobody."""

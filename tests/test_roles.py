@@ -46,11 +46,16 @@ def test_the_rank_that_a_call_names_is_waited_for(
     assert (finding.culprit_ranks, finding.affected_ranks) == ((named,), waiting)
 
 
-@pytest.mark.parametrize(("ranks", "named"), [((1, 3), (0,)), ((0, 1), None)])
+@pytest.mark.parametrize(
+    ("ranks", "named"), [((1, 3), (0,)), ((0, 1), None), ((1, 9), (0,)), ((9, 11), None)]
+)
 def test_the_main_process_is_waited_for_at_the_head_of_its_block(
     ranks: tuple[int, ...], named: tuple[int, ...] | None
 ) -> None:
-    """In ``main_process_first`` all others wait in a barrier; where it is in there, nobody is."""
+    """In ``main_process_first`` all others wait in a barrier; where it is in there, nobody is.
+
+    Each host has a first rank of its own: ranks that are likely elsewhere do not name rank 0.
+    """
     text = (
         'Traceback (most recent call last):\n  File "/w/main.py", line 8, in <module>\n    run()\n'
         '  File "/w/data.py", line 30, in prepare\n    with args.main_process_first():\n'

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from whyhang.analyzer.facts import counted, program, ranks_in_words
+from whyhang.analyzer.stacks import FILE_LOCK, WaitKind
+from whyhang.analyzer.toml import table
 from whyhang.analyzer.wording.fill_texts import fill
 
 
@@ -47,3 +49,12 @@ def test_the_noun_behind_a_count_of_a_signature_agrees(count: str, text: str) ->
 def test_a_program_has_a_short_name(command: str, name: str) -> None:
     """The script or module of an interpreter, else the program; arguments are left out."""
     assert program(command) == name
+
+
+def test_advice_is_given_for_waits_that_there_are() -> None:
+    """Each row of the table is of a kind of wait, or of an operation that frames tell."""
+    advice = table("whyhang.analyzer.wording", "advice.toml")
+    kinds = {kind.name.lower() for kind in WaitKind}
+
+    assert advice["kinds"].keys() | advice["workers"].keys() <= kinds
+    assert advice["operations"].keys() <= {FILE_LOCK}

@@ -31,7 +31,7 @@ def come_to_rest(case: Case) -> Sequence[int]:
     if not case.graph.progress or any(state.status not in WAITS for state in case.states):
         return []
     differ = len(case.graph.operations) > 1
-    return _all_if(case, differ or since_all_at_rest(case.job, 2) is not None)
+    return _everyone(case) if differ or since_all_at_rest(case.job, 2) is not None else []
 
 
 def between_steps(case: Case) -> Sequence[int]:
@@ -136,7 +136,7 @@ def still_beside_others(case: Case) -> list[int]:
     """
     still = {s.member for s in case.states if s.status in WAITS and s.motion.moved is Moved.STILL}
     uncounted = not still <= step_counters(case.job).keys()
-    return _all_if(case, uncounted and case.graph.progress is True)
+    return _everyone(case) if uncounted and case.graph.progress is True else []
 
 
 def with_uncounted_steps(case: Case) -> Sequence[int]:
@@ -169,7 +169,7 @@ def with_a_long_step(case: Case) -> Sequence[int]:
 
 def all_run(case: Case) -> list[int]:
     """List all ranks if all or their workers compute: a step may take longer than a snapshot."""
-    return _all_if(case, all(map(_runs, case.states)))
+    return _everyone(case) if all(map(_runs, case.states)) else []
 
 
 def _runs(state: RankState) -> bool:
@@ -188,7 +188,7 @@ def all_asleep(case: Case) -> list[int]:
         state.place is not None and state.place.kind in kinds and state.motion.moved in RAN
         for state in case.states
     )
-    return _all_if(case, naps)
+    return _everyone(case) if naps else []
 
 
 def with_a_peer(case: Case) -> list[int]:
@@ -210,7 +210,7 @@ def all_in_collectives(case: Case) -> list[int]:
     """List all ranks if all wait in collectives, though perhaps in different steps."""
     if case.graph.progress or len(case.states) < 2:
         return []
-    return _all_if(case, all(state.status in WAITS for state in case.states))
+    return _everyone(case) if all(state.status in WAITS for state in case.states) else []
 
 
 def with_open_stacks(case: Case) -> list[int]:
@@ -249,8 +249,8 @@ def with_a_slow_rank(case: Case) -> list[int]:
     in one case of seven, at eight of ten in one of a hundred. And who is slow for certain may have
     been caught twice in its short wait.
     """
-    return _all_if(case, bool(stragglers(case, share=HALF)))
+    return _everyone(case) if bool(stragglers(case, share=HALF)) else []
 
 
-def _all_if(case: Case, condition: bool) -> list[int]:  # noqa: FBT001
-    return [state.member for state in case.states] if condition else []
+def _everyone(case: Case) -> list[int]:
+    return [state.member for state in case.states]

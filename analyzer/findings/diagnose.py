@@ -137,10 +137,10 @@ def _findings(case: Case, candidates: list[Candidate]) -> tuple[Finding, ...]:
     roots = [c for c, other in zip(causes, above, strict=True) if other is None]
     findings = [_finding(case, candidate) for candidate in roots]
     for candidate, other in zip(causes, above, strict=True):
-        if other is not None and not candidate.says_nothing_more:
+        if other is not None and not candidate.only_sums_up:
             cause = roots.index(other) if other in roots else 0
             finding = _finding(case, candidate)
-            if roots and _says_no_more(finding, findings[cause]):
+            if roots and _repeats(finding, findings[cause]):
                 continue
             findings.append(replace(finding, caused_by=cause if roots else None))
             findings[cause] = _with_place_of(finding, findings[cause])
@@ -164,7 +164,7 @@ def _findings(case: Case, candidates: list[Candidate]) -> tuple[Finding, ...]:
     return tuple(findings)
 
 
-def _says_no_more(effect: Finding, cause: Finding) -> bool:
+def _repeats(effect: Finding, cause: Finding) -> bool:
     """Return whether a finding says the same of the same ranks, by no other evidence."""
     same = (effect.category, effect.culprit_ranks) == (cause.category, cause.culprit_ranks)
     shown = {(piece.source, piece.line) for piece in cause.evidence}

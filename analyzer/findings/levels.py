@@ -54,7 +54,7 @@ class Candidate(Record):
         return LEVELS.index(self.signature.level)
 
     @property
-    def says_nothing_more(self) -> bool:
+    def only_sums_up(self) -> bool:
         """Return whether it only sums up what is seen, which has no place beside its cause."""
         signature = self.signature
         seen = signature.level == "summary" and not signature.patterns

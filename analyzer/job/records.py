@@ -72,12 +72,16 @@ class Member(Record):
         return unnumbered(self)
 
 
+ANONYMOUS = "a process"
+"""The name of one of which nothing is known but, perhaps, its host."""
+
+
 def unnumbered(who: Who | Member) -> str:
     """Name a process whose rank is not known by its place in groups, its pid or its label."""
     where = f" on {who.host}" if who.host else ""
     if who.pid is not None and not GROUP_RANK.match(who.label or ""):
         return f"pid {who.pid}{where}"
-    return f"{who.label or 'a process'}{where}"
+    return f"{who.label or ANONYMOUS}{where}"
 
 
 class MissingRank(Record):

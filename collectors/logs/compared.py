@@ -7,6 +7,7 @@ on from line to line. ``compared.toml`` has the words.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Literal
 
@@ -21,6 +22,7 @@ READ = 32 << 10  # bytes of the beginning of a file
 MOST_HITS = 200  # of each word
 LONGEST = 300  # characters of a line
 MOST_VALUES = 8  # of a line
+MOST_STARTS = 3  # of a rank
 AROUND = 40  # characters on either side that say what a value is
 HEADING = 3  # lines above a table in which its heading may stand
 
@@ -58,6 +60,7 @@ def compared(data: bytes, file: LogFile) -> Iterator[PrintedValue]:
     """Yield the values in the lines of the beginning of a file, by speaker, last told last."""
     head = data[:READ]
     values: dict[tuple[Who, str], PrintedValue | None] = {}
+    starts: Counter[tuple[Who, str]] = Counter()
     for at, topic in sorted(_places(head.lower()).items()):
         end = head.find(b"\n", at)
         raw = head[at : end if end >= 0 else len(head)]
@@ -75,7 +78,9 @@ def compared(data: bytes, file: LogFile) -> Iterator[PrintedValue]:
                 key = (line.who, name)
                 known = values.get(key, ...)
                 differs = known is None or (known is not ... and known.value != value)
-                if differs and topic != "start":  # of several starts the last one counts
+                starts[key] += topic == "start"
+                # Of a few starts the last one counts; more are steps of a loop, and one may be cut.
+                if differs and not 0 < starts[key] <= MOST_STARTS:
                     values[key] = None  # it counts
                     continue
                 values[key] = PrintedValue(
@@ -86,7 +91,8 @@ def compared(data: bytes, file: LogFile) -> Iterator[PrintedValue]:
                     topic="sizes" if topic == "settings" and not settings else topic,
                     text=line.text.strip(),
                 )
-    yield from filter(None, values.values())
+    uneven = {name for _, name in starts if len({n for k, n in starts.items() if k[1] == name}) > 1}
+    yield from (value for value in values.values() if value and value.name not in uneven)
 
 
 def _rows_below(

@@ -40,6 +40,8 @@ _ZERO_FIRST = re.compile(
     r"(?:torch_distributed_)?(?:(?:local_)?main_process|(?:rank_)?zero)_first$"
 )
 _FIRST = "first"
+GPUS_OF_A_HOST = 8
+"""And so ranks, mostly."""
 
 
 class PeerCall(Record):
@@ -132,14 +134,29 @@ def facts_of(
         source = document.source(call.line)
         if called.function in _PEERS:
             yield from _track(source, who, call)
-        elif (root := call.arguments.get(_ROOTS.get(called.function, _FIRST), "")).isdecimal():
+        elif (root := _root_of(call, who)) is not None:
             yield RootArgument(
                 op=called.function,
-                root=int(root),
+                root=root,
                 in_default_group=call.arguments.get("group") == "None",
                 who=who,
                 source=source,
             )
+
+
+def _root_of(call: PeerCall, who: Who) -> int | None:
+    """Return the root of a call; in a block that goes first it is the first rank of the host.
+
+    Where the local rank is not known, that is rank 0 for those that mostly share a host with it.
+    """
+    named = call.arguments.get(_ROOTS.get(call.frames[0].function, _FIRST), "")
+    if not named.isdecimal():
+        return None
+    if _FIRST not in call.arguments or who.rank is None:
+        return int(named)
+    if who.local_rank is not None:
+        return who.rank - who.local_rank
+    return int(named) if who.rank < GPUS_OF_A_HOST else None
 
 
 def _track(source: Source, who: Who, call: PeerCall) -> Iterator[Track]:

@@ -1,10 +1,10 @@
 """Evaluates a model on each rank; a thread writes the rows, and the rest of them at exit."""
 
 import atexit
+import io
 import json
 import logging
 import queue
-import tempfile
 import threading
 
 import torch
@@ -17,7 +17,7 @@ class Writer:
     """Writes rows as JSON, one a line."""
 
     def __init__(self) -> None:
-        self.file = tempfile.TemporaryFile("w")  # noqa: SIM115
+        self.file = io.StringIO()
         self.rows: queue.Queue[dict[str, object]] = queue.Queue()
         threading.Thread(target=self.write, name="writer", daemon=True).start()
         atexit.register(self.close)

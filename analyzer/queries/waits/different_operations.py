@@ -1,6 +1,5 @@
 """All ranks wait for others, and not in the same operation: the fewest are where to look first."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from whyhang.analyzer.case import Case
@@ -42,10 +41,8 @@ from whyhang.analyzer.wording.title_fields import subject_fields
 _OF_MPI = {"bcast", "gatherv", "scatterv"}
 ONE_SIDED = ROOTED | _OF_MPI | {"broadcast_object_list", "scatter_object_list", "gather_object"}
 """Collectives that a rank may be through with while others still wait in them."""
-PEER_TO_PEER = ("send", "isend", "recv", "irecv", "probe", "mprobe")
+PEER_TO_PEER = ("send", "isend", "ssend", "bsend", "rsend", "recv", "irecv", "probe", "mprobe")
 LAST_CALL = "finalize"  # of MPI
-_OF_MESSAGES = re.compile(r"m?(?:i?probe|recv|[sbr]?send|sendrecv|wait(?:all|any|some)?)$")
-"""Calls of MPI that wait for messages."""
 OF_A_HOLDER = {"win_lock", "win_lock_all"}  # who waits in them waits for the one that holds it
 
 
@@ -197,7 +194,7 @@ def _different_hit(
 
 def _messages_in_words(case: Case, meetings: Sequence[PendingOperation]) -> str:
     """Say who waits for messages, where others are in a collective."""
-    waits = [m for m in meetings if _OF_MESSAGES.match(m.op)]
+    waits = [m for m in meetings if m.op.startswith((*PEER_TO_PEER, "wait"))]
     members = [number for meeting in waits for number in meeting.members]
     if not waits or len(waits) == len(meetings):
         return ""

@@ -99,7 +99,8 @@ def _counts_between_naps(job: Job, states: Sequence[RankState]) -> bool:
     held = [state for state in states if state.status not in IN_STEP]
     asleep = (s.place is not None and s.place.kind is WaitKind.SLEEP for s in held)
     written = {step.text for step in job.of(StepsWrittenBefore)}
-    return bool(held) and all(asleep) and len(written) > (len(held) < len(states))
+    least = 2 if len(held) < len(states) else 1
+    return bool(held) and all(asleep) and len(written) >= least
 
 
 def with_growing_counters(job: Job, states: Iterable[RankState]) -> list[RankState]:

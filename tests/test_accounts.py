@@ -162,6 +162,8 @@ def test_who_died(text: str) -> None:
         ),
         ("| Rank 0 waits for rank 1 | a firewall, or rank 1 exited | start again |\n", "faq.md"),
         ("Rank 0 is responsible for saving the checkpoint. The others wait.\n", "docs.md"),
+        ("rank 1, step 3\nrank 2, step 4rank 0, step 4\n\nrank 3, step 4\n", "job.log"),
+        ("rank 1, step 3\nrank 2, step 4\nrank 0, step 4\nrank 3, step 4\n", "job.log"),
         ("I doubt why ranks 1 and 2 exit early, and do not hang in the barrier.\n", "issue.md"),
     ],
     ids=[
@@ -206,6 +208,8 @@ def test_who_died(text: str) -> None:
         "otherwise",
         "a table",
         "what it is for",
+        "steps that were printed into each other",
+        "steps",
         "doubted",
     ],
 )

@@ -88,6 +88,9 @@ def _comparisons(document: Document, paragraph: Paragraph) -> Iterator[Account]:
         ]
         if any(paragraph.is_doubted(*match.span()) for match in near):
             continue
+        lines = {paragraph.line(match.start()) for match in near}
+        if len(lines) > 1 and len({_NUMBER.sub("#", match[0]) for match in near}) == 1:
+            continue  # a program's own lines, alike but for their numbers
         for rank, deed in _odd([match.groupdict() for match in near]):
             yield _account(document, paragraph, rank, deed, near[0].start(), near[-1].start())
 

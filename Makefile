@@ -15,12 +15,14 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 EXTRA := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
+PROFILE = quick
 .PHONY: demo test check fast live smoke hostile wheel site man capture clean
 .DEFAULT_GOAL := test
 
 demo: $(VENV)/.demo
 	@$(BIN)/whyhang demo $(DEMO)
 
+test: PROFILE = thorough
 test: check fast smoke live
 
 check: $(VENV)/.dev
@@ -29,8 +31,9 @@ check: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# `make fast` draws few examples of each property, `make test` many: tests/conftest.py has the numbers
 fast: $(VENV)/.dev
-	$(BIN)/pytest -q -n auto -m "not live"
+	$(BIN)/pytest -q -n auto -m "not live" --hypothesis-profile=$(PROFILE)
 
 # Real jobs on a busy machine may come late to their hang: what fails is run once more, in sight.
 live: $(VENV)/.dev

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import golden
+import hypothesis
 import pytest
 from fake_proc import FakeProc
 
@@ -19,6 +20,10 @@ from whyhang.collectors.logs import reader
 # A hundred processes start here: what they import is compiled for all of them, not by each.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+hypothesis.settings.register_profile("quick", max_examples=30, deadline=None)
+hypothesis.settings.register_profile("thorough", max_examples=200, deadline=None)
+hypothesis.settings.load_profile("quick")  # `make test` runs with --hypothesis-profile=thorough
 
 LONGEST = (
     "test_slurm_live",

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import zstandard
 from archive_docs import CONTENTS, MEMBERS, MIB, tar_of, unpacked, zip_of, zstd
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from whyhang.collectors.files.archive import UnpackLimits
@@ -152,7 +152,6 @@ def test_a_tar_with_an_endless_name(tmp_path: Path) -> None:
     assert troubles
 
 
-@settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_damaged_archives_never_raise(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

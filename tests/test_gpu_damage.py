@@ -23,7 +23,7 @@ from gpu_docs import (
     row,
     table,
 )
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from whyhang.analyzer.facts import Gap, Gpu
@@ -32,7 +32,6 @@ from whyhang.collectors.gpu.xml import XmlReader
 DOCUMENTS = (node(count=2), QUERY, CSV, table(row(0), listed(0, 4)), OLD, DMON, PMON, LINKS, ERRORS)
 
 
-@settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_damage_is_never_an_exception(data: st.DataObject) -> None:
     """Whatever is cut out or put in, readers give GPUs and gaps and nothing else."""

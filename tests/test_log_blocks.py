@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from whyhang.collectors.logs.engine import byte_blocks as log_blocks
@@ -20,7 +20,6 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_blocks, "OVERLAP", 8)
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.lists(st.text("ab\r é", max_size=90), max_size=30).map("\n".join), st.integers(16, 80))
 def test_lines_come_once_with_their_numbers(text: str, read: int) -> None:
     """Together the blocks are the file; line numbers and offsets are those of the file."""

@@ -85,7 +85,7 @@ def test_the_needle_of_a_pattern_is_in_what_it_matches(pattern: str, engine: str
     """No line is lost on the way from the regex module to the search."""
     compiled = regex.compile(pattern)
 
-    @settings(max_examples=60, deadline=None, database=None)
+    @settings(database=None)
     @given(st.lists(PIECES, max_size=14).map("".join))
     def holds(line: str) -> None:
         assert compiled.search(line) is None or finds(alone(pattern, engine), line)

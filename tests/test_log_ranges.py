@@ -30,9 +30,7 @@ def _read(path: Path, seed: int = 0) -> list[Block]:
     return [rows[number] for number in range(len(parts))]
 
 
-@settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.text("ab\r é", max_size=90), max_size=30).map("\n".join), st.integers(0, 9))
 def test_lines_come_once_with_their_numbers(tmp_path: Path, text: str, seed: int) -> None:
     """Together the blocks are the file, whatever thread reads which of them first."""

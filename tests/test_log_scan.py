@@ -6,7 +6,7 @@ import gzip
 import io
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from log_docs import document, lines, of, read_log
 
@@ -197,7 +197,6 @@ PIECES = (
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(
         st.one_of(
@@ -213,12 +212,12 @@ def test_no_input_raises(data: bytes) -> None:
         read_log(data, OOM, engine=engine)
 
 
-def test_a_thousand_ranks_that_say_the_same_are_all_read(
+def test_hundreds_of_ranks_that_say_the_same_are_all_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What many ranks say once each is no storm, whatever stands before their names."""
     monkeypatch.setattr(reader, "OWN_PATTERNS", OWN_PATTERNS)
-    monkeypatch.setattr(matching, "STORM", 1000)
+    monkeypatch.setattr(matching, "STORM", 200)
     timeout = (
         "ProcessGroupNCCL.cpp:632] [Rank {0}] Watchdog caught collective operation timeout: "
         "WorkNCCL(SeqNum=300, OpType=ALLREDUCE, NumelIn=4, NumelOut=4, Timeout(ms)=600000) ran for "
@@ -226,9 +225,9 @@ def test_a_thousand_ranks_that_say_the_same_are_all_read(
     )
     logs = LogReader(())
     for prefix in ("[rank{0}]:[E1122 02:00:01.123456789 ", "{0}: 2026-11-22 02:00:01,123 [E] "):
-        text = "".join((prefix + timeout).format(rank) + "\n" for rank in range(1100))
+        text = "".join((prefix + timeout).format(rank) + "\n" for rank in range(220))
         ranks = {fact.who.rank for fact in logs.read(document(text)) if isinstance(fact, Track)}
-        assert ranks == set(range(1100))
+        assert ranks == set(range(220))
 
 
 def test_one_rank_that_says_the_same_over_and_over_is_a_storm() -> None:

@@ -12,7 +12,7 @@ from whyhang.analyzer.collectives import Verdict, recorded_calls
 
 pytestmark = pytest.mark.repo
 
-JOBS = 60
+JOBS = 30
 CANNOT_BE_KNOWN = {
     # of two sides that differ, the records before must be long enough to tell who is new
     *("extra-call", "left-loop", "no-receive", "no-send", "opposite-order", "other-dtype"),

@@ -6,7 +6,7 @@ import json
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from log_docs import document, of
 from ras_docs import (
@@ -230,7 +230,6 @@ def test_what_silenced_a_process_is_its_cause() -> None:
     assert (second.signature, second.caused_by) == ("ras-process-missing", 0)
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     st.sampled_from([BEHIND, OTHER_ORDER, DEAD, answer({0: (9, 412), 1: (9, 411)}, dead={2: 1})]),
     st.data(),

@@ -196,7 +196,7 @@ PLAIN = st.recursive(
 )  # fmt: skip
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_no_structure_breaks_the_reader(data: st.DataObject) -> None:
     """Whatever stands in place of any field, tracks or gaps come out, and the ledger takes them."""
@@ -215,7 +215,6 @@ def test_no_structure_breaks_the_reader(data: st.DataObject) -> None:
     recorded_calls([fact for fact in all_facts if isinstance(fact, Track)])
 
 
-@settings(deadline=None, max_examples=200)
 @given(
     st.integers(0, 5000),
     st.binary(min_size=1, max_size=6),

@@ -6,7 +6,7 @@ import json
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from stack_docs import document
 
@@ -106,7 +106,6 @@ def read_all(content: str | bytes) -> list[StackDump]:
     return [fact for fact in listed if isinstance(fact, StackDump)]
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     st.lists(
         st.one_of(
@@ -121,7 +120,6 @@ def test_shuffled_lines(lines: list[str]) -> None:
     read_all("\n".join(lines))
 
 
-@settings(max_examples=150, deadline=None)
 @given(data=st.data())
 def test_damaged_dumps(data: st.DataObject) -> None:
     """Dumps cut anywhere, with bytes in them that are no text, are survived."""
@@ -138,7 +136,6 @@ def test_damaged_dumps(data: st.DataObject) -> None:
     read_all(damaged)
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.binary(max_size=3000))
 def test_binary(data: bytes) -> None:
     """Bytes that are no text at all give no stack and no error."""
@@ -151,7 +148,6 @@ GARBAGE = st.lists(
 
 
 @pytest.mark.parametrize("tool", sorted(SAMPLES.keys() - {"summary"}))
-@settings(max_examples=25, deadline=None)
 @given(before=GARBAGE, behind=GARBAGE)
 def test_a_dump_with_garbage_around_it(tool: str, before: list[str], behind: list[str]) -> None:
     """A whole dump is found whatever lines stand before and behind it."""

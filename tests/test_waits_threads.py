@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from place_docs import C10D, SOURCE, STARTED, dump, of_frames, process, says, stack, thread
 
@@ -151,7 +151,6 @@ FRAMES = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
 @given(frames=FRAMES, state=st.sampled_from("RSDTtZX?"), text=WORDS)
 def test_no_stack_is_too_odd(frames: list[Frame], state: str, text: str) -> None:
     """Whatever frames meet in whatever order, there is a place, and it has words."""

@@ -19,7 +19,7 @@ wait on; waits of one call share one frozenset, so a collective over 10,000 rank
 """
 
 from collections import defaultdict, deque
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from whyhang.analyzer.facts import Frame, Group, Record
 
@@ -119,13 +119,19 @@ class _Graph:
 
     def before(self, targets: Collection[int]) -> frozenset[int]:
         """Return all members from which some target is reached, without the targets."""
-        seen = set(targets)
-        queue = list(targets)
+        return frozenset(self.distances(targets)).difference(targets)
+
+    def distances(self, targets: Iterable[int]) -> dict[int, int]:
+        """Return over how many waits each member leads to the nearest target."""
+        waits = dict.fromkeys(targets, 0)
+        queue = deque(waits)
         while queue:
-            fresh = [node for node in self.into.get(queue.pop(), ()) if node not in seen]
-            seen.update(fresh)
-            queue += fresh
-        return frozenset(node for node in seen if node >= 0).difference(targets)
+            node = queue.popleft()
+            for before in self.into.get(node, ()):
+                if before not in waits:
+                    waits[before] = waits[node] + (before >= 0)
+                    queue.append(before)
+        return {node: count for node, count in waits.items() if node >= 0}
 
     def ends(self) -> list[frozenset[int]]:
         """Return the components from which nothing else is reached, members only."""
@@ -169,6 +175,11 @@ def ends(
                     )
                 )
     return tuple(roots), tuple(cycles)
+
+
+def distances(waits: Sequence[Wait], targets: Iterable[int]) -> dict[int, int]:
+    """Return over how many waits each member leads to the nearest target."""
+    return _Graph(waits).distances(targets)
 
 
 def _shortest_chain(

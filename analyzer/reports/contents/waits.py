@@ -4,12 +4,13 @@ Ranks that wait alike and are awaited alike are one node, so that a job of 10,00
 handful of nodes. Subjects are the rows of ``Report.ranks``, by index: ranks with a number or not.
 """
 
-from collections import defaultdict, deque
+import functools
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.collectives.waits import CallRef, Wait, ends
+from whyhang.analyzer.collectives.waits import CallRef, Wait, distances, ends
 from whyhang.analyzer.facts import fold, grouped, replace
 from whyhang.analyzer.job.records import lock_holder
 from whyhang.analyzer.queries.waits.moving import left_behind
@@ -41,15 +42,14 @@ def waits(case: Case, rows: Sequence[RankRow], culprits: Iterable[int]) -> Waits
 
 
 def _recorded(case: Case, by_rank: Mapping[int | None, int]) -> Iterable[Wait]:
-    shared: dict[frozenset[int], frozenset[int]] = {}
+    rows_of = functools.cache(  # one set for all who wait in one call
+        lambda on: frozenset(by_rank[rank] for rank in on if rank in by_rank)
+    )
     for wait in case.graph.calls.waits:
-        if wait.waiter not in by_rank:
-            continue
-        on = wait.on | wait.absent
-        if on not in shared:
-            shared[on] = frozenset(by_rank[rank] for rank in on if rank in by_rank)
-        certain = wait.certain and not wait.absent
-        yield replace(wait, waiter=by_rank[wait.waiter], on=shared[on], certain=certain)
+        if wait.waiter in by_rank:
+            certain = wait.certain and not wait.absent
+            on = rows_of(wait.on | wait.absent)
+            yield replace(wait, waiter=by_rank[wait.waiter], on=on, certain=certain)
 
 
 def _of_locks(case: Case, subject: Callable[[int], int | None]) -> Iterable[Wait]:
@@ -102,15 +102,12 @@ class _Drawing:
         roots, cycles = ends(edges)
         self.ends = {root.member for root in roots if root.direct}
         self.circle = {member for cycle in cycles for member in cycle.members}
-        self.distance = _distances(edges, self.ends | self.circle)
-        self.numbers = {on: number for number, on in enumerate(dict.fromkeys(e.on for e in edges))}
-        self.of: dict[int, list[Wait]] = defaultdict(list)
-        for edge in edges:
-            self.of[edge.waiter].append(edge)
-        self.awaited: dict[int, list[int]] = defaultdict(list)
-        for on, number in self.numbers.items():
+        self.distance = distances(edges, self.ends | self.circle)
+        self.of = grouped(edges, lambda edge: edge.waiter)
+        self.awaited: dict[int, list[frozenset[int]]] = defaultdict(list)
+        for on in dict.fromkeys(edge.on for edge in edges):
             for one in on:
-                self.awaited[one].append(number)
+                self.awaited[one].append(on)
 
     def role(self, one: int) -> Role:
         if one in self.circle:
@@ -137,7 +134,7 @@ class _Drawing:
         return self.role(one), self.rows[one].rank in self.culprits, self.rows[one].state
 
     def _finely(self, one: int) -> Hashable:
-        own = tuple((str(e.call), self.numbers[e.on], e.certain) for e in self.of.get(one, ()))
+        own = tuple((str(e.call), e.on, e.certain) for e in self.of.get(one, ()))
         activity = "" if own else self.rows[one].activity
         return (*self._by_role(one), activity, own, tuple(self.awaited.get(one, ())))
 
@@ -150,13 +147,13 @@ class _Drawing:
         folded, rough = self.folded()
         nodes = [self._node(members) for members in folded]
         number = {one: index for index, members in enumerate(folded) for one in members}
-        targets = {on: frozenset(number[one] for one in on) for on in self.numbers}
+        targets = functools.cache(lambda on: frozenset(number[one] for one in on))
         calls: dict[tuple[str, frozenset[int]], int] = {}
         joined: dict[tuple[int, int], bool] = {}
         for one, index in number.items():
             for edge in self.of.get(one, ()) if rough or one == folded[index][0] else ():
                 name = _without_ranks(str(edge.call)) if rough else str(edge.call)
-                key = (name, targets[edge.on])
+                key = (name, targets(edge.on))
                 if key not in calls:
                     calls[key] = len(nodes)
                     inside = sum(any(e.call == edge.call for e in own) for own in self.of.values())
@@ -189,28 +186,3 @@ class _Drawing:
 def _without_ranks(call: str) -> str:
     """Cut the name of a call down to what it shares with those of groups of the same kind."""
     return call.partition(" (ranks ")[0].partition(" rank ")[0]
-
-
-def _distances(edges: Sequence[Wait], ends: Iterable[int]) -> dict[int, int]:
-    """Return over how many waits each subject leads to where waits end."""
-    into: dict[int, list[frozenset[int]]] = defaultdict(list)
-    waiters: dict[frozenset[int], list[int]] = defaultdict(list)
-    for edge in edges:
-        waiters[edge.on].append(edge.waiter)
-    for on in waiters:
-        for one in on:
-            into[one].append(on)
-    distance = dict.fromkeys(ends, 0)
-    queue = deque(distance)
-    seen: set[frozenset[int]] = set()
-    while queue:
-        one = queue.popleft()
-        for on in into[one]:
-            if on in seen:
-                continue
-            seen.add(on)
-            for waiter in waiters[on]:
-                if waiter not in distance:
-                    distance[waiter] = distance[one] + 1
-                    queue.append(waiter)
-    return distance

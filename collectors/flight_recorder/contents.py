@@ -48,14 +48,12 @@ def calls(rows: Sequence[Row], ranks: tuple[int, ...] | None) -> list[Call]:
     for _, block in groupby(rows, key=_block):
         *members, last = block
         if last.name.ends_batch:
-            batched.update(
-                (row.name.op, id(row.frames)) for row in members if row.p2p and row.frames
-            )
+            batched.update((row.op, id(row.frames)) for row in members if row.p2p and row.frames)
             issued += _ended(members, last, ranks)
             continue
         # Entries that share a number are of one batch. A send or receive alone is taken for one
         # if from the same line of code others were batches.
-        unclosed = bool(members) or (last.name.op, id(last.frames)) in batched
+        unclosed = bool(members) or (last.op, id(last.frames)) in batched
         unclosed = unclosed and last.state is not CallState.COMPLETED
         issued += [_call(row, ranks, unclosed=unclosed) for row in (*members, last)]
     return issued
@@ -63,7 +61,7 @@ def calls(rows: Sequence[Row], ranks: tuple[int, ...] | None) -> list[Call]:
 
 def _block(row: Row) -> tuple[bool, int | None, object]:
     """Return what rows of one coalesced block share; an entry without a number stands alone."""
-    return row.p2p, row.launch, None if row.launch is not None else id(row)
+    return row.p2p, row.seq, None if row.seq is not None else id(row)
 
 
 def _ended(members: Sequence[Row], end: Row, ranks: tuple[int, ...] | None) -> list[Call]:
@@ -73,9 +71,11 @@ def _ended(members: Sequence[Row], end: Row, ranks: tuple[int, ...] | None) -> l
     if end.p2p:
         return [_call(replace(row, state=end.state), ranks) for row in members]
     first = members[0]
+    named = first if end.op == "coalesced" else end
     whole = replace(
         end,
-        name=first.name if end.name.op == "coalesced" else end.name,
+        op=named.op,
+        name=named.name,
         input_sizes=_joined(row.input_sizes for row in (*members, end)),
         output_sizes=_joined(row.output_sizes for row in (*members, end)),
         dtypes=first.dtypes or end.dtypes,
@@ -91,20 +91,9 @@ def _joined(parts: Iterable[Shapes | None]) -> Shapes:
 
 
 def _call(row: Row, ranks: tuple[int, ...] | None, *, unclosed: bool = False) -> Call:
-    return Call(
-        op=row.name.op,
-        seq=row.launch,
-        state=row.state,
-        p2p=row.p2p,
-        peer=_peer(row, ranks),
-        input_sizes=row.input_sizes,
-        output_sizes=row.output_sizes,
-        dtypes=row.dtypes,
-        created_at=row.created_at,
-        frames=row.frames,
-        order=row.order,
-        unclosed=unclosed,
-    )
+    peer = _peer(row, ranks)
+    same = peer is None and not unclosed
+    return row if same else replace(row, peer=peer, unclosed=unclosed)
 
 
 def _peer(row: Row, ranks: tuple[int, ...] | None) -> int | None:
@@ -137,8 +126,8 @@ def with_ends_of_batches(rows: Sequence[Row], enqueued: Mapping[str, int | None]
     launches: dict[tuple[str, int], list[Row]] = defaultdict(list)
     orders = {row.order for row in rows if row.order is not None}
     for row in rows:
-        if row.p2p_seq is not None and row.order is not None:
-            launches[row.group[0], row.p2p_seq].append(row)
+        if row.p2p and row.seq is not None and row.order is not None:
+            launches[row.group[0], row.seq].append(row)
     batched = {name for (name, _), members in launches.items() if len(members) > 1}
     ended: set[tuple[str, int | None]] = set()
     for (name, number), members in launches.items():
@@ -149,7 +138,9 @@ def with_ends_of_batches(rows: Sequence[Row], enqueued: Mapping[str, int | None]
         if end <= max(orders) or (enqueued.get(name) or 0) >= number:
             ended.add((name, number))
     return [
-        replace(row, state=CallState.COMPLETED) if (row.group[0], row.p2p_seq) in ended else row
+        replace(row, state=CallState.COMPLETED)
+        if row.p2p and (row.group[0], row.seq) in ended
+        else row
         for row in rows
     ]
 
@@ -199,11 +190,11 @@ class Contents:
         for row in self.rows:
             name = row.group[0]
             kinds[name].add(row.p2p)
-            numbers[name].add(row.launch)
+            numbers[name].add(row.seq)
             if row.state is CallState.COMPLETED:
-                waiting[name].discard(row.launch)  # the end of a batch
+                waiting[name].discard(row.seq)  # the end of a batch
             else:
-                waiting[name].add(row.launch)
+                waiting[name].add(row.seq)
         for name, status in self.statuses.items():
             oldest = min((n for n in waiting[name] if n is not None), default=None)
             if len(kinds[name]) != 1 or oldest is None or status.completed is None:
@@ -235,7 +226,7 @@ class Contents:
             return False
         last: dict[str, int] = defaultdict(int)
         for row in self.rows:
-            last[row.group[0]] = max(last[row.group[0]], row.seq or 0)
+            last[row.group[0]] = max(last[row.group[0]], row.collective or 0)
         ids = {row.pg_id for row in self.rows if row.pg_id is not None}
         return bool(ids and len(ids) <= max(ids)) or any(
             name in last and (status.enqueued or 0) > last[name]

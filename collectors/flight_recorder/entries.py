@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import TypeAlias, TypeVar
 
-from whyhang.analyzer.facts import CallState, Frame, Record, replace
+from whyhang.analyzer.facts import Call, CallState, Frame, Record, replace
 from whyhang.collectors.ops import P2P, op_of
 from whyhang.collectors.stacks.frames import NATIVE_SOURCES
 
@@ -45,33 +45,19 @@ class Name(Record):
         return self.op.endswith("coalesced")
 
 
-class Row(Record):
-    """One entry, reduced to what is used. ``group`` is its (name, description).
+class Row(Call):
+    """One entry: a call, and where it belongs. ``group`` is its (name, description).
 
-    ``p2p_seq`` is set for sends and receives only. ``frames`` are one object where stacks are
-    equal. ``limit`` is the time limit of the call in seconds.
+    ``seq`` is shared by all members of a coalesced block; ``collective`` is the number of the
+    group's last collective, for sends and receives too. ``frames`` are one object where stacks
+    are equal.
     """
 
-    name: Name
-    group: tuple[str, str]
-    pg_id: int | None
-    order: int | None
-    seq: int | None
-    p2p_seq: int | None
-    p2p: bool
-    state: CallState
-    retired: bool
-    created_at: float | None
-    limit: float | None
-    input_sizes: Shapes | None
-    output_sizes: Shapes | None
-    dtypes: tuple[str, ...]
-    frames: tuple[Frame, ...]
-
-    @property
-    def launch(self) -> int | None:
-        """The number that all members of a coalesced block share."""
-        return self.p2p_seq if self.p2p else self.seq
+    name: Name = Name(library="", op="")
+    group: tuple[str, str] = ("", "")
+    pg_id: int | None = None
+    collective: int | None = None
+    retired: bool = False
 
 
 def read_rows(entries: Iterable[object]) -> list[Row]:
@@ -111,14 +97,16 @@ class _RowReader:
         # Before torch 2.4 there is no such field, and a batch of sends and receives one entry.
         batch = name.op == "coalesced" and not entry.get("input_sizes")
         p2p = entry.get("is_p2p", batch or name.op in P2P) is True
+        collective = number(entry.get("collective_seq_id", entry.get("seq_id")))
         dtypes = entry.get("input_dtypes") or entry.get("output_dtypes")
         return Row(
             name=name,
             group=group_of(entry),
             pg_id=number(entry.get("pg_id")),
             order=number(entry.get("record_id")),
-            seq=number(entry.get("collective_seq_id", entry.get("seq_id"))),
-            p2p_seq=number(entry.get("p2p_seq_id", entry.get("seq_id"))) if p2p else None,
+            op=name.op,
+            seq=number(entry.get("p2p_seq_id", entry.get("seq_id"))) if p2p else collective,
+            collective=collective,
             p2p=p2p,
             state=_STATES.get(text(entry.get("state")), CallState.SCHEDULED),
             retired=entry.get("retired") is True,

@@ -132,7 +132,8 @@ def _with_calls(track: Track, own: Sequence[Row], group: Group) -> Track:
     """Fill in how far the rank came, from entries: they are surer than ``pg_status``."""
     issued = calls(own, group.ranks)
     collectives = [call for call in issued if not call.p2p]
-    enqueued = max((row.seq for row in own if row.seq is not None), default=None)
+    numbers = (row.collective for row in own if row.collective is not None)
+    enqueued = max(numbers, default=None)
     started = [c.seq for c in collectives if c.state >= CallState.STARTED and c.seq is not None]
     unfinished = [
         c.seq for c in collectives if c.state is not CallState.COMPLETED and c.seq is not None

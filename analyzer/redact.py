@@ -17,10 +17,8 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import msgspec
-
+from whyhang.analyzer import toml
 from whyhang.analyzer.facts import Record
-from whyhang.analyzer.toml import table
 
 BLANK = "[redacted]"
 
@@ -77,7 +75,7 @@ class _Table(Record):
 
 @functools.cache
 def _table() -> _Table:
-    return msgspec.convert(table(__package__, "redact.toml"), _Table)
+    return toml.read(__package__, "redact.toml", _Table)
 
 
 @functools.cache

@@ -1,5 +1,6 @@
 """The operations of torch.distributed, by whatever name torch or NCCL gives them."""
 
+from whyhang.analyzer import toml
 from whyhang.analyzer.facts import Record
 from whyhang.collectors import tables
 
@@ -9,7 +10,7 @@ class _Names(Record):
     names: dict[str, tuple[str, ...]]
 
 
-_TABLE = tables.read("", "ops.toml", _Names)
+_TABLE = toml.read(__package__, "ops.toml", _Names)
 _OPS = tables.by_pattern(_TABLE.names)
 
 P2P = frozenset({"send", "recv"})

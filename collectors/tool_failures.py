@@ -1,7 +1,7 @@
 """What tools print when they fail, and what that means: the rows of ``tool_failures.toml``."""
 
+from whyhang.analyzer import toml
 from whyhang.analyzer.facts import Record
-from whyhang.collectors import tables
 
 
 class Failure(Record):
@@ -12,7 +12,7 @@ class Failure(Record):
     remedy: str
 
 
-_TABLE = tables.read("", "tool_failures.toml", dict[str, tuple[Failure, ...]])
+_TABLE = toml.read(__package__, "tool_failures.toml", dict[str, tuple[Failure, ...]])
 
 
 def failure_of(tool: str, printed: str) -> Failure | None:

@@ -5,12 +5,9 @@
 """
 
 from collections.abc import Iterator, Sequence
-from importlib.resources import files
 
-import msgspec
-
+from whyhang.analyzer import toml
 from whyhang.analyzer.facts import Record, Role
-from whyhang.analyzer.toml import tomllib
 
 
 class RankVariables(Record):
@@ -42,9 +39,7 @@ class _Table(Record):
     roles: dict[str, Role]
 
 
-_TABLE = msgspec.convert(
-    tomllib.loads(files(__package__).joinpath("launchers.toml").read_text(encoding="utf-8")), _Table
-)
+_TABLE = toml.read(__package__, "launchers.toml", _Table)
 PROGRAMS = {name: kind for kind, names in _TABLE.programs.items() for name in names}
 """The kind of launcher by each name of its program, or of the script or module of Python."""
 

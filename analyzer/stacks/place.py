@@ -7,7 +7,6 @@ function it sleeps in (``/proc/PID/wchan``), and the text of the line often name
 
 import functools
 import re
-from importlib.resources import files
 from typing import Any
 
 from whyhang.analyzer.facts import Frame, Record, replace
@@ -22,7 +21,7 @@ from whyhang.analyzer.stacks.kinds import (
     scope_of,
 )
 from whyhang.analyzer.stacks.rule_match import STRONG_KINDS, Match, Reading, deciding_purpose
-from whyhang.analyzer.toml import tomllib
+from whyhang.analyzer.toml import table
 
 
 class Guess(Record):
@@ -51,8 +50,7 @@ class _Line(Record):
 
 @functools.cache
 def _tables() -> tuple[tuple[tuple[tuple[str, ...], Guess], ...], tuple[_Line, ...]]:
-    text = files(__package__).joinpath("guesses.toml").read_text(encoding="utf-8")
-    tables = tomllib.loads(text)
+    tables = table(__package__, "guesses.toml")
     kernel = tuple((tuple(entry.pop("names")), _guess(**entry)) for entry in tables["kernel"])
     lines = tuple(
         _Line(

@@ -14,12 +14,11 @@ import posixpath
 import re
 import sys
 from collections.abc import Iterable
-from importlib.resources import files
 
 from whyhang.analyzer.facts import Frame
-from whyhang.analyzer.toml import tomllib
+from whyhang.analyzer.toml import table
 
-_TABLE = tomllib.loads(files(__package__).joinpath("packages.toml").read_text(encoding="utf-8"))
+_TABLE = table(__package__, "packages.toml")
 """Names of packages: training frameworks, libraries, what is in Python itself."""
 
 

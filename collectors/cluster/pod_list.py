@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from whyhang.analyzer import toml
 from whyhang.analyzer.facts import NOBODY, Fact, Record, Scheduled
 from whyhang.analyzer.reading import Document
-from whyhang.collectors import tables
 
 MAX_BYTES = 64 << 20
 
@@ -27,7 +27,7 @@ class _Labels(Record):
     short: dict[str, str]
 
 
-LABELS = tables.read("cluster", "pods.toml", _Labels)
+LABELS = toml.read(__package__, "pods.toml", _Labels)
 _LISTS = (b'"PodList"', b'"List"', b'"Pod"')
 
 

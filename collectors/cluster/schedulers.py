@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator, Mapping
 
+from whyhang.analyzer import toml
 from whyhang.analyzer.facts import NOBODY, Record, Scheduled, Statement
 from whyhang.analyzer.job.slurm_hosts import expand
-from whyhang.collectors import limits, tables
+from whyhang.collectors import limits
 from whyhang.collectors.prints import Lines, PrintedLine
 
 MAX_BELOW = 64  # lines of one record
@@ -16,7 +17,7 @@ class _States(Record):
     rare: tuple[str, ...]
 
 
-_WORDS = tables.read("cluster", "slurm.toml", _States)
+_WORDS = toml.read(__package__, "slurm.toml", _States)
 _STATES = frozenset({*_WORDS.short.values(), *_WORDS.long, *_WORDS.rare})
 _ROW = limits.compile(r"\d[\w.+-]*|\d+_\[[\d,%-]+\]")
 _PAIR = limits.compile(r"(?P<key>[A-Z][\w:]*)=(?P<value>.*?)(?= [A-Z][\w:/]*=|$)")

@@ -11,8 +11,8 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
+from whyhang.analyzer import toml
 from whyhang.analyzer.facts import NOBODY, Record, Trust, Who, replace
-from whyhang.collectors import tables
 
 
 class _Table(Record):
@@ -25,7 +25,7 @@ class _Table(Record):
     forms: dict[str, str]
 
 
-_TABLE = tables.read("files", "naming.toml", _Table)
+_TABLE = toml.read(__package__, "naming.toml", _Table)
 _FORMS = {name: re.compile(form, re.VERBOSE) for name, form in _TABLE.forms.items()}
 NEVER_EVIDENCE, ORDINARY = _TABLE.never_evidence, _TABLE.ordinary
 

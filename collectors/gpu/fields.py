@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+from whyhang.analyzer import toml
 from whyhang.analyzer.facts import Gpu, GpuProcess, GpuSlice, NvLink, Record, Source, Who, replace
-from whyhang.collectors import tables
 from whyhang.collectors.gpu import values
 
 
@@ -15,7 +15,7 @@ class _Field(Record):
     names: tuple[str, ...]
 
 
-_TABLE = tables.read("gpu", "fields.toml", dict[str, _Field])
+_TABLE = toml.read(__package__, "fields.toml", dict[str, _Field])
 FIELDS = {name: field for field, each in _TABLE.items() for name in each.names}
 """The field of each name: a path of the XML or the query text, or a column."""
 

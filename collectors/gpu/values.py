@@ -2,8 +2,9 @@
 
 import re
 
+from whyhang.analyzer import toml
 from whyhang.analyzer.facts import Record
-from whyhang.collectors import limits, tables
+from whyhang.collectors import limits
 from whyhang.collectors.logs.text.clock import time_of
 
 
@@ -13,7 +14,7 @@ class _Table(Record):
     bytes: dict[str, int]
 
 
-_TABLE = tables.read("gpu", "values.toml", _Table)
+_TABLE = toml.read(__package__, "values.toml", _Table)
 # Printed where the driver does not get an answer from the GPU.
 _TROUBLE = limits.compile(
     r"ERR!|\bunknown error\b|\bis lost\b|requires? reset|reset required|fallen off"

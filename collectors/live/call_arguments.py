@@ -16,10 +16,10 @@ import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from whyhang.analyzer import toml
 from whyhang.analyzer.facts import CallArgument, Record, Source, Who
 from whyhang.analyzer.redact import redact
 from whyhang.analyzer.stacks.usercode import short
-from whyhang.collectors import tables
 from whyhang.collectors.live.frame_variables import own_frames
 from whyhang.collectors.stacks.pyspy_json import PrintedFrame
 
@@ -35,7 +35,7 @@ class _Table(Record):
     positions: dict[str, dict[str, int]]
 
 
-_TABLE = tables.read("live", "call_arguments.toml", _Table)
+_TABLE = toml.read(__package__, "call_arguments.toml", _Table)
 _OPERATORS: Mapping[type[ast.AST], Callable[[int, int], int]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,

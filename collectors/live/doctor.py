@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
+from whyhang.analyzer import toml
 from whyhang.analyzer.facts import Record
-from whyhang.collectors import tables
 from whyhang.collectors.gpu import nvml_child
 from whyhang.collectors.live.probes.kernel_log import DEVICE
 from whyhang.collectors.live.probes.ras import PORT
@@ -44,7 +44,7 @@ class Check(Record):
     remedy: str = ""
 
 
-_WORDS = tables.read("live", "doctor.toml", dict[str, dict[str, str]])
+_WORDS = toml.read(__package__, "doctor.toml", dict[str, dict[str, str]])
 
 
 def _check(name: str, result: str, *, ok: bool, **more: str) -> Check:

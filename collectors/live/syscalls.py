@@ -1,12 +1,11 @@
 """The system call that a thread waits in, by the number that /proc/PID/syscall gives (proc(5))."""
 
 import os
-from importlib.resources import files
 
 from whyhang.analyzer.facts import NO_LIMIT, Record
-from whyhang.analyzer.toml import tomllib
+from whyhang.analyzer.toml import table
 
-_TABLE = tomllib.loads(files(__package__).joinpath("syscalls.toml").read_text(encoding="utf-8"))
+_TABLE = table(__package__, "syscalls.toml")
 _ON_DESCRIPTOR = frozenset(_TABLE["on_descriptor"])
 _MILLISECONDS: dict[str, int] = _TABLE["milliseconds"]
 _POINTERS: dict[str, int] = _TABLE["pointers"]

@@ -1,8 +1,8 @@
 """What is said of what cannot be looked at, or could not be had; ``words.toml`` has the words."""
 
+from whyhang.analyzer import toml
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.facts import NOBODY, Gap, Record, Who
-from whyhang.collectors import tables
 
 
 class _Words(Record):
@@ -10,7 +10,7 @@ class _Words(Record):
     gaps: dict[str, Gap]
 
 
-_WORDS = tables.read("live", "words.toml", _Words)
+_WORDS = toml.read(__package__, "words.toml", _Words)
 
 
 def refusal(name: str, /, **parts: object) -> TargetError:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Literal
 
+from whyhang.analyzer import toml
 from whyhang.analyzer.facts import PrintedValue, Record, Topic, Who
 from whyhang.collectors import tables
 from whyhang.collectors.logs.lines.line_reader import LogFile
@@ -33,7 +34,7 @@ class _Table(Record):
     others: dict[Literal["by-design", "no-settings"], tuple[str, ...]]
 
 
-_TABLE = tables.read("logs", "compared.toml", _Table)
+_TABLE = toml.read(__package__, "compared.toml", _Table)
 _TOPICS = {word.encode(): topic for topic, words in _TABLE.topics.items() for word in words}
 _OWN = {
     place: re.compile(tables.any_of(words, {}), re.IGNORECASE)

@@ -10,6 +10,7 @@ stands behind the first word of trouble is no work any more.
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from whyhang.analyzer import toml
 from whyhang.analyzer.facts import (
     NOBODY,
     LastLine,
@@ -46,7 +47,7 @@ BLOCK = 4096  # bytes in which a program that buffers its output writes
 
 _OF_LIBRARIES, _TROUBLE = (
     re.compile(tables.any_of(words, {}))
-    for words in tables.read("logs", "ending.toml", dict[str, tuple[str, ...]]).values()
+    for words in toml.read(__package__, "ending.toml", dict[str, tuple[str, ...]]).values()
 )
 _GIVES_UP = re.compile(r"\[?[EF]\d{3,4} [\d:.]+ ProcessGroup\w+\.cpp:\d+\]")
 """What c10d says as it gives up: behind it the rank is at work no more."""

@@ -74,7 +74,7 @@ class Phrases(Record):
 @functools.cache
 def phrases() -> Phrases:
     """Read the table, once."""
-    return tables.patterns("prose", "phrases.toml", Phrases)
+    return tables.patterns(__package__, "phrases.toml", Phrases)
 
 
 class Paragraph(Record):

@@ -10,6 +10,7 @@ import re
 import signal
 from collections.abc import Iterable, Iterator, Sequence
 
+from whyhang.analyzer import toml
 from whyhang.analyzer.facts import (
     Exit,
     Fact,
@@ -22,7 +23,6 @@ from whyhang.analyzer.facts import (
     replace,
     unfold,
 )
-from whyhang.collectors import tables
 from whyhang.collectors.logs.engine.matching import Match
 from whyhang.collectors.logs.lines.exits_of_several import (
     MAX_EXITS,
@@ -77,7 +77,7 @@ class _Table(Record):
     reports: tuple[_Report, ...]
 
 
-_TABLE = tables.read("logs.lines", "exits.toml", _Table)
+_TABLE = toml.read(__package__, "exits.toml", _Table)
 _REPORTS = {
     **{names: _Report(names=names, code=1) for names in _TABLE.one_line},
     **{report.names: report for report in _TABLE.reports},

@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Literal
 
+from whyhang.analyzer import toml
 from whyhang.analyzer.facts import (
     NOBODY,
     Address,
@@ -38,7 +39,7 @@ class _Table(Record):
     means: dict[_What, dict[str, tuple[str, ...]]]
 
 
-_TABLE = tables.read("logs.lines", "job.toml", _Table)
+_TABLE = toml.read(__package__, "job.toml", _Table)
 _TELLS: dict[str, tuple[_What, str | None]] = {
     **{pattern: (what, None) for pattern, what in tables.by_pattern(_TABLE.told).items()},
     **{

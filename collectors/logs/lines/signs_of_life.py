@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
+from whyhang.analyzer import toml
 from whyhang.analyzer.facts import Outlook
 from whyhang.collectors import tables
 
@@ -19,8 +20,8 @@ _LAST_LINES = 30  # in which an end is looked for
 
 _WORDS = {
     shown: re.compile(tables.any_of(words, {}), re.IGNORECASE | re.MULTILINE)
-    for shown, words in tables.read(
-        "logs.lines", "signs_of_life.toml", dict[str, tuple[str, ...]]
+    for shown, words in toml.read(
+        __package__, "signs_of_life.toml", dict[str, tuple[str, ...]]
     ).items()
 }
 """By what they show; the table says more."""

@@ -17,6 +17,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
+from whyhang.analyzer import toml
 from whyhang.analyzer.facts import NOBODY, Fact, LogLine, Record, replace
 from whyhang.analyzer.facts.logs import FAILED
 from whyhang.collectors import tables
@@ -43,7 +44,7 @@ class _Table(Record):
     objects: dict[str, _Object]
 
 
-_TABLE = tables.read("logs.lines", "what_failed.toml", _Table)
+_TABLE = toml.read(__package__, "what_failed.toml", _Table)
 
 
 def _objects() -> dict[str, str]:

@@ -2,13 +2,12 @@
 
 The parsers of the standard library and of tomli tell no positions, nor do the others that
 ship wheels. This walks over a text that one of them has accepted: it need not judge it, only
-tell strings, brackets and comments apart. Format: TOML 1.0, https://toml.io/en/v1.0.0.
+find where each key and each value ends. Format: TOML 1.0, https://toml.io/en/v1.0.0.
 """
 
+import bisect
 import re
-from collections import deque
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from whyhang.analyzer.facts import Record
 from whyhang.analyzer.toml import tomllib
@@ -16,17 +15,19 @@ from whyhang.analyzer.toml import tomllib
 Path = tuple[str | int, ...]
 """The keys and indices that lead to a value: ("examples", "must_match", 0)."""
 
-_TOKEN = re.compile(
-    r"(?P<blank>[ \t\r\n]+|#[^\n]*)"
-    r'|"""(?:\\.|[^\\])*?"""(?:""?(?!"))?'
+_WORD = r'(?:"(?:\\.|[^"\\\n])*"|\'[^\'\n]*\'|[\w-]+)'
+_KEY = rf"(?P<key>{_WORD}(?:[ \t]*\.[ \t]*{_WORD})*)[ \t]*"
+_BETWEEN = re.compile(r"(?:[\s,]|#[^\n]*)*")
+_HEADER = re.compile(rf"\[(?P<array>\[?)[ \t]*{_KEY}\]+")
+_PAIR = re.compile(rf"{_KEY}=[ \t]*")
+_SCALAR = re.compile(
+    r'"""(?:\\.|[^\\])*?"""(?:""?(?!"))?'
     r"|'''.*?'''(?:''?(?!'))?"
     r'|"(?:\\.|[^"\\\n])*"'
     r"|'[^'\n]*'"
-    r"|[\[\]{}=,.]"
-    r"|[^\s\[\]{}=,.#\"']+",
+    r"|[^,\]}#\n]+",
     re.DOTALL,
 )
-_ENDS = {",", "]", "}"}
 _AT_LINE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 
 
@@ -80,96 +81,78 @@ def line_numbers(text: str) -> dict[Path, int]:
     return _Walker(text).lines
 
 
-class _Token(NamedTuple):
-    """A word, a string or a sign, and the line on which it begins."""
-
-    text: str
-    line: int
-
-
-def _tokens(text: str) -> Iterator[_Token]:
-    line = 1
-    for match in _TOKEN.finditer(text):
-        if match.lastgroup != "blank":
-            yield _Token(match[0], line)
-        line += match[0].count("\n")
-
-
 class _Walker:
-    """Goes over the tokens of a text once and notes on which line each value begins."""
+    """Goes over a text once and notes on which line each value begins."""
 
     def __init__(self, text: str) -> None:
         self.lines: dict[Path, int] = {}
+        self._text = text
+        self._ends = [match.start() for match in re.finditer("\n", text)]
         self._arrays: dict[Path, int] = {}  # of tables: the index of the last one
-        self._tokens = deque(_tokens(text))
         table: Path = ()
-        while self._tokens:
-            if self._tokens[0].text == "[":
-                table = self._header()
+        at = self._behind(0)
+        while at < len(text):
+            if header := _HEADER.match(text, at):
+                table, end = self._table(header), header.end()
             else:
-                self._pair(table)
+                end = self._pair(table, at)
+            at = self._behind(end)
 
-    def _header(self) -> Path:
-        line = self._tokens.popleft().line
-        is_array = self._skip("[")
-        *above, last = self._key()
+    def _behind(self, at: int) -> int:
+        """Go over blanks, commas and comments."""
+        return _found(_BETWEEN, self._text, at).end()
+
+    def _note(self, path: Path, at: int) -> None:
+        self.lines.setdefault(path, bisect.bisect_left(self._ends, at) + 1)
+
+    def _table(self, header: re.Match[str]) -> Path:
+        """Note a table and those above it; of an array of tables the last one is meant."""
         path: Path = ()
-        for name in above:
-            path = self._into((*path, name), line)
-        path = (*path, last)
-        if is_array:
-            self._arrays[path] = self._arrays.get(path, -1) + 1
-            self._skip("]")
-        self._skip("]")
-        return self._into(path, line)
-
-    def _into(self, path: Path, line: int) -> Path:
-        """Note a table; of an array of tables the last one is meant."""
-        self.lines.setdefault(path, line)
-        if path in self._arrays:
-            path = (*path, self._arrays[path])
-            self.lines.setdefault(path, line)
+        names = _names(header["key"])
+        for left, name in enumerate(names, 1 - len(names)):
+            path = (*path, name)
+            self._note(path, header.start())
+            if header["array"] and left == 0:
+                self._arrays[path] = self._arrays.get(path, -1) + 1
+            if path in self._arrays:
+                path = (*path, self._arrays[path])
+                self._note(path, header.start())
         return path
 
-    def _key(self) -> list[str]:
-        names: list[str] = []
-        while not names or self._skip("."):
-            word = self._tokens.popleft().text
-            names.append(next(iter(tomllib.loads(f"{word} = 0"))) if word[0] in "\"'" else word)
-        return names
-
-    def _pair(self, path: Path) -> None:
-        line = self._tokens[0].line
-        for name in self._key():
+    def _pair(self, path: Path, at: int) -> int:
+        """Note a key and its value; return where that ends."""
+        key = _found(_PAIR, self._text, at)
+        for name in _names(key["key"]):
             path = (*path, name)
-            self.lines.setdefault(path, line)
-        self._skip("=")
-        self._value(path)
+            self._note(path, at)
+        return self._value(path, key.end())
 
-    def _value(self, path: Path) -> None:
-        first = self._tokens.popleft()
+    def _value(self, path: Path, at: int) -> int:
+        bracket = self._text[at]
+        if bracket not in "[{":
+            return _found(_SCALAR, self._text, at).end()
         index = 0
-        if first.text == "[":
-            while not self._skip("]"):
-                self.lines.setdefault((*path, index), self._tokens[0].line)
-                self._value((*path, index))
-                self._skip(",")
-                index += 1
-        elif first.text == "{":
-            while not self._skip("}"):
-                self._pair(path)
-                self._skip(",")
-        # A number or a date may be of several tokens.
-        while (
-            self._tokens
-            and self._tokens[0].line == first.line
-            and self._tokens[0].text not in _ENDS
-        ):
-            self._tokens.popleft()
+        while self._text[at := self._behind(at + (index == 0))] not in "]}":
+            if bracket == "{":
+                at = self._pair(path, at)
+            else:
+                self._note((*path, index), at)
+                at = self._value((*path, index), at)
+            index += 1
+        return at + 1
 
-    def _skip(self, sign: str) -> bool:
-        """Go over a sign; return whether it is there."""
-        found = bool(self._tokens) and self._tokens[0].text == sign
-        if found:
-            self._tokens.popleft()
-        return found
+
+def _found(pattern: re.Pattern[str], text: str, at: int) -> re.Match[str]:
+    match = pattern.match(text, at)
+    assert match is not None  # for the text is valid TOML
+    return match
+
+
+def _names(key: str) -> list[str]:
+    """Take a dotted key apart."""
+    names = []
+    inner: Any = tomllib.loads(f"{key} = 0")
+    while isinstance(inner, dict):
+        ((name, inner),) = inner.items()
+        names.append(name)
+    return names

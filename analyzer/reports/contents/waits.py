@@ -27,29 +27,27 @@ Role: TypeAlias = Literal["root", "cycle", "missing", ""]
 
 def waits(case: Case, rows: Sequence[RankRow], culprits: Iterable[int]) -> Waits:
     """Draw who waits for whom among the rows of a report."""
-    by_rank: dict[int | None, int] = {}
-    by_rank.update((row.rank, index) for index, row in enumerate(rows) if row.rank is not None)
-    by_name = {row.name: index for index, row in enumerate(rows) if row.rank is None}
+    row_of = {row.name if row.rank is None else row.rank: at for at, row in enumerate(rows)}
 
     def subject(member: int) -> int | None:
         one = case.member(member)
-        return by_name.get(one.name) if one.rank is None else by_rank.get(one.rank)
+        return row_of.get(one.name if one.rank is None else one.rank)
 
-    edges = [*_recorded(case, by_rank), *_of_locks(case, subject)]
+    edges = [*_recorded(case, row_of), *_of_locks(case, subject)]
     known = {edge.waiter for edge in edges}
     edges += [edge for edge in _of_stacks(case, rows, subject) if edge.waiter not in known]
     return _Drawing(edges, rows, frozenset(culprits)).drawn()
 
 
-def _recorded(case: Case, by_rank: Mapping[int | None, int]) -> Iterable[Wait]:
-    rows_of = functools.cache(  # one set for all who wait in one call
-        lambda on: frozenset(by_rank[rank] for rank in on if rank in by_rank)
+def _recorded(case: Case, row_of: Mapping[int | str, int]) -> Iterable[Wait]:
+    awaited = functools.cache(  # one set for all who wait in one call
+        lambda on: frozenset(row_of[rank] for rank in on if rank in row_of)
     )
     for wait in case.graph.calls.waits:
-        if wait.waiter in by_rank:
+        if wait.waiter in row_of:
             certain = wait.certain and not wait.absent
-            on = rows_of(wait.on | wait.absent)
-            yield replace(wait, waiter=by_rank[wait.waiter], on=on, certain=certain)
+            on = awaited(wait.on | wait.absent)
+            yield replace(wait, waiter=row_of[wait.waiter], on=on, certain=certain)
 
 
 def _of_locks(case: Case, subject: Callable[[int], int | None]) -> Iterable[Wait]:

@@ -1,4 +1,4 @@
-"""Make the pages of the site that come out of the code: commands, schema, a page a signature.
+"""Make the pages of the site that come out of the code: commands, schema, queries, signatures.
 
 MkDocs calls ``on_files`` (``hooks`` in mkdocs.yml). Nothing is written beside the site.
 """
@@ -6,10 +6,11 @@ MkDocs calls ``on_files`` (``hooks`` in mkdocs.yml). Nothing is written beside t
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
 import textwrap
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, get_args, get_origin
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
@@ -20,6 +21,8 @@ from whyhang.analyzer.commands import COMMANDS
 from whyhang.analyzer.commands.explain import filled, story_of
 from whyhang.analyzer.findings.categories import CATEGORIES
 from whyhang.analyzer.findings.signature import Signature
+from whyhang.analyzer.queries.asked import PLAIN, arguments_of, words_of
+from whyhang.analyzer.queries.registry import Answers, queries
 from whyhang.analyzer.report import schema
 from whyhang.analyzer.reports.finding import is_command
 
@@ -30,6 +33,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     pages = {
         "commands.md": commands_page(),
         "schema.md": schema_page(),
+        "queries.md": queries_page(),
         "signatures/index.md": index_page(known),
         **{f"signatures/{each.id}.md": signature_page(each) for each in known},
     }
@@ -62,6 +66,30 @@ def schema_page() -> str:
             f"| `{field}` | {_type(value)} |" for field, value in record["properties"].items()
         ]
     parts += ["", "## Schema", "", _fence(json.dumps(whole, indent=2), "json")]
+    return "\n".join(parts) + "\n"
+
+
+def queries_page() -> str:
+    """Return what cards may ask: each query with what it says, and its arguments."""
+    parts = [
+        "# Queries",
+        "",
+        "What a card may ask of a job beside its log lines, with arguments by name, as",
+        '`asks = [{ query = "lagging", kinds = ["lock"] }]`. Each answers with the ranks to look',
+        "at first, those who wait because of them, evidence, and fields for the words of the card.",
+    ]
+    for name, query in queries().items():
+        parts += ["", f"## {name}", ""]
+        if query.argument:
+            for word, function in query.sides.items():
+                says = " ".join(_doc(function).split())
+                parts.append(f'- `{query.argument} = "{word}"`: {says}')
+            continue
+        parts += [_doc(query.sides[""]), ""]
+        parts += [
+            f"- `{key}`: {'any of ' if repeats else ''}{_argument(of)}"
+            for key, (of, repeats) in arguments_of(name).items()
+        ]
     return "\n".join(parts) + "\n"
 
 
@@ -134,6 +162,17 @@ def _type(value: dict[str, Any]) -> str:
     if value.get("type") == "array":
         return f"list of {_type(value['items'])}" if "items" in value else "list"
     return str(value.get("type", "any"))
+
+
+def _doc(function: Answers) -> str:
+    return (inspect.getdoc(function) or "").replace("``", "`")
+
+
+def _argument(of: Any) -> str:
+    """Say what an argument of a query is: some words, or a plain value."""
+    if get_origin(of) is tuple:
+        return f"any of {_argument(get_args(of)[0])}"
+    return ", ".join(f"`{word}`" for word in words_of(of)) or PLAIN.get(of, "a table")
 
 
 def _step(text: str) -> str:

@@ -74,6 +74,9 @@ def test_a_mistake_is_reported_with_its_line(old: str, new: str, at: str, words:
         ("{ query = 'lagging', op = 3 }", "a text in quotes"),
         ("{ query = 'lagging', alone = 3 }", "true or false"),
         ("{ query = 'faulty_gpus', fault = [] }", "lost, unreadable"),
+        ("{ query = 'gpus_show' }", "missing a required argument: 'what'"),
+        ("{ query = 'gpus_show', what = 'all' }", "wanted: all-spin, all-idle"),
+        ("{ query = 'gpus_show', kind = 3 }", 'no argument "kind"; it has what'),
     ],
 )
 def test_a_question_that_cannot_be_asked_is_reported(question: str, words: str) -> None:

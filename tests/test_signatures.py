@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import re
 import string
 import subprocess
@@ -16,13 +15,13 @@ import regex
 from documents import document
 
 from whyhang import signatures
-from whyhang.analyzer import queries
 from whyhang.analyzer.cli import main
 from whyhang.analyzer.commands.explain import filled
 from whyhang.analyzer.facts import NOBODY, LogLine
 from whyhang.analyzer.findings.categories import CATEGORIES
 from whyhang.analyzer.findings.signature import Kind, Signature
 from whyhang.analyzer.queries.logs.log import Log
+from whyhang.analyzer.queries.registry import queries, side
 from whyhang.analyzer.reports.finding import is_command
 from whyhang.collectors.logs.engine.needle import needle_of
 from whyhang.collectors.logs.reader import LogReader
@@ -90,11 +89,31 @@ def test_a_relation_has_one_signature_and_one_story() -> None:
         assert "    story=" not in path.read_text(encoding="utf-8"), path
 
 
-def test_every_query_is_in_the_list() -> None:
-    """The package's docstring, which a newcomer reads first, has a word on each query."""
-    names = {name for name in dir(queries) if inspect.isfunction(getattr(queries, name))}
+def test_every_query_says_what_it_answers() -> None:
+    """The list of queries is made of what their functions say of themselves, and all are asked."""
+    sides = {
+        (name, word): function
+        for name, query in queries().items()
+        for word, function in query.sides.items()
+    }
+    tables = [
+        question
+        for path in TOPICS
+        for signature in tomllib.loads(path.read_text())["signature"]
+        for question in (*signature.get("asks", ()), *signature.get("unless_asks", ()))
+    ]
+    asked = {(t["query"], t.get(queries()[t["query"]].argument, "")) for t in tables}
 
-    assert {name for name in names if f"``{name}``" not in (queries.__doc__ or "")} == set()
+    assert {key for key, function in sides.items() if not function.__doc__} == set()
+    assert sides.keys() == asked
+
+
+def test_a_side_is_registered_once() -> None:
+    """Two functions for one word, or sides by several arguments, are a mistake of their author."""
+    with pytest.raises(ValueError, match="twice"):
+        side("gpus_show", what="all-spin")(queries)
+    with pytest.raises(ValueError, match="another argument"):
+        side("gpus_show", side="all-spin")(queries)
 
 
 def test_what_is_only_patterns_is_no_module() -> None:

@@ -3,7 +3,7 @@
 One over log lines, or over a query with arguments that never change, is data and stands in TOML
 (``signature_toml``). One over a relation between ranks of its own is a module: a docstring (the
 story: what happens, why, how to tell), a function ``when(case)`` that yields hits, and a
-``SIGNATURE`` with the words. ``whyhang.analyzer.queries`` lists what a ``when`` may ask.
+``SIGNATURE`` with the words. ``whyhang.analyzer.queries`` has what a ``when`` may ask.
 """
 
 from __future__ import annotations

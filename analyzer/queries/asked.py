@@ -14,28 +14,14 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from whyhang.analyzer import queries
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import LogLine, Record
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.queries.hits import merged, with_members
 from whyhang.analyzer.queries.logs.log import Log
+from whyhang.analyzer.queries.registry import Answers, queries
 from whyhang.analyzer.queries.waits.lagging import KNOWN_LOCAL_CAUSES, RESTING
 from whyhang.analyzer.rank_state.from_logs.log_ends import not_overcome
-
-NAMES = (
-    "about absent agents all_in_one_call awaited connections_not_made counters_show cut_off "
-    "different_operations face_to_face failed faulty_gpus file_locks gpus_show "
-    "groups_crossed horovod_stalls instead_of_waiting lagging lagging_for launch_plans listed "
-    "listed_tasks log_ends loop_left meeting_file meeting_place nccl_failed_in nccl_set_up "
-    "nccl_start nccl_warned networks_show nvlinks only_waiters own_lines_show port_held ports_down "
-    "printed_values_differ quiet_logs raised ranks_not_waiting ras_reported recorded reported "
-    "resolves_differently scheduled scheduler_shows seen_at_work settings_differ stacks_diverge "
-    "store_barrier stragglers stuck_in_setup unpaired_by_stacks waits_for_absent world_sizes"
-)
-QUERIES: dict[str, Callable[..., Iterable[Hit]]] = {
-    name: getattr(queries, name) for name in NAMES.split()
-}
 
 LINES = "lines"
 """The parameter of a query that reads the lines which the signature's patterns found."""
@@ -46,11 +32,14 @@ GROUPS: dict[str, tuple[enum.Enum, ...]] = {
 }
 """Words that stand for several members of an enumeration."""
 
+PLAIN = {bool: "true or false", int: "a whole number", str: "a text in quotes"}
+"""What an argument is that is none of some words."""
+
 
 class AskedQuery(Record):
     """One query with its arguments: those that it takes in any number, and those by name."""
 
-    query: str
+    query: Answers
     listed: tuple[Any, ...] = ()
     named: dict[str, Any] = {}
 
@@ -62,7 +51,7 @@ class AskedQuery(Record):
     def __call__(self, case: Case, lines: Sequence[LogLine] = ()) -> Iterable[Hit]:
         """Ask the case."""
         given = {LINES: lines} if self.takes_lines else {}
-        return QUERIES[self.query](case, *self.listed, **self.named, **given)
+        return self.query(case, *self.listed, **self.named, **given)
 
 
 class Asked(Record):
@@ -96,9 +85,10 @@ class Asked(Record):
 def question_of(table: Mapping[str, Any]) -> AskedQuery:
     """Read a question. Raises ``ValueError``, with words for its author, for one nobody can ask."""
     name = table.get("query")
-    if name not in [*QUERIES]:
-        raise ValueError(f'there is no query "{name}"; there are {", ".join(QUERIES)}')
-    types = _types(name)
+    if name not in [*queries()]:
+        raise ValueError(f'there is no query "{name}"; there are {", ".join(queries())}')
+    asked = queries()[name]
+    types = arguments_of(name)
     listed: tuple[Any, ...] = ()
     named: dict[str, Any] = {}
     for key, value in table.items():
@@ -111,27 +101,35 @@ def question_of(table: Mapping[str, Any]) -> AskedQuery:
             listed = _listed(of, value)
         else:
             named[key] = _value(of, value)
-    question = AskedQuery(query=name, listed=listed, named=named)
+    if asked.argument and asked.argument not in named:
+        raise ValueError(f"{name}: missing a required argument: '{asked.argument}'")
+    function = asked.sides[named.pop(asked.argument, "")]
+    question = AskedQuery(query=function, listed=listed, named=named)
     lines = {LINES: ()} if question.takes_lines else {}
     try:
-        _signature(name).bind(None, *listed, **named, **lines)
+        _signature(question.query).bind(None, *listed, **named, **lines)
     except TypeError as error:
         raise ValueError(f"{name}: {error}") from None
     return question
 
 
 @functools.cache
-def _signature(name: str) -> inspect.Signature:
-    return inspect.signature(QUERIES[name])
+def _signature(function: Answers) -> inspect.Signature:
+    return inspect.signature(function)
 
 
 @functools.cache
-def _types(name: str) -> dict[str, tuple[Any, bool]]:
+def arguments_of(name: str) -> dict[str, tuple[Any, bool]]:
     """Return the types of the arguments that a text can give, and which may be given repeatedly."""
-    hints = get_type_hints(QUERIES[name])
+    asked = queries()[name]
+    if asked.argument:
+        return {asked.argument: (Literal[tuple(asked.sides)], False)}
+    hints = get_type_hints(asked.sides[""])
     return {
         key: (hints[key], parameter.kind is parameter.VAR_POSITIONAL)
-        for key, parameter in list(_signature(name).parameters.items())[1:]  # but for the case
+        for key, parameter in list(_signature(asked.sides[""]).parameters.items())[
+            1:
+        ]  # but for the case
         if key != LINES and get_origin(hints[key]) is not Callable
     }
 
@@ -152,15 +150,19 @@ def _value(of: Any, value: Any) -> Any:
             raise ValueError(f'"{value}" cannot stand there; wanted: a table')
         kind, item = get_args(of)
         return {_value(kind, key): _value(item, each) for key, each in value.items()}
-    words: dict[str, Any] = {}
-    if get_origin(of) is Literal:
-        words = {word: word for word in get_args(of)}
-    elif issubclass(of, enum.Enum):
-        words = {member.name.lower().replace("_", "-"): member for member in of}
+    words = words_of(of)
     if words and (known := words.get(value if isinstance(value, str) else "")) is not None:
         return known
     if isinstance(value, enum.Enum) or (not words and isinstance(value, of)):
         return value
-    plain = {bool: "true or false", int: "a whole number", str: "a text in quotes"}
-    wanted = ", ".join(words) or plain[of]
+    wanted = ", ".join(words) or PLAIN[of]
     raise ValueError(f'"{value}" cannot stand there; wanted: {wanted}')
+
+
+def words_of(of: Any) -> dict[str, Any]:
+    """Return the words that an argument of a type is one of, if it is, with what they stand for."""
+    if get_origin(of) is Literal:
+        return {word: word for word in get_args(of)}
+    if isinstance(of, type) and issubclass(of, enum.Enum):
+        return {member.name.lower().replace("_", "-"): member for member in of}
+    return {}

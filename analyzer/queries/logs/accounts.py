@@ -20,6 +20,7 @@ from whyhang.analyzer.facts import (
 from whyhang.analyzer.facts.stacks import SUMMARY
 from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INCOMPLETE, INDIRECT, Hit
 from whyhang.analyzer.queries.hits import cite_line, members_of, others_than
+from whyhang.analyzer.queries.registry import query
 from whyhang.analyzer.rank_state.listed import odd_processes, odd_programs
 from whyhang.analyzer.report import cite
 
@@ -35,6 +36,7 @@ PLAIN = {Deed.CONTRASTED, Deed.WAITS}
 SAYS_WHY = {Deed.RAN_OUT, Deed.IN_FILES, Deed.SPINS, Deed.OUT_OF_MEMORY}
 
 
+@query
 def reported(case: Case, *deeds: Deed) -> Iterator[Hit]:
     """Yield one hit for what is written of ranks: the first of these deeds that is.
 
@@ -67,6 +69,7 @@ VAGUE = {"call of MPI", "collective call"}
 """Where a hang shows, which is no cause: it counts of jobs of which there is nothing else."""
 
 
+@query
 def about(
     case: Case, *subjects: Subject, categories: Mapping[Subject, str] = MappingProxyType({})
 ) -> Iterator[Hit]:
@@ -120,6 +123,7 @@ def _hit(case: Case, ranks: set[int], accounts: Sequence[Account], waits: set[in
 _STOPPED = {"T", "t"}
 
 
+@query
 def listed(case: Case, *states: str) -> Iterator[Hit]:
     """Yield hits for the processes that ps shows in one of these states ("T", "Z", "D").
 
@@ -168,6 +172,7 @@ TASK = r"^/job:\w+/replica:\d+/task:(?P<rank>\d+)$"
 BETWEEN = 2  # lines of a message between its head and the tasks
 
 
+@query
 def listed_tasks(case: Case, lines: Sequence[LogLine]) -> Iterator[Hit]:
     """Yield one hit for the tasks that a coordination service lists behind these lines."""
     listed = {(line.source.file, line.source.line): line for line in case.job.lines_with((TASK,))}

@@ -18,6 +18,7 @@ from whyhang.analyzer.queries.logs.failures import (
     raised_by,
 )
 from whyhang.analyzer.queries.logs.what_failed import NAMES, failed_lines
+from whyhang.analyzer.queries.registry import query
 from whyhang.analyzer.wording.describe import site_location
 
 MAX_QUOTES = 6
@@ -26,6 +27,7 @@ _NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+")
 _WORDS_THAT_VARY = re.compile(r"'[^']*'|\"[^\"]*\"|\S*[\d./_]\S*")
 
 
+@query
 def raised(case: Case, ends: Literal["rank", "program", "thread"]) -> Iterator[Hit]:
     """Yield one hit for the exception raised first, if it ended a rank, the program or a thread.
 

@@ -20,6 +20,7 @@ from whyhang.analyzer.facts import (
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.queries.hits import cite_line
 from whyhang.analyzer.queries.logs.failures import speakers
+from whyhang.analyzer.queries.registry import query
 from whyhang.analyzer.rank_state.from_logs.ends import loses_peer
 from whyhang.analyzer.rank_state.from_logs.gave_up import last_lines
 from whyhang.analyzer.rank_state.from_logs.log_ends import (
@@ -71,6 +72,7 @@ def _quiet(case: Case) -> Iterator[Hit]:
     yield Hit(evidence=tuple(last_words), names_culprit=False)
 
 
+@query
 def quiet_logs(case: Case, at: Literal["end", "rest", "start"]) -> Iterable[Hit]:
     """Yield one hit for logs that tell of nothing wrong: at a planned end, idle, before a step."""
     if at == "start":
@@ -78,6 +80,7 @@ def quiet_logs(case: Case, at: Literal["end", "rest", "start"]) -> Iterable[Hit]
     return _quiet(case) if (have_ended if at == "end" else are_idle)(case.job) else ()
 
 
+@query
 def seen_at_work(case: Case) -> Iterator[Hit]:
     """Yield one hit if a log shows steps or results: the job is past its start."""
     for sign in case.job.of(SignOfLife)[:1]:
@@ -103,6 +106,7 @@ ORDERLY_END = re.compile(
 """Words of a rank that came to the end of its program."""
 
 
+@query
 def log_ends(case: Case, *, finished: bool) -> Iterator[Hit]:
     """Yield one hit for ranks whose logs end without a word of trouble while others lost a peer.
 

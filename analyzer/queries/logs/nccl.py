@@ -23,6 +23,7 @@ from whyhang.analyzer.facts import (
 from whyhang.analyzer.facts.times import latest
 from whyhang.analyzer.findings.signature import CLEAR, GUESSED, Hit
 from whyhang.analyzer.queries.hits import cite_line
+from whyhang.analyzer.queries.registry import query
 from whyhang.analyzer.rank_state.from_logs.log_ends import have_ended, unanswered
 from whyhang.analyzer.report import Collective, Evidence, cite
 from whyhang.analyzer.toml import tomllib
@@ -77,6 +78,7 @@ def setups_all_in(case: Case, phase: NcclPhase) -> dict[int, NcclSetup]:
     return stages if {stage.phase for stage in stages.values()} == {phase} else {}
 
 
+@query
 def stuck_in_setup(case: Case, phase: NcclPhase, via: str = "") -> tuple[Hit, ...]:
     """Return one hit if all ranks seen stand in one phase; ``via``: the last channels go that way.
 
@@ -136,17 +138,20 @@ _LAYERS = {layer: re.compile(words) for layer, words in _WORDS["layers"].items()
 """Words of a line that tell in which layer of NCCL it was printed."""
 
 
+@query
 def nccl_set_up(case: Case, *, complete: bool) -> tuple[Hit, ...]:
     """Answer if some communicator was set up to its end, or if none was; it is about nobody."""
     done = any(track.kind == "nccl-init" and track.completed for track in case.job.tracks)
     return (Hit(names_culprit=False),) if done is complete else ()
 
 
+@query
 def nccl_warned(case: Case, lines: Sequence[LogLine]) -> Iterable[Hit]:
     """Yield one hit for warnings in unknown words, unless the job went on or ended behind them."""
     return _first(_unknown(case, lines))
 
 
+@query
 def nccl_failed_in(case: Case, layer: Layer) -> Iterable[Hit]:
     """Yield one hit for the first reason of a failed call, in unknown words, if of this layer."""
     reasons = _reasons(case)

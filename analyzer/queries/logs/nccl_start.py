@@ -1,7 +1,6 @@
 """NCCL was being set up when the logs ended: some ranks were further, or could not connect."""
 
-from collections.abc import Iterable, Iterator
-from typing import Literal
+from collections.abc import Iterator
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import NcclPhase, NetChannel, ranks_in_words
@@ -16,10 +15,12 @@ from whyhang.analyzer.queries.logs.nccl import (
     setups_all_in,
 )
 from whyhang.analyzer.queries.machines.cluster import VIRTUAL
+from whyhang.analyzer.queries.registry import query, side
 from whyhang.analyzer.rank_state.from_logs.gave_up import last_lines
 from whyhang.analyzer.report import Collective, cite
 
 
+@side("nccl_start", what="incomplete")
 def _incomplete(case: Case) -> Iterator[Hit]:
     """Yield one hit for ranks that have not begun, or those that are not through."""
     read = last_lines(case.job)  # or else what came then is not known
@@ -57,6 +58,7 @@ def _incomplete(case: Case) -> Iterator[Hit]:
     )
 
 
+@side("nccl_start", what="virtual-interface")
 def _over_virtual_interface(case: Case) -> Iterator[Hit]:
     """Yield one hit for ranks in the bootstrap that mean to meet over such an interface."""
     stages = setups_all_in(case, NcclPhase.BOOTSTRAP)
@@ -84,6 +86,7 @@ Edge = tuple[int, int]
 MAX_EDGES = 4
 
 
+@query
 def connections_not_made(case: Case, *, sockets: bool) -> Iterator[Hit]:
     """Yield one hit for connections between ranks that were never made, though everybody came.
 
@@ -148,8 +151,3 @@ def _ends(case: Case) -> dict[Edge, tuple[NetChannel | None, NetChannel | None]]
 def _named(edge: Edge, hosts: dict[int, str | None]) -> str:
     places = [f" ({hosts[rank]})" if hosts.get(rank) else "" for rank in edge]
     return f"rank {edge[0]}{places[0]} to rank {edge[1]}{places[1]}"
-
-
-def nccl_start(case: Case, what: Literal["incomplete", "virtual-interface"]) -> Iterable[Hit]:
-    """Yield one hit for ranks that NCCL's set-up lacks, or that mean to meet within their host."""
-    return _incomplete(case) if what == "incomplete" else _over_virtual_interface(case)

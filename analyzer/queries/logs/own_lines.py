@@ -1,7 +1,6 @@
 """Lines of a program's own that ranks do not all print: some are absent, or in another phase."""
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Literal
+from collections.abc import Iterator
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import (
@@ -14,6 +13,7 @@ from whyhang.analyzer.facts import (
 )
 from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INCOMPLETE, Hit
 from whyhang.analyzer.queries.hits import members_of
+from whyhang.analyzer.queries.registry import side
 from whyhang.analyzer.rank_state.from_logs.absent_from_lists import (
     LEAST_SPEAKING,
     WAITS,
@@ -29,6 +29,7 @@ from whyhang.analyzer.wording.title_fields import subject_fields
 LONGEST = 80  # characters of a line in a title
 
 
+@side("own_lines_show", what="absent")
 def _absent_from_lines(case: Case) -> Iterator[Hit]:
     """Yield one hit for the ranks that are absent from what all others print."""
     if any(member.dumps for member in case.job.members) or case.graph.progress:
@@ -51,6 +52,7 @@ def _absent_from_lines(case: Case) -> Iterator[Hit]:
     )
 
 
+@side("own_lines_show", what="not-in-roll")
 def _absent_from_roll(case: Case) -> Iterator[Hit]:
     """Yield one hit for the ranks that another process does not name as it names all others."""
     if any(member.dumps for member in case.job.members) or case.graph.progress:
@@ -75,6 +77,7 @@ def _absent_from_roll(case: Case) -> Iterator[Hit]:
     )
 
 
+@side("own_lines_show", what="alone-in-trouble")
 def _alone_in_trouble(case: Case) -> Iterator[Hit]:
     """Yield one hit for the one rank whose last words are of trouble, of several that speak.
 
@@ -107,6 +110,7 @@ def _alone_in_trouble(case: Case) -> Iterator[Hit]:
     )
 
 
+@side("own_lines_show", what="other-phase")
 def _last_phase_differs(case: Case) -> Iterator[Hit]:
     """Yield one hit for each rank whose own lines part from the others', if it is in no call."""
     for state in case.states:
@@ -138,16 +142,3 @@ def _category(case: Case) -> str:
     settings = {(each.name, each.value) for each in case.job.of(Setting)}
     others = {"backend", "torch", "nccl"} & {name for name, _ in settings}
     return "mpi-missing-rank" if ("launcher", "mpirun") in settings and not others else ""
-
-
-def own_lines_show(
-    case: Case, what: Literal["absent", "not-in-roll", "other-phase", "alone-in-trouble"]
-) -> Iterable[Hit]:
-    """Yield hits for ranks that lack lines which the others print, or end in others."""
-    sides: dict[str, Callable[[Case], Iterable[Hit]]] = {
-        "absent": _absent_from_lines,
-        "not-in-roll": _absent_from_roll,
-        "other-phase": _last_phase_differs,
-        "alone-in-trouble": _alone_in_trouble,
-    }
-    return sides[what](case)

@@ -9,6 +9,7 @@ from whyhang.analyzer.facts import LogLine, ranks_in_words
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.queries.hits import cite_line
 from whyhang.analyzer.queries.logs.log_ranks import is_number, ranks_in
+from whyhang.analyzer.queries.registry import query
 
 MAX_QUOTES = 6
 MAX_KINDS = 300  # of sets of ranks that are compared with each other
@@ -20,6 +21,7 @@ _REPORT = re.compile(r"(?P<tensor>\S+) \[(?P<how>missing|ready) ranks: ?(?P<rank
 _LISTED = re.compile(r"^\s*(?:\[\d+\] )?(?P<rank>\d{1,9})!?: \[(?P<tensors>.*?)(?: \.\.\.)?\]?$")
 
 
+@query
 def horovod_stalls(_case: Case, lines: Sequence[LogLine], *, differ: bool) -> Iterator[Hit]:
     """Yield one hit for the ranks that lack every tensor.
 
@@ -120,6 +122,7 @@ def _absent(missing: dict[str, set[int]], ready: dict[str, set[int]]) -> tuple[i
     return tuple(sorted(set(range(max(came, default=0))) - came))
 
 
+@query
 def store_barrier(_case: Case, lines: Sequence[LogLine], *, over: bool = False) -> Iterator[Hit]:
     """Yield one hit for the barrier that was named last, if its count is not the world size.
 

@@ -14,6 +14,7 @@ from whyhang.analyzer.facts.times import latest
 from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INDIRECT, Hit
 from whyhang.analyzer.queries.hits import cite_line, members_of
 from whyhang.analyzer.queries.logs.failures import has_no_ranks_to_blame, raised_by
+from whyhang.analyzer.queries.registry import query
 from whyhang.analyzer.rank_state.from_logs.ends import IN_VAIN
 from whyhang.analyzer.rank_state.from_logs.log_ends import have_ended, unanswered
 
@@ -97,6 +98,7 @@ _WAITS_ON = re.compile(r"(?i)\b(?:yet|still)\b|\bwaiting\W*$")
 """Words of who has not given up: whom it waits for may still come."""
 
 
+@query
 def awaited(case: Case, *, named: bool) -> Iterator[Hit]:
     """Yield one hit for the lines in which ranks gave up waiting for others, in their own words.
 
@@ -130,6 +132,7 @@ def awaited(case: Case, *, named: bool) -> Iterator[Hit]:
     )
 
 
+@query
 def failed(case: Case, what: Failing, *, of_speaker: bool = False) -> Iterator[Hit]:
     """Yield one hit for the lines that say that something failed about this object.
 

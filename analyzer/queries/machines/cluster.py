@@ -20,6 +20,7 @@ from whyhang.analyzer.facts import (
 from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INCOMPLETE, Hit
 from whyhang.analyzer.job import slurm_hosts
 from whyhang.analyzer.queries.hits import others_than
+from whyhang.analyzer.queries.registry import query
 from whyhang.analyzer.report import cite
 
 MAX_QUOTES = 4
@@ -172,6 +173,7 @@ def hosts_of_ranks(case: Case) -> dict[int, str]:
     return {rank: pod.name for pod in own_pods(case) for rank in ranks_of_pod(case, pod.name)}
 
 
+@query
 def scheduled(case: Case, *states: str) -> Iterator[Hit]:
     """Yield one hit for what the scheduler shows of this job in one of these states: jobs, pods."""
     rows = [row for row in own_jobs(case) if row.state in states]
@@ -212,6 +214,7 @@ UNUSED = (*VIRTUAL, "lo", "tun", "dummy", "wl")
 MAX_PORTS = 6
 
 
+@query
 def ports_down(case: Case, *, rdma: bool) -> Iterator[Hit]:
     """Yield one hit for ports that are down where others alike are up, or that the job uses.
 

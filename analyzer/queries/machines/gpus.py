@@ -19,6 +19,7 @@ from whyhang.analyzer.findings.signature import (
     Hit,
 )
 from whyhang.analyzer.job.device import Device
+from whyhang.analyzer.queries.registry import query, side
 from whyhang.analyzer.queries.waits.states import waiters_for
 from whyhang.analyzer.report import Evidence, cite
 
@@ -46,6 +47,7 @@ Fault = Literal[
 ]
 
 
+@query
 def faulty_gpus(case: Case, fault: Fault) -> tuple[Hit, ...]:
     """Return one hit for all GPUs with a fault of their own, if any."""
     told = ((device, faults_of(device).get(fault)) for device in case.job.gpus.devices)
@@ -186,18 +188,21 @@ def _told_by(state: Gpu) -> tuple[Fault, Symptom] | None:
     return None
 
 
-def _links_down(devices: Sequence[Device]) -> list[tuple[Device, Symptom]]:
-    """Return the GPUs with fewer active NVLinks than those beside them.
+@side("nvlinks", fault="down")
+def _links_down(case: Case) -> tuple[Hit, ...]:
+    """Return one hit for the GPUs with fewer active NVLinks than those beside them.
 
     A link that no GPU of its kind on the host has is no fault: boards leave some unused.
     """
-    kinds = grouped(devices, lambda device: (device.place, device.now("name")))
-    return [each for alike in kinds.values() for each in _fewer_links(alike)]
+    kinds = grouped(case.job.gpus.devices, lambda device: (device.place, device.now("name")))
+    return broken_gpus(case, [each for alike in kinds.values() for each in _fewer_links(alike)])
 
 
-def _errors_grow(devices: Sequence[Device]) -> list[tuple[Device, Symptom]]:
+@side("nvlinks", fault="errors")
+def _errors_grow(case: Case) -> tuple[Hit, ...]:
+    """Return one hit for the GPUs whose NVLinks count new errors between two looks."""
     broken: list[tuple[Device, Symptom]] = []
-    for device in devices:
+    for device in case.job.gpus.devices:
         first: dict[int, int] = {}
         grown: dict[int, tuple[Gpu, str]] = {}
         for state in device.states:
@@ -211,7 +216,7 @@ def _errors_grow(devices: Sequence[Device]) -> list[tuple[Device, Symptom]]:
             words = ", ".join(says for _, (_, says) in sorted(grown.items())[:4])
             last = list(grown.values())[-1][0]
             broken.append((device, (CLEAR, last, f"NVLink errors grew ({words})")))
-    return broken
+    return broken_gpus(case, broken)
 
 
 def _active(device: Device) -> int | None:
@@ -254,9 +259,3 @@ def _odd_rows(devices: Sequence[Device]) -> list[tuple[Device, Symptom]]:
         return []
     words = f"all its connections have fewer links than {usual}"
     return [(odd[0], (INDIRECT, odd[0].state_with("peers"), words))]
-
-
-def nvlinks(case: Case, fault: Literal["down", "errors"]) -> Iterable[Hit]:
-    """Return one hit for GPUs whose NVLinks are down, or count new errors, if any."""
-    devices = case.job.gpus.devices
-    return broken_gpus(case, (_links_down if fault == "down" else _errors_grow)(devices))

@@ -1,7 +1,6 @@
 """What GPUs show: all do the same, one does what the others do not, or one is held back."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Literal
+from collections.abc import Iterable, Iterator, Sequence
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Setting, replace
@@ -28,6 +27,7 @@ from whyhang.analyzer.queries.machines.gpus import (
     gpu_names,
     hit_on,
 )
+from whyhang.analyzer.queries.registry import side
 from whyhang.analyzer.queries.waits.states import waiters_for
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.stacks import WaitKind
@@ -36,6 +36,7 @@ from whyhang.analyzer.wording.describe import activity, call_of, location_of
 _LAUNCHING = {WaitKind.COLLECTIVE, WaitKind.P2P, WaitKind.BACKWARD, WaitKind.CUDA_SYNC}
 
 
+@side("gpus_show", what="all-spin")
 def _all_spin(case: Case) -> Iterator[Hit]:
     """Yield one hit if the GPUs of all ranks are busy and draw little power."""
     load = load_of(case)
@@ -52,6 +53,7 @@ def _all_spin(case: Case) -> Iterator[Hit]:
     yield _together(case, load.spinning, strength)
 
 
+@side("gpus_show", what="all-idle")
 def _all_idle(case: Case) -> Iterator[Hit]:
     """Yield one hit if no GPU has work; not for jobs whose collectives run on the host."""
     load = load_of(case)
@@ -92,6 +94,7 @@ ONE_SIDED = ROOTED | {"send", "isend"}
 """Operations of which a rank may be done while others are not: an idle GPU tells less."""
 
 
+@side("gpus_show", what="never-launched")
 def _never_launched(case: Case) -> Iterator[Hit]:
     """Yield one hit for few idle GPUs while the many spin, with what their stacks say of why."""
     load = load_of(case)
@@ -109,6 +112,7 @@ def _never_launched(case: Case) -> Iterator[Hit]:
     yield _launch_hit(case, load.idle, load.spinning, strength)
 
 
+@side("gpus_show", what="alone-at-work")
 def _alone_at_work(case: Case) -> Iterator[Hit]:
     """Yield one hit for the one GPU that computes while those of all other ranks are idle."""
     load = load_of(case)
@@ -156,6 +160,7 @@ def _why(case: Case, states: Sequence[RankState]) -> str:
     return f"Its stack shows it {activity(states[0])}; native frames (--native always) tell more."
 
 
+@side("gpus_show", what="memory-without-process")
 def _memory_without_process(case: Case) -> Iterator[Hit]:
     """Yield one hit for all GPUs with much memory in use and no process, where others list theirs.
 
@@ -189,6 +194,7 @@ _BRAKES = {
 }
 
 
+@side("gpus_show", what="slowed-down")
 def _slowed_down(case: Case) -> Iterator[Hit]:
     """Yield one hit; where the stacks show a standstill it is no cause."""
     devices = [d for d in case.job.gpus.devices if d.now("reasons") is not None]
@@ -223,6 +229,7 @@ def _brakes(device: Device) -> list[str]:
     return [words for name, words in _BRAKES.items() if name in always]
 
 
+@side("gpus_show", what="taken")
 def _taken(case: Case) -> Iterable[Hit]:
     """Return one hit for all GPUs that take one process only, or none, and not their rank."""
     broken: list[tuple[Device, Symptom]] = []
@@ -235,28 +242,3 @@ def _taken(case: Case) -> Iterable[Hit]:
             words = f"compute mode {mode}" + (f", taken by pid {min(others)}" if others else "")
             broken.append((device, (CLEAR, device.state_with("compute_mode"), words)))
     return broken_gpus(case, broken)
-
-
-def gpus_show(
-    case: Case,
-    what: Literal[
-        "all-spin",
-        "all-idle",
-        "never-launched",
-        "alone-at-work",
-        "memory-without-process",
-        "slowed-down",
-        "taken",
-    ],
-) -> Iterable[Hit]:
-    """Yield one hit for what GPUs show: all alike, few unlike the others, or in need of help."""
-    sides: dict[str, Callable[[Case], Iterable[Hit]]] = {
-        "all-spin": _all_spin,
-        "all-idle": _all_idle,
-        "never-launched": _never_launched,
-        "alone-at-work": _alone_at_work,
-        "memory-without-process": _memory_without_process,
-        "slowed-down": _slowed_down,
-        "taken": _taken,
-    }
-    return sides[what](case)

@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from typing import Literal
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import (
@@ -16,12 +15,14 @@ from whyhang.analyzer.facts import (
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.queries.hits import others_than
 from whyhang.analyzer.queries.machines.cluster import VIRTUAL, networks_of, ranks_on
+from whyhang.analyzer.queries.registry import side
 from whyhang.analyzer.queries.waits.all_wait import all_in_one_call
 from whyhang.analyzer.report import cite
 
 _CHOSEN = ("IFNAME", "btl_tcp_if", "BTL_TCP_IF", "NCCL_IB_HCA", "UCX_NET_DEVICES")
 
 
+@side("networks_show", what="several")
 def _several(case: Case) -> Iterator[Hit]:
     """Yield the operation in which all ranks stand, where several networks are known."""
     networks: dict[str, NetworkPort] = {}
@@ -41,6 +42,7 @@ def _several(case: Case) -> Iterator[Hit]:
 _MAX_COUNTERS = 3
 
 
+@side("networks_show", what="errors-grew")
 def _errors_grew(case: Case) -> Iterator[Hit]:
     """Yield one hit for each host on which counters of errors are higher in a later print."""
     values: dict[tuple[str | None, str | None, str], list[ErrorCounter]] = defaultdict(list)
@@ -80,6 +82,7 @@ def _errors_grew(case: Case) -> Iterator[Hit]:
         )
 
 
+@side("networks_show", what="rails-apart")
 def _rails_not_joined(case: Case) -> Iterator[Hit]:
     """Yield one hit for connections between GPUs of different rails that no route joins."""
     rails = [port for port in case.job.of(NetworkPort) if port.netdev and networks_of(port)]
@@ -116,11 +119,3 @@ def _chosen(case: Case, ports: Iterable[str]) -> list[str]:
     hca = next((fact for fact in case.job.of(Variable) if fact.name == "NCCL_IB_HCA"), None)
     named = [word.partition(":")[0] for word in hca.value.strip("=").split(",")] if hca else []
     return [name for name in ports if not named or name in named]
-
-
-def networks_show(
-    case: Case, what: Literal["several", "errors-grew", "rails-apart"]
-) -> Iterable[Hit]:
-    """Yield hits for networks between the ranks that may not join them, or lose packets."""
-    sides = {"several": _several, "errors-grew": _errors_grew, "rails-apart": _rails_not_joined}
-    return sides[what](case)

@@ -1,8 +1,7 @@
 """What the scheduler says of a job's nodes and pods: lost, or not begun."""
 
 import shlex
-from collections.abc import Iterable, Iterator
-from typing import Literal
+from collections.abc import Iterator
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Scheduled, replace, same_host
@@ -15,6 +14,7 @@ from whyhang.analyzer.queries.machines.cluster import (
     ranks_on,
     scheduled_hit,
 )
+from whyhang.analyzer.queries.registry import side
 from whyhang.analyzer.queries.waits.lagging import lagging
 
 LOST = ("DOWN", "FAIL", "NOT_RESPONDING", "NOTREADY", "POWERED_DOWN", "*")
@@ -25,6 +25,7 @@ NOT_BEGUN |= {"CreateContainerConfigError", "CreateContainerError", "InvalidImag
 NOT_BEGUN |= {"PENDING", "CONFIGURING", "REQUEUED"}
 
 
+@side("scheduler_shows", what="node-lost")
 def _node_lost(case: Case) -> Iterator[Hit]:
     """Yield one hit for the nodes of the job that have gone."""
     ours = hosts_of_job(case)
@@ -50,6 +51,7 @@ def _among(host: str, ours: set[str]) -> bool:
     return any(same_host(host, own) for own in ours)
 
 
+@side("scheduler_shows", what="not-started")
 def _not_begun(case: Case) -> Iterator[Hit]:
     """Yield one hit for pods that wait to be started while others run, or a job that waits."""
     pods = own_pods(case)
@@ -67,8 +69,3 @@ def _enough(case: Case, running: set[str]) -> bool:
     seen = [m.host for m in case.job.members if m.rank is not None and m.host in running]
     each = max(map(seen.count, set(seen)), default=0)
     return 0 < (case.job.world_size or 0) <= len(running) * each
-
-
-def scheduler_shows(case: Case, what: Literal["node-lost", "not-started"]) -> Iterable[Hit]:
-    """Yield one hit for nodes of the job that are lost, or for what was not begun."""
-    return _node_lost(case) if what == "node-lost" else _not_begun(case)

@@ -10,6 +10,7 @@ from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INDIRECT, Hit
 from whyhang.analyzer.job.roles import main_thread
 from whyhang.analyzer.job.slurm_hosts import other_hosts
 from whyhang.analyzer.job.store_keys import Round, round_of
+from whyhang.analyzer.queries.registry import query
 from whyhang.analyzer.report import Evidence, cite
 from whyhang.analyzer.stacks.usercode import short
 
@@ -229,6 +230,7 @@ def _stacks(case: Case, agents: Iterable[Agent]) -> list[Evidence]:
     return evidence[:MAX_QUOTES]
 
 
+@query
 def agents(
     case: Case, how: Literal["wait", "not-connected", "at-own-store", "differ"]
 ) -> Iterable[Hit]:

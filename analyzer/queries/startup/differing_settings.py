@@ -27,12 +27,14 @@ from whyhang.analyzer.fingerprints import (
     known_keys,
     leading,
 )
+from whyhang.analyzer.queries.registry import query
 from whyhang.analyzer.rank_state.from_logs.log_ends import have_ended
 from whyhang.analyzer.report import cite
 
 SHOWN = 3
 
 
+@query
 def settings_differ(
     case: Case, *keys: str, numbers: int = 0, printed: bool = False
 ) -> Iterator[Hit]:
@@ -147,6 +149,7 @@ _MISMATCH = re.compile(
 _OF_MPI = re.compile(r"MPI|\(rank \d+ in comm ")
 
 
+@query
 def printed_values_differ(case: Case, *topics: Topic) -> Iterator[Hit]:
     """Yield one hit for the first line in which one rank prints another value than all others.
 

@@ -1,11 +1,11 @@
 """What a batch script or a specification starts, held against what the job waits for."""
 
-from collections.abc import Iterable, Iterator
-from typing import Literal
+from collections.abc import Iterator
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import LaunchPlan, SignOfLife, WorldSize, counted
 from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE, Hit
+from whyhang.analyzer.queries.registry import side
 from whyhang.analyzer.queries.waits.states import waiters_for
 from whyhang.analyzer.report import cite
 
@@ -13,6 +13,7 @@ LOCAL = ("localhost", "127.", "::1")
 MAX_QUOTES = 3
 
 
+@side("launch_plans", fault="starts-fewer")
 def _starts_fewer(case: Case) -> Iterator[Hit]:
     """Yield one hit for a plan that starts fewer ranks than the job waits for, or has room for."""
     here = {member.rank for member in case.job.members if member.rank is not None}
@@ -45,6 +46,7 @@ def _starts_fewer(case: Case) -> Iterator[Hit]:
         )
 
 
+@side("launch_plans", fault="master-is-local")
 def _master_is_local(case: Case) -> Iterator[Hit]:
     """Yield one hit for a script of several hosts that has each of them meet at itself."""
     for plan in case.job.of(LaunchPlan):
@@ -55,8 +57,3 @@ def _master_is_local(case: Case) -> Iterator[Hit]:
                 evidence=(cite(plan.source, plan.quote),),
                 fields={"host": plan.master or "", "nodes": str(plan.nodes)},
             )
-
-
-def launch_plans(case: Case, fault: Literal["starts-fewer", "master-is-local"]) -> Iterable[Hit]:
-    """Yield one hit for a plan that starts too few ranks, or has each host meet at itself."""
-    return _starts_fewer(case) if fault == "starts-fewer" else _master_is_local(case)

@@ -1,14 +1,14 @@
 """Ranks that were given another place to meet than others, or do not get there."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal
+from collections.abc import Iterator, Sequence
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Address, InitArguments, replace
 from whyhang.analyzer.findings.signature import CLEAR, INDIRECT, Hit
 from whyhang.analyzer.job.sockets import Socket, tcp_sockets
 from whyhang.analyzer.queries.hits import hit_about, places_of
+from whyhang.analyzer.queries.registry import side
 from whyhang.analyzer.queries.startup.store_place import (
     OPEN,
     SAYS,
@@ -23,6 +23,7 @@ from whyhang.analyzer.stacks import WaitKind
 from whyhang.analyzer.wording.title_fields import subject_fields
 
 
+@side("meeting_place", fault="differs")
 def _master_differs(case: Case) -> Iterator[Hit]:
     """Yield one hit for ranks that were given another place and do not reach the others' store.
 
@@ -87,6 +88,7 @@ def _cite_given(case: Case, at: StartingRank) -> Evidence:
     return cite(source, f"pid {member.pid}: {words}", member.rank)
 
 
+@side("meeting_place", fault="not-connected")
 def _not_connected(case: Case) -> Iterator[Hit]:
     """Yield one hit for ranks without a connection to the store that the others reached.
 
@@ -147,6 +149,7 @@ def _cite_sockets(case: Case, number: int) -> Evidence:
     return cite(process.source, f"pid {member.pid}: {words}", member.rank)
 
 
+@side("meeting_place", fault="mtu")
 def _mtu(case: Case) -> Iterator[Hit]:
     """Yield one hit for all ranks of which that is so; it is the way, not the rank."""
     lost = [v for v in case.job.stores if v.echo_small is True and v.echo_large is False]
@@ -169,9 +172,3 @@ def _mtu(case: Case) -> Iterator[Hit]:
         names_culprit=False,
         fields=fields,
     )
-
-
-def meeting_place(case: Case, fault: Literal["differs", "not-connected", "mtu"]) -> Iterable[Hit]:
-    """Yield one hit for ranks that start and do not get to where the others meet."""
-    sides = {"differs": _master_differs, "not-connected": _not_connected, "mtu": _mtu}
-    return sides[fault](case)

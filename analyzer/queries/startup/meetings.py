@@ -1,13 +1,13 @@
 """What is wrong where ranks meet: a file that is missing or left over, a port that others hold."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal
+from collections.abc import Iterator, Sequence
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import FileView, Listener, StoreView, counted, program, replace
 from whyhang.analyzer.findings.signature import INDIRECT, Hit
 from whyhang.analyzer.job.records import Member
 from whyhang.analyzer.job.store_keys import clients
+from whyhang.analyzer.queries.registry import side
 from whyhang.analyzer.queries.startup.store_place import (
     cite_view,
     distinct_views,
@@ -20,6 +20,7 @@ from whyhang.analyzer.wording.describe import evidence_of, location_of
 from whyhang.analyzer.wording.title_fields import subject_fields
 
 
+@side("meeting_file", fault="missing")
 def _missing(case: Case) -> Iterator[Hit]:
     """Yield one hit for ranks whose file or folder is missing; nobody is blamed if all lack it."""
     absent = [view for view in case.job.files if not view.exists]
@@ -31,6 +32,7 @@ def _missing(case: Case) -> Iterator[Hit]:
     yield _hit(case, absent, others, {"what": what}, blame=bool(others))
 
 
+@side("meeting_file", fault="not-shared")
 def _not_shared(case: Case) -> Iterator[Hit]:
     """Yield one hit where one path leads to different files.
 
@@ -55,6 +57,7 @@ def _not_shared(case: Case) -> Iterator[Hit]:
             return
 
 
+@side("meeting_file", fault="stale")
 def _stale(case: Case) -> Iterator[Hit]:
     """Yield one hit that blames nobody, if the file is left over from an earlier run.
 
@@ -135,16 +138,11 @@ def _cite_file(view: FileView) -> Evidence:
     return cite(view.source, f"{view.path} for pid {asked}: {says}")
 
 
-def meeting_file(case: Case, fault: Literal["missing", "not-shared", "stale"]) -> Iterable[Hit]:
-    """Yield one hit for what is wrong with the file that ranks meet through, if that is."""
-    sides = {"missing": _missing, "not-shared": _not_shared, "stale": _stale}
-    return sides[fault](case)
-
-
 LATER = 2.0
 """Seconds between the start of an old process and of the first new one."""
 
 
+@side("port_held", by="stranger")
 def _by_stranger(case: Case) -> Iterator[Hit]:
     """Yield one hit if a process that is no rank of this start listens where ranks are to meet."""
     here = starting_ranks(case)
@@ -159,6 +157,7 @@ def _by_stranger(case: Case) -> Iterator[Hit]:
         return
 
 
+@side("port_held", by="leftover")
 def _by_leftover(case: Case) -> Iterator[Hit]:
     """Yield one hit for a rank of an earlier run of the script that holds the new ranks' store.
 
@@ -250,8 +249,3 @@ def _holder_fields(
         "of_rank": rank,
         "port": str(view.port),
     }
-
-
-def port_held(case: Case, by: Literal["stranger", "leftover"]) -> Iterable[Hit]:
-    """Yield one hit if a stranger, or a rank of an earlier run, holds the port of the store."""
-    return _by_stranger(case) if by == "stranger" else _by_leftover(case)

@@ -20,6 +20,7 @@ from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE, Hit
 from whyhang.analyzer.job.sockets import tcp_sockets
 from whyhang.analyzer.job.store_keys import clients, joined
 from whyhang.analyzer.queries.hits import hit_about, places_of
+from whyhang.analyzer.queries.registry import query
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.report import Evidence, cite
 from whyhang.analyzer.stacks import WaitKind
@@ -125,6 +126,7 @@ def cite_view(view: StoreView) -> Evidence:
     return cite(view.source, f"{view.host}:{view.port}{named}, asked as pid {asked}: {says}{why}")
 
 
+@query
 def cut_off(case: Case, *outcomes: str) -> Iterator[Hit]:
     """Yield one hit for ranks that start and do not reach the store at the place they were given.
 
@@ -186,6 +188,7 @@ def _attempts(case: Case, away: Sequence[StartingRank]) -> list[Evidence]:
     return evidence
 
 
+@query
 def resolves_differently(case: Case, *, loopback: bool) -> Iterator[Hit]:
     """Yield one hit for ranks that find something else under the name than those that get through.
 

@@ -1,14 +1,14 @@
 """Ranks join worlds of different sizes, or one of more ranks than were started."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Literal
+from collections.abc import Callable, Iterator, Mapping
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import InitArguments, Source, counted, ranks_in_words
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.job.store_keys import clients
 from whyhang.analyzer.queries.hits import cite_environ, hit_about, places_of
+from whyhang.analyzer.queries.registry import side
 from whyhang.analyzer.queries.startup.store_place import is_loopback
 from whyhang.analyzer.queries.waits.states import is_starting, waiters_for
 from whyhang.analyzer.report import Evidence, cite
@@ -17,6 +17,7 @@ from whyhang.analyzer.wording.describe import location_of
 from whyhang.analyzer.wording.title_fields import subject_fields
 
 
+@side("world_sizes", side="environments-differ")
 def _environ_differs(case: Case) -> Iterator[Hit]:
     """Yield one hit for ranks that were started with another WORLD_SIZE, while the job starts."""
     if is_starting(case):
@@ -29,6 +30,7 @@ def _environ_differs(case: Case) -> Iterator[Hit]:
         )
 
 
+@side("world_sizes", side="calls-differ")
 def _joins_differ(case: Case) -> Iterator[Hit]:
     """Yield one hit for members whose call was given another world size than most."""
     sizes = {number: str(size) for number, (size, _) in _given(case).items()}
@@ -63,6 +65,7 @@ def _differ(
     )
 
 
+@side("world_sizes", side="too-many")
 def _joins_too_many(case: Case) -> Iterator[Hit]:
     """Yield one hit for the ranks that nobody is, where all who came join a world of more.
 
@@ -124,15 +127,3 @@ def _cite_size(case: Case, number: int, size: int) -> Evidence:
     _, source = _given(case).get(number) or (size, member.processes[-1].source)
     words = f"{member.name} (pid {member.pid}) joins a world of {counted(size, 'rank')}"
     return cite(source, words, member.rank)
-
-
-def world_sizes(
-    case: Case, side: Literal["environments-differ", "calls-differ", "too-many"]
-) -> Iterable[Hit]:
-    """Yield one hit for ranks whose world sizes differ, or are of more ranks than were started."""
-    sides = {
-        "environments-differ": _environ_differs,
-        "calls-differ": _joins_differ,
-        "too-many": _joins_too_many,
-    }
-    return sides[side](case)

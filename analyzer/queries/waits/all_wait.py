@@ -3,14 +3,14 @@
 One compiles or creates a group while the others are elsewhere, or calls stand on two threads.
 """
 
-from collections.abc import Iterable, Iterator
-from typing import Literal
+from collections.abc import Iterator
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Thread, grouped, ranks_in_words, replace
 from whyhang.analyzer.facts.exceptions import EXCEPTION_STACK
 from whyhang.analyzer.findings.signature import CLEAR, CONTRADICTED, GUESSED, INCOMPLETE, Hit
 from whyhang.analyzer.queries.hits import hit_about, in_vain, places_of
+from whyhang.analyzer.queries.registry import query, side
 from whyhang.analyzer.queries.waits.states import (
     WAITERS,
     all_recorded,
@@ -40,6 +40,7 @@ MOST_PLACES = 3
 """Places of one call that are named with their ranks."""
 
 
+@side("stacks_diverge", by="compilation")
 def _compilation(case: Case) -> Iterator[Hit]:
     """Yield one hit for the ranks that wait inside a compilation, while others wait outside."""
     if not all_wait(case):
@@ -63,6 +64,7 @@ def _compilation(case: Case) -> Iterator[Hit]:
     )
 
 
+@side("stacks_diverge", by="group-creation")
 def _group_creation(case: Case) -> Iterator[Hit]:
     """Yield one hit that blames those who do not take part, if they are known to be elsewhere."""
     meetings = {m.kind: m for m in case.graph.operations}
@@ -95,6 +97,7 @@ def _group_creation(case: Case) -> Iterator[Hit]:
     )
 
 
+@side("stacks_diverge", by="threads")
 def _threads(case: Case) -> Iterator[Hit]:
     """Yield one hit that blames nobody: which rank was first in the wrong call is not seen."""
     operations = case.graph.operations
@@ -124,6 +127,7 @@ def _threads(case: Case) -> Iterator[Hit]:
     )
 
 
+@side("stacks_diverge", by="helper-thread")
 def _helper_thread(case: Case) -> Iterator[Hit]:
     """Yield one hit for few ranks whose helper thread is not in the collective of its like.
 
@@ -168,19 +172,7 @@ def _named_thread(case: Case, state: RankState, name: str | None) -> Thread | No
     return next((thread for thread in threads if thread.name == name), None)
 
 
-def stacks_diverge(
-    case: Case, by: Literal["compilation", "group-creation", "threads", "helper-thread"]
-) -> Iterable[Hit]:
-    """Yield hits for ranks that diverge at a compile, a new group, or in a second thread."""
-    sides = {
-        "compilation": _compilation,
-        "group-creation": _group_creation,
-        "threads": _threads,
-        "helper-thread": _helper_thread,
-    }
-    return sides[by](case)
-
-
+@query
 def all_in_one_call(case: Case, *kinds: WaitKind, says: tuple[str, ...] = ()) -> Iterator[Hit]:
     """Yield one hit that blames nobody; ``kinds`` and words in what it ``says`` limit the call."""
     if not all_wait(case) or len(case.graph.operations) != 1 or all_recorded(case):
@@ -209,6 +201,7 @@ def all_in_one_call(case: Case, *kinds: WaitKind, says: tuple[str, ...] = ()) ->
     )
 
 
+@query
 def only_waiters(case: Case, *kinds: WaitKind) -> Iterator[Hit]:
     """Yield one hit if whoever was seen waits in operations of these kinds, and not all were.
 

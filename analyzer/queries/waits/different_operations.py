@@ -12,6 +12,7 @@ from whyhang.analyzer.findings.signature import (
     INDIRECT,
     Hit,
 )
+from whyhang.analyzer.queries.registry import query
 from whyhang.analyzer.queries.waits.named_groups import (
     group_is_open,
     groups_crossed,
@@ -51,6 +52,7 @@ def needs_everybody(op: str) -> bool:
     return not (op.startswith(PEER_TO_PEER) or op in ONE_SIDED or "wait" in op)
 
 
+@query
 def different_operations(case: Case, *kinds: WaitKind) -> Iterator[Hit]:
     """Yield one hit if all wait for others, but in different operations of these kinds.
 

@@ -8,12 +8,14 @@ from whyhang.analyzer.facts import LockWait, program
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.job.records import Member, lock_holder
 from whyhang.analyzer.queries.hits import hit_about, places_of
+from whyhang.analyzer.queries.registry import query
 from whyhang.analyzer.queries.waits.states import waiters_for
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.report import Evidence, cite
 from whyhang.analyzer.wording.describe import call_of
 
 
+@query
 def file_locks(case: Case, held_by: Literal["rank", "outsider", "each-other"]) -> Iterator[Hit]:
     """Yield one hit for each holder of a lock that ranks wait for, or each circle of holders.
 

@@ -7,6 +7,7 @@ from whyhang.analyzer.facts import Who, ranks_in_words
 from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INDIRECT, Hit
 from whyhang.analyzer.job.records import MissingRank
 from whyhang.analyzer.queries.hits import hit_about, places_of
+from whyhang.analyzer.queries.registry import query
 from whyhang.analyzer.queries.waits.different_operations import ONE_SIDED
 from whyhang.analyzer.queries.waits.states import (
     OWN,
@@ -46,6 +47,7 @@ RESTING = (Moved.STILL, Moved.STIRRED, Moved.UNKNOWN)
 """Not seen to run between the looks."""
 
 
+@query
 def lagging(
     case: Case,
     *kinds: WaitKind,
@@ -179,6 +181,7 @@ def _runs_or_polls(state: RankState) -> bool:
     )
 
 
+@query
 def absent(case: Case, *, starting: bool) -> tuple[Hit, ...]:
     """Return one hit for all ranks that should run on a host that was looked at, and do not.
 

@@ -2,13 +2,13 @@
 
 import functools
 from collections.abc import Iterable, Iterator
-from typing import Literal
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Process, program, replace
 from whyhang.analyzer.findings.signature import INDIRECT, Hit
 from whyhang.analyzer.job.records import Child
 from whyhang.analyzer.queries.hits import merged
+from whyhang.analyzer.queries.registry import side
 from whyhang.analyzer.queries.waits.lagging import lagging
 from whyhang.analyzer.queries.waits.states import is_shared_lock
 from whyhang.analyzer.rank_state.over_time.motion import Moved
@@ -28,6 +28,7 @@ _ON_A_PROCESS = (
 )
 
 
+@side("lagging_for", reason="stopped-helper")
 def _helper_stopped(case: Case) -> Iterator[Hit]:
     """Yield one hit for each place at which such ranks stand.
 
@@ -64,6 +65,7 @@ AT_ONCE = 0.25
 _FOR_WORK = frozenset({WaitKind.IDLE, WaitKind.QUEUE})
 
 
+@side("lagging_for", reason="lost-task")
 def _pool_task_lost(case: Case) -> Iterator[Hit]:
     """Yield one hit for the ranks that wait at one place for a task that no worker has."""
     for hit in lagging(case, WaitKind.FUTURE, op=PROCESS_POOL, only=_no_worker_has_it, alone=True):
@@ -98,7 +100,9 @@ def _by_start(case: Case, state: RankState) -> list[tuple[float, Process]]:
     return sorted(known, key=lambda each: each[0])
 
 
+@side("lagging_for", reason="forked-lock")
 def _fork_deadlock(case: Case) -> Iterable[Hit]:
+    """Return one hit for the ranks at one place, a forked process of which waits for a lock."""
     return merged(
         lagging(case, WaitKind.DATALOADER, only=_worker_wants_lock, alone=True),
         lagging(case, WaitKind.FUTURE, op="process-pool", only=_worker_wants_lock, alone=True),
@@ -128,6 +132,14 @@ def _worker_wants_lock(state: RankState) -> bool:
     )
 
 
+@side("lagging_for", reason="full-queue")
+def _full_queue(case: Case) -> Iterable[Hit]:
+    """Return one hit for the ranks at one place, a child of which has put what nobody takes."""
+    full = functools.partial(_has_child_in, case, place=_LAST_PUT)
+    return lagging(case, WaitKind.SUBPROCESS, only=full, alone=True)
+
+
+@side("lagging_for", reason="own-lock")
 def _lock_deadlock(case: Case) -> Iterator[Hit]:
     """Yield one hit per rank whose main thread waits for a lock; two such threads are a cycle."""
     for hit in lagging(case, WaitKind.LOCK, WaitKind.GIL, alone=True):
@@ -143,6 +155,7 @@ def _lock_deadlock(case: Case) -> Iterator[Hit]:
         yield replace(hit, names_culprit=hit.names_culprit and not everyone)
 
 
+@side("lagging_for", reason="shared-lock")
 def _shared_lock(case: Case) -> Iterator[Hit]:
     """Yield one hit for the ranks that want the lock at one place."""
     for hit in lagging(case, WaitKind.LOCK, alone=True):
@@ -163,6 +176,7 @@ def _has_child_in(case: Case, state: RankState, place: tuple[str, str]) -> bool:
     )
 
 
+@side("lagging_for", reason="unset-key")
 def _unset_key(case: Case) -> Iterator[Hit]:
     """Yield one hit for the ranks that wait for a key at one place."""
     for hit in lagging(case, WaitKind.STORE, alone=True):
@@ -200,30 +214,3 @@ def _of_one_rank(case: Case, hit: Hit, has: str, wants: str) -> Hit:
         location=location_of(case, one),
         strength=INDIRECT,
     )
-
-
-def lagging_for(
-    case: Case,
-    reason: Literal[
-        "stopped-helper",
-        "lost-task",
-        "forked-lock",
-        "full-queue",
-        "own-lock",
-        "shared-lock",
-        "unset-key",
-    ],
-) -> Iterable[Hit]:
-    """Yield hits for lagging ranks with this reason: a lock, a key, or a process they started."""
-    if reason == "full-queue":
-        full = functools.partial(_has_child_in, case, place=_LAST_PUT)
-        return lagging(case, WaitKind.SUBPROCESS, only=full, alone=True)
-    sides = {
-        "stopped-helper": _helper_stopped,
-        "lost-task": _pool_task_lost,
-        "forked-lock": _fork_deadlock,
-        "own-lock": _lock_deadlock,
-        "shared-lock": _shared_lock,
-        "unset-key": _unset_key,
-    }
-    return sides[reason](case)

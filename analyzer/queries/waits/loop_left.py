@@ -8,6 +8,7 @@ from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Frame, replace
 from whyhang.analyzer.findings.signature import INCOMPLETE, Hit
 from whyhang.analyzer.queries.hits import hit_about, places_of
+from whyhang.analyzer.queries.registry import query
 from whyhang.analyzer.queries.waits.states import await_messages
 from whyhang.analyzer.rank_state.over_time.job_progress import step_counters
 from whyhang.analyzer.rank_state.state import RankState, Status
@@ -250,6 +251,7 @@ def _in_loop_below(text: LineText, caller: Frame, path: list[Frame]) -> bool:
     return _is_over_data(next(loops, ""))
 
 
+@query
 def loop_left(case: Case, by: Literal["few", "many", "rank"]) -> Iterator[Hit]:
     """Yield one hit if few ranks have left a loop that the others are in, or all but few have.
 

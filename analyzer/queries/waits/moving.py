@@ -3,6 +3,7 @@
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Record
 from whyhang.analyzer.findings.signature import CLEAR, INDIRECT, Hit
+from whyhang.analyzer.queries.registry import query
 from whyhang.analyzer.queries.waits.states import OWN, WAITERS, count
 from whyhang.analyzer.rank_state.over_time.job_progress import (
     IN_STEP,
@@ -19,6 +20,7 @@ MOST = 0.75
 """Share of the looks at which a rank must have stood so: all of three, four of five."""
 
 
+@query
 def stragglers(case: Case, *, share: float = MOST) -> tuple[Hit, ...]:
     """Return one hit if the job goes on, and at most looks the same few ranks hold the others up.
 

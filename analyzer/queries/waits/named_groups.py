@@ -7,6 +7,7 @@ from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import CallArgument, Frame, ranks_in_words
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.queries.hits import in_vain
+from whyhang.analyzer.queries.registry import query
 from whyhang.analyzer.queries.waits.states import (
     all_wait,
 )
@@ -31,6 +32,7 @@ _ANY = re.compile(r"(?:\w+\.)*(?:\w|(?:process_)?group|pg|comm|communicator)")
 _COMM = r"(?P<group>[\w.]+(?:\[[^\]]*\])*)\s*\.\s*{op}\s*\("
 
 
+@query
 def groups_crossed(case: Case, kind: WaitKind) -> Iterator[Hit]:
     """Yield one hit that blames nobody, if the line of every rank names its group."""
     operations = case.graph.operations

@@ -3,7 +3,6 @@
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import CallFinding, Verdict
@@ -14,6 +13,7 @@ from whyhang.analyzer.queries.hits import cite_line, members_of, merged
 from whyhang.analyzer.queries.logs.log_ends import ORDERLY_END
 from whyhang.analyzer.queries.logs.nccl import setups
 from whyhang.analyzer.queries.logs.what_failed import failed_lines
+from whyhang.analyzer.queries.registry import query, side
 from whyhang.analyzer.queries.waits.recorded import recorded_hit
 from whyhang.analyzer.rank_state.from_logs.ends import IN_VAIN
 from whyhang.analyzer.rank_state.from_logs.gave_up import (
@@ -35,6 +35,7 @@ FEWEST = 3
 """With fewer dumps than these, one that is missing tells nothing."""
 
 
+@side("waits_for_absent", record="silent")
 def _silent_in_log(case: Case) -> Iterator[Hit]:
     """Yield one hit per call that waits for few silent ranks whose words would be in these logs.
 
@@ -76,6 +77,7 @@ def _silent_in_log(case: Case) -> Iterator[Hit]:
             yield replace(_with_absent(hit, silent_ones), strength=strength)
 
 
+@side("waits_for_absent", record="no-dump")
 def _unrecorded(case: Case) -> Iterator[Hit]:
     """Yield one hit per call in which ranks wait for such as left no dump, or an old one.
 
@@ -104,11 +106,6 @@ def _with_absent(hit: Hit, finding: CallFinding) -> Hit:
     return replace(hit, fields={**hit.fields, "absent": words})
 
 
-def waits_for_absent(case: Case, record: Literal["silent", "no-dump"]) -> Iterator[Hit]:
-    """Yield one hit per call that waits for ranks of which logs say nothing, or no dump exists."""
-    return _silent_in_log(case) if record == "silent" else _unrecorded(case)
-
-
 LONGEST = 80  # characters of a line in a title
 LEAST = 10.0  # seconds of a limit
 _SECONDS = re.compile(r"(?<![\w.:-])(?P<s>\d{2,7}(?:\.\d+)?) ?(?:s|secs?|seconds)\b(?!/)")
@@ -116,6 +113,7 @@ _BAR = re.compile(r"\[(?:(?P<h>\d+):)?(?P<m>\d\d):(?P<s>\d\d)<")
 _LEAVES = re.compile(r"(?i)destroy(?:ing|_process_group|ed)|tear(?:ing)? ?down|shutting down")
 
 
+@side("instead_of_waiting", ranks="worked")
 def _worked(case: Case) -> Iterator[Hit]:
     """Yield one hit for ranks whose work took longer than the limit of those who waited."""
     limits = [
@@ -139,6 +137,7 @@ def _worked(case: Case) -> Iterator[Hit]:
         yield _hit(case, lines, took=duration(longest), limit=duration(min(limits)))
 
 
+@side("instead_of_waiting", ranks="left")
 def _left(case: Case) -> Iterator[Hit]:
     """Yield one hit for the few ranks whose last words are of an end, while all others waited.
 
@@ -184,15 +183,11 @@ def _hit(case: Case, lines: dict[int, OwnLine], **fields: str) -> Hit:
     )
 
 
-def instead_of_waiting(case: Case, ranks: Literal["worked", "left"]) -> Iterable[Hit]:
-    """Yield one hit for ranks that worked for longer than others waited, or had left them."""
-    return _worked(case) if ranks == "worked" else _left(case)
-
-
 MAX_QUOTES = 6
 _NOTIFY = ("The wait execution of the Notify register times out",)  # of hccl-notify-timeout
 
 
+@query
 def ranks_not_waiting(
     case: Case, lines: Sequence[LogLine], *, own_logs: bool = False
 ) -> Iterable[Hit]:

@@ -10,6 +10,7 @@ from whyhang.analyzer.collectives.waits import CallRef
 from whyhang.analyzer.facts import Account, Deed, LastLine, LogLine, ranks_in_words, replace
 from whyhang.analyzer.findings.signature import CLEAR, CONTRADICTED, GUESSED, INDIRECT, Hit
 from whyhang.analyzer.queries.hits import cite_line, members_of
+from whyhang.analyzer.queries.registry import query
 from whyhang.analyzer.queries.waits.loop_left import past_its_partners
 from whyhang.analyzer.rank_state.listed import ras_lines, snapshot
 from whyhang.analyzer.rank_state.state import Status
@@ -31,6 +32,7 @@ SIZES = {"size": "shapes", "dtype": "dtypes"}
 """What one operation can differ in, in the words of a report."""
 
 
+@query
 def recorded(case: Case, *verdicts: Verdict) -> tuple[Hit, ...]:
     """Return one hit for each of these verdicts on recorded calls that no other explains."""
     findings = case.graph.calls.of(*verdicts)
@@ -235,6 +237,7 @@ def others_elsewhere(case: Case, finding: CallFinding) -> tuple[int, ...]:
     return tuple(sorted(elsewhere)) if len(elsewhere) > 1 else ()
 
 
+@query
 def ras_reported(case: Case, *states: str, named: bool = True) -> tuple[Hit, ...]:
     """Return one hit for all ranks of which a RAS report says one of these words, if any.
 

@@ -1,14 +1,13 @@
 """Ranks whose counts of steps differ: left behind by others, in another step, or behind."""
 
-import functools
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Literal
+from collections.abc import Iterator, Mapping
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import LoopCounter, replace
 from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE, Hit
 from whyhang.analyzer.queries.hits import hit_about, places_of
+from whyhang.analyzer.queries.registry import side
 from whyhang.analyzer.queries.waits.different_operations import ONE_SIDED, side_in_branch
 from whyhang.analyzer.queries.waits.loop_left import in_loop_over_data, loop_left
 from whyhang.analyzer.queries.waits.moving import left_behind
@@ -28,6 +27,7 @@ from whyhang.analyzer.wording.describe import beat_of, call_of, location_of
 from whyhang.analyzer.wording.title_fields import subject_fields
 
 
+@side("counters_show", what="left-behind")
 def _left_behind(case: Case) -> Iterator[Hit]:
     """Yield one hit for the waiting ranks whose loops counted least, if others count on."""
     left = left_behind(case)
@@ -74,12 +74,22 @@ _Counts = dict[_Variable, int]
 NOTED: _Variable = ("step", "whyhang.heartbeat", "")
 
 
-def _in_another_step(case: Case, *, of_outer_loop: bool = False) -> Iterator[Hit]:
+@side("counters_show", what="in-another-step")
+def _in_another_step(case: Case) -> Iterator[Hit]:
     """Yield one hit if all ranks wait and the counters of their loops fall into two sides.
 
-    The fewer are to blame, a tie blames nobody. ``of_outer_loop``: only where those ahead have come
-    to the end of a loop over data within the one that is counted, else only where they have not.
+    The fewer are to blame, a tie blames nobody.
     """
+    return _two_counts(case, of_outer_loop=False)
+
+
+@side("counters_show", what="in-another-epoch")
+def _in_another_epoch(case: Case) -> Iterator[Hit]:
+    """Yield the same, where those ahead have come to the end of a loop over data within theirs."""
+    return _two_counts(case, of_outer_loop=True)
+
+
+def _two_counts(case: Case, *, of_outer_loop: bool) -> Iterator[Hit]:
     graph = case.graph
     if not _stand_in_one_loop(case):
         return
@@ -199,6 +209,7 @@ LATE = 3.0
 """A rank is late once it has been silent so many times as long as its longest step took."""
 
 
+@side("counters_show", what="steps-behind")
 def _steps_behind(case: Case) -> Iterator[Hit]:
     """Yield one hit for the ranks that are behind, where nothing else shows what they do."""
     beats = {s.member: s.pulse for s in case.states if s.pulse is not None}
@@ -231,16 +242,3 @@ def _steps_behind(case: Case) -> Iterator[Hit]:
         strength=CLEAR if silent and usual is not None else INCOMPLETE,
         fields={**subject_fields(case, behind, ahead), "step": steps, "furthest": str(furthest)},
     )
-
-
-def counters_show(
-    case: Case, what: Literal["left-behind", "in-another-step", "in-another-epoch", "steps-behind"]
-) -> Iterable[Hit]:
-    """Yield one hit for ranks whose loops, or steps that they note, count otherwise."""
-    sides: dict[str, Callable[[Case], Iterator[Hit]]] = {
-        "left-behind": _left_behind,
-        "in-another-step": _in_another_step,
-        "in-another-epoch": functools.partial(_in_another_step, of_outer_loop=True),
-        "steps-behind": _steps_behind,
-    }
-    return sides[what](case)

@@ -8,6 +8,7 @@ from whyhang.analyzer.collectives import Verdict
 from whyhang.analyzer.facts import Setting, replace
 from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE, INDIRECT, Hit
 from whyhang.analyzer.queries.hits import hit_about, in_vain, places_of
+from whyhang.analyzer.queries.registry import query
 from whyhang.analyzer.queries.waits.loop_left import loop_left
 from whyhang.analyzer.queries.waits.states import all_recorded, all_wait, count
 from whyhang.analyzer.rank_state.over_time.motion import Moved, python_frames
@@ -17,6 +18,7 @@ from whyhang.analyzer.wait_graph import PendingOperation
 from whyhang.analyzer.wording.describe import evidence_of
 
 
+@query
 def unpaired_by_stacks(case: Case) -> Iterator[Hit]:
     """Yield one hit if ranks wait to receive and none to send, or the other way round.
 
@@ -70,6 +72,7 @@ def unpaired_by_stacks(case: Case) -> Iterator[Hit]:
     yield hit
 
 
+@query
 def face_to_face(case: Case) -> Iterator[Hit]:
     """Yield a hit for ranks of which one sends, the other receives, and neither call ends.
 

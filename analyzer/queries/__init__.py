@@ -14,6 +14,7 @@ from whyhang.analyzer.findings.signature import Hit, Kind, Signature
 from whyhang.analyzer.queries.hits import (
     cite_environ,
     cite_line,
+    cite_lines,
     hit_about,
     members_of,
     merge,

@@ -1,6 +1,8 @@
 """Hits and what they rest on: evidence with its place, and those about the same members as one."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Collection, Iterable, Mapping
+from types import MappingProxyType
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import LogLine, Process, Who, replace
@@ -8,6 +10,9 @@ from whyhang.analyzer.findings.signature import CLEAR, Hit
 from whyhang.analyzer.report import Collective, Evidence, cite
 from whyhang.analyzer.wording.describe import evidence_of, location_of
 from whyhang.analyzer.wording.title_fields import subject_fields
+
+MAX_QUOTES = 6
+"""Lines of a log that a finding quotes."""
 
 
 def merged(*answers: Iterable[Hit]) -> tuple[Hit, ...]:
@@ -38,51 +43,47 @@ def merge(a: Hit, b: Hit) -> Hit:
 
 def hit_about(
     case: Case,
-    members: Sequence[int],
-    affected: Sequence[int],
-    *,
-    evidence: Iterable[Evidence],
-    fields: Mapping[str, str] | None = None,
-    strength: float = CLEAR,
-    names_culprit: bool = True,
-    collective: Collective | None = None,
-) -> Hit:
-    """Return a hit about where members stand, while others wait for them, in the usual words."""
-    states = [case.states[number] for number in members]
-    return Hit(
-        members=tuple(members),
-        affected=tuple(affected),
-        evidence=tuple(evidence),
-        strength=strength,
-        names_culprit=names_culprit,
-        collective=collective,
-        location=location_of(case, states[0]),
-        fields={**subject_fields(case, states, affected), **(fields or {})},
-    )
-
-
-def in_vain(
-    case: Case,
-    members: Sequence[int],
+    members: Iterable[int],
     affected: Iterable[int],
     *,
-    collective: Collective | None,
+    shown: Iterable[int] | None = None,
     evidence: Iterable[Evidence] | None = None,
+    fields: Mapping[str, str] = MappingProxyType({}),
     strength: float = CLEAR,
+    names_culprit: bool | None = None,
+    collective: Collective | None = None,
     located: bool = True,
-    **fields: str,
+    category: str = "",
 ) -> Hit:
-    """Return a hit that blames nobody, about where members wait in vain, in the usual words."""
-    states = [case.states[number] for number in members]
+    """Return a hit about where members stand, while those ``affected`` wait for them.
+
+    Where they stand is said in the usual words (``subject_fields``), beside which ``fields`` stand,
+    or in their place; unless it is not to be ``located``, with the place of the first in the code;
+    and by what places each, if there is no other ``evidence``. It ``names_culprit`` if there are
+    members. ``shown`` are who stands there if these are not all members, or if nobody is to blame:
+    then there are no members, and who is shown waits in vain, as do all ``affected``.
+    """
+    members, affected = tuple(members), tuple(affected)
+    states = [case.states[number] for number in (members if shown is None else shown)]
+    usual = subject_fields(case, states, affected if members else ())
+    placed = places_of(case, *(state.member for state in states)) if evidence is None else evidence
     return Hit(
-        affected=tuple(sorted(affected)),
-        evidence=tuple(places_of(case, *members) if evidence is None else evidence),
-        names_culprit=False,
+        members=members,
+        affected=affected,
+        evidence=tuple(placed),
         strength=strength,
+        names_culprit=bool(members) if names_culprit is None else names_culprit,
         collective=collective,
         location=location_of(case, states[0]) if located else None,
-        fields={**subject_fields(case, states, ()), **fields},
+        category=category,
+        fields={**usual, **fields},
     )
+
+
+def of_nobody(hit: Hit) -> Hit:
+    """Return a hit at a tie: nobody is to blame, and all of them are affected."""
+    affected = tuple(sorted({*hit.members, *hit.affected}))
+    return replace(hit, members=(), affected=affected, names_culprit=False)
 
 
 def places_of(case: Case, *members: int) -> list[Evidence]:
@@ -105,6 +106,11 @@ def with_members(case: Case, hit: Hit) -> Hit:
 def cite_line(line: LogLine) -> Evidence:
     """Return a log line as evidence."""
     return cite(line.source, line.text, line.who.rank)
+
+
+def cite_lines(lines: Iterable[LogLine]) -> tuple[Evidence, ...]:
+    """Return the first few of some log lines as evidence."""
+    return tuple(map(cite_line, itertools.islice(lines, MAX_QUOTES)))
 
 
 def cite_environ(process: Process, keys: Iterable[str]) -> Evidence:

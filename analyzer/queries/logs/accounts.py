@@ -19,7 +19,7 @@ from whyhang.analyzer.facts import (
 )
 from whyhang.analyzer.facts.stacks import SUMMARY
 from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INCOMPLETE, INDIRECT, Hit
-from whyhang.analyzer.queries.hits import cite_line, members_of, others_than
+from whyhang.analyzer.queries.hits import cite_lines, members_of, others_than
 from whyhang.analyzer.queries.registry import query
 from whyhang.analyzer.rank_state.listed import odd_processes, odd_programs
 from whyhang.analyzer.report import cite
@@ -188,6 +188,6 @@ def listed_tasks(case: Case, lines: Sequence[LogLine]) -> Iterator[Hit]:
     if silent:
         yield Hit(
             ranks=tuple(sorted(silent)),
-            evidence=tuple(map(cite_line, [lines[0], *silent.values()][:6])),
+            evidence=cite_lines((lines[0], *silent.values())),
             at=lines[0].time,
         )

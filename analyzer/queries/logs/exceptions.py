@@ -10,7 +10,7 @@ from whyhang.analyzer.facts import Frame, LogLine, Source, Speaker, replace
 from whyhang.analyzer.facts.exceptions import Raised
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.job.records import GROUP_RANK, unnumbered
-from whyhang.analyzer.queries.hits import cite_line
+from whyhang.analyzer.queries.hits import cite_lines
 from whyhang.analyzer.queries.logs.failures import (
     are_most,
     children_of,
@@ -21,7 +21,6 @@ from whyhang.analyzer.queries.logs.what_failed import NAMES, failed_lines
 from whyhang.analyzer.queries.registry import query
 from whyhang.analyzer.wording.describe import site_location
 
-MAX_QUOTES = 6
 _WORKER = re.compile(rf"{GROUP_RANK.pattern}|\w*[Ww]orker")
 _NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+")
 _WORDS_THAT_VARY = re.compile(r"'[^']*'|\"[^\"]*\"|\S*[\d./_]\S*")
@@ -117,7 +116,7 @@ def _raised_hit(case: Case, lines: list[LogLine], ranks: tuple[int, ...]) -> Hit
     at = f" at {place.function} ({place.file}:{place.line})" if place else ""
     return Hit(
         ranks=ranks,
-        evidence=tuple(cite_line(line) for line in lines[:MAX_QUOTES]),
+        evidence=cite_lines(lines),
         names_culprit=bool(ranks) and not are_most(case, ranks),
         location=place,
         fields={

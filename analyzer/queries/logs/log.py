@@ -14,7 +14,7 @@ from whyhang.analyzer.facts import LogLine, ProcessRank, Record, Who
 from whyhang.analyzer.facts.times import latest
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.job.records import GROUP_RANK, Member
-from whyhang.analyzer.queries.hits import about_same, cite_line
+from whyhang.analyzer.queries.hits import about_same, cite_lines
 from whyhang.analyzer.queries.logs.failures import (
     are_most,
     ended_behind,
@@ -36,8 +36,6 @@ from whyhang.analyzer.queries.logs.log_ranks import (
 from whyhang.analyzer.queries.machines.cluster import ranks_of_pod, ranks_on
 from whyhang.analyzer.rank_state.from_logs.log_ends import unanswered
 from whyhang.analyzer.report import Collective
-
-MAX_QUOTES = 6
 
 
 class Blames(enum.Enum):
@@ -132,7 +130,7 @@ class Log(Record):
             members=tuple(sorted({m.id for m in members.values() if m is not None})),
             ranks=tuple(sorted(_strangers(case, members))),
             names_culprit=bool(blamed) and not many,
-            evidence=tuple(cite_line(line) for line in _spread(lines)),
+            evidence=cite_lines(_spread(lines)),
             collective=_collective(fields),
             fields={**fields, "times": str(sum(line.count for line in lines))},
             at=first.time,
@@ -237,7 +235,7 @@ def _when(line: LogLine) -> tuple[float, str, int]:
 
 
 def _spread(lines: Iterable[LogLine]) -> list[LogLine]:
-    """Pick few lines to quote: the first of each rank before second ones."""
+    """Sort lines to quote the first few: the first of each rank before second ones."""
     seen: set[object] = set()
     first: list[LogLine] = []
     rest: list[LogLine] = []
@@ -245,7 +243,7 @@ def _spread(lines: Iterable[LogLine]) -> list[LogLine]:
         key = line.who.rank if line.who.rank is not None else (line.who.pid, line.text)
         (rest if key in seen else first).append(line)
         seen.add(key)
-    return (first + rest)[:MAX_QUOTES]
+    return first + rest
 
 
 def _collective(fields: dict[str, str]) -> Collective | None:

@@ -22,7 +22,7 @@ from whyhang.analyzer.facts import (
 )
 from whyhang.analyzer.facts.times import latest
 from whyhang.analyzer.findings.signature import CLEAR, GUESSED, Hit
-from whyhang.analyzer.queries.hits import cite_line
+from whyhang.analyzer.queries.hits import cite_lines
 from whyhang.analyzer.queries.registry import query
 from whyhang.analyzer.rank_state.from_logs.log_ends import have_ended, unanswered
 from whyhang.analyzer.report import Collective, Evidence, cite
@@ -197,7 +197,7 @@ def _first(lines: list[LogLine]) -> Iterator[Hit]:
     what = first.fields.get("reason") or first.fields.get("what", "")
     yield Hit(
         names_culprit=False,
-        evidence=tuple(map(cite_line, different[:MAX_WARNINGS])),
+        evidence=cite_lines(different[:MAX_WARNINGS]),
         fields={"what": what.rstrip(". ")},
         at=first.time,
     )

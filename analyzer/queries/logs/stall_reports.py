@@ -7,11 +7,10 @@ from itertools import combinations
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import LogLine, ranks_in_words
 from whyhang.analyzer.findings.signature import Hit
-from whyhang.analyzer.queries.hits import cite_line
+from whyhang.analyzer.queries.hits import cite_lines
 from whyhang.analyzer.queries.logs.log_ranks import is_number, ranks_in
 from whyhang.analyzer.queries.registry import query
 
-MAX_QUOTES = 6
 MAX_KINDS = 300  # of sets of ranks that are compared with each other
 LEAST = 2  # ranks, of which none is the odd one
 CUT = ("...]", "...")
@@ -41,7 +40,7 @@ def horovod_stalls(_case: Case, lines: Sequence[LogLine], *, differ: bool) -> It
             ranks=ranks,
             names_culprit=bool(ranks) and not goes_on,
             category="slow-not-hung" if goes_on else "",
-            evidence=tuple(cite_line(line) for line in lines[:MAX_QUOTES]),
+            evidence=cite_lines(lines),
             at=first.time,
         )
 
@@ -140,7 +139,7 @@ def store_barrier(_case: Case, lines: Sequence[LogLine], *, over: bool = False) 
     waiters = {_count(line, "waiter"): line for line in reversed(lines)}
     out_of_range = sorted(rank for rank, line in waiters.items() if rank >= _count(line, "world"))
     ranks = tuple(out_of_range) if over else _missing(lines, last)
-    quoted = sorted(waiters.values(), key=lambda line: line.source.line or 0)[:MAX_QUOTES]
+    quoted = sorted(waiters.values(), key=lambda line: line.source.line or 0)
     words = ranks_in_words(ranks)
     words = (
         f", among them {words}" if over else f", {words} {'have' if len(ranks) > 1 else 'has'} not"
@@ -148,7 +147,7 @@ def store_barrier(_case: Case, lines: Sequence[LogLine], *, over: bool = False) 
     yield Hit(
         ranks=ranks,
         names_culprit=bool(ranks),
-        evidence=tuple(cite_line(line) for line in quoted),
+        evidence=cite_lines(quoted),
         fields={**last.fields, "not": words if ranks else ""},
         at=last.time,
     )

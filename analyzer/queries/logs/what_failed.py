@@ -12,7 +12,7 @@ from whyhang.analyzer.facts import LogLine, ranks_in_words, unfold
 from whyhang.analyzer.facts.logs import FAILED
 from whyhang.analyzer.facts.times import latest
 from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INDIRECT, Hit
-from whyhang.analyzer.queries.hits import cite_line, members_of
+from whyhang.analyzer.queries.hits import cite_lines, members_of
 from whyhang.analyzer.queries.logs.failures import has_no_ranks_to_blame, raised_by
 from whyhang.analyzer.queries.registry import query
 from whyhang.analyzer.rank_state.from_logs.ends import IN_VAIN
@@ -45,7 +45,6 @@ Failing = Literal[
 NAMES = (*(FAILED + what for what in get_args(Failing)), IN_VAIN)
 """All names of such lines."""
 MOST_COMPARED = 200
-MAX_QUOTES = 6
 _NUMBERS = re.compile(r"\d+")
 _GOT_OVER = re.compile(
     r"(?i)\bwarn|\bretry|\bretries|attempt|\bskip|fall(?:ing|s)?[ -]?back|\bdisabl|\bignor|\binfo\b"
@@ -118,7 +117,7 @@ def awaited(case: Case, *, named: bool) -> Iterator[Hit]:
     yield Hit(
         ranks=tuple(sorted(ranks)),
         affected=members_of(case, speakers) if named else (),
-        evidence=tuple(map(cite_line, lines[:MAX_QUOTES])),
+        evidence=cite_lines(lines),
         strength=max(
             GUESSED if _WAITS_ON.search(line.text) else _strength_of(line.text) for line in lines
         ),
@@ -152,7 +151,7 @@ def failed(case: Case, what: Failing, *, of_speaker: bool = False) -> Iterator[H
     first = next(iter(quotes.values()))
     yield Hit(
         ranks=ranks,
-        evidence=tuple(map(cite_line, [*quotes.values()][:MAX_QUOTES])),
+        evidence=cite_lines(quotes.values()),
         names_culprit=bool(ranks) or not any(_OF_PEER.search(line.text) for line in lines),
         strength=max(_strength_of(line.text) for line in lines),
         fields={"what": first.fields["what"]},

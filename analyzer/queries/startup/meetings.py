@@ -7,6 +7,7 @@ from whyhang.analyzer.facts import FileView, Listener, StoreView, counted, progr
 from whyhang.analyzer.findings.signature import INDIRECT, Hit
 from whyhang.analyzer.job.records import Member
 from whyhang.analyzer.job.store_keys import clients
+from whyhang.analyzer.queries.hits import hit_about, of_nobody, places_of
 from whyhang.analyzer.queries.registry import side
 from whyhang.analyzer.queries.startup.store_place import (
     cite_view,
@@ -16,7 +17,6 @@ from whyhang.analyzer.queries.startup.store_place import (
 )
 from whyhang.analyzer.queries.waits.states import is_starting, waiters_for
 from whyhang.analyzer.report import Evidence, cite
-from whyhang.analyzer.wording.describe import evidence_of, location_of
 from whyhang.analyzer.wording.title_fields import subject_fields
 
 
@@ -106,21 +106,23 @@ def _hit(
 ) -> Hit:
     members = members or _members(case, views)
     rest = _members(case, others)
-    words = subject_fields(case, [case.states[number] for number in members], rest)
-    words |= {"path": views[0].path, "others": words["others"] or "the others", **fields}
     have = "has" if len(rest) == 1 else "have"
-    words["instead"] = f", where {case.names(rest)} {have} it" if rest else ""
-    return Hit(
-        members=members if blame else (),
-        affected=rest if blame else tuple(sorted({*members, *rest})),
+    hit = hit_about(
+        case,
+        members,
+        rest,
         evidence=(
             *(_cite_file(view) for view in (*views[:3], *others[:2])),
-            *evidence_of(case, case.states[members[0]])[:1],
+            *places_of(case, members[0]),
         ),
-        names_culprit=blame,
-        location=location_of(case, case.states[members[0]]),
-        fields=words,
+        fields={
+            "path": views[0].path,
+            "others": case.names(rest) or "the others",
+            "instead": f", where {case.names(rest)} {have} it" if rest else "",
+            **fields,
+        },
     )
+    return hit if blame else of_nobody(hit)
 
 
 def _cite_file(view: FileView) -> Evidence:
@@ -210,8 +212,7 @@ def _port_hit(
         evidence=(
             cite(view.source, words.rstrip()),
             cite_view(view),
-            *(evidence_of(case, case.states[own.id])[:1] if own is not None else ()),
-            *evidence_of(case, case.states[waiting[0]])[:1],
+            *places_of(case, *([own.id] if own is not None else ()), waiting[0]),
         ),
         names_culprit=own is not None,
         fields=fields,

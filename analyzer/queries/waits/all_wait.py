@@ -9,7 +9,7 @@ from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Thread, grouped, ranks_in_words, replace
 from whyhang.analyzer.facts.exceptions import EXCEPTION_STACK
 from whyhang.analyzer.findings.signature import CLEAR, CONTRADICTED, GUESSED, INCOMPLETE, Hit
-from whyhang.analyzer.queries.hits import hit_about, in_vain, places_of
+from whyhang.analyzer.queries.hits import hit_about, places_of
 from whyhang.analyzer.queries.registry import query, side
 from whyhang.analyzer.queries.waits.states import (
     WAITERS,
@@ -20,7 +20,8 @@ from whyhang.analyzer.queries.waits.states import (
     kinds_of,
 )
 from whyhang.analyzer.rank_state.state import RankState, Status
-from whyhang.analyzer.stacks import WaitKind
+from whyhang.analyzer.report import Evidence
+from whyhang.analyzer.stacks import Place, WaitKind
 from whyhang.analyzer.stacks.usercode import in_words, line_of, user_frame
 from whyhang.analyzer.wait_graph import PendingOperation
 from whyhang.analyzer.wording.describe import (
@@ -31,7 +32,6 @@ from whyhang.analyzer.wording.describe import (
     location_of,
 )
 from whyhang.analyzer.wording.fill_texts import sentence
-from whyhang.analyzer.wording.title_fields import subject_fields
 
 SERVES_CALLS = "torch/distributed/rpc/internal.py"
 """Has the function in which a thread of a rank answers the call of another one."""
@@ -80,21 +80,21 @@ def _group_creation(case: Case) -> Iterator[Hit]:
     if not outside:
         return
     few = count(case, outside) < count(case, creating.members)
-    blamed = outside if few else creating.members
-    shown = [case.states[outside[0]], case.states[creating.members[0]]]
-    fields = subject_fields(case, [case.states[n] for n in blamed], creating.members)
-    fields["inside"] = case.names(creating.members)
-    fields["create"] = "creates" if count(case, creating.members) == 1 else "create"
-    fields["outside"] = case.names(outside)
-    yield Hit(
-        members=blamed,
-        affected=creating.members if few else outside,
+    both = (outside[0], creating.members[0])
+    hit = hit_about(
+        case,
+        outside if few else creating.members,
+        creating.members,
+        evidence=[piece for number in both for piece in evidence_of(case, case.states[number])],
+        fields={
+            "inside": case.names(creating.members),
+            "create": "creates" if count(case, creating.members) == 1 else "create",
+            "outside": case.names(outside),
+        },
         names_culprit=few,  # of as many outside, some may be no members of that group
-        evidence=tuple(piece for state in shown for piece in evidence_of(case, state)),
         collective=collective_of(creating),
-        location=location_of(case, case.states[blamed[0]]),
-        fields=fields,
     )
+    yield hit if few else replace(hit, affected=outside)
 
 
 @side("stacks_diverge", by="threads")
@@ -109,21 +109,19 @@ def _threads(case: Case) -> Iterator[Hit]:
     state, beside = twofold[0]
     members = tuple(s.member for s, _ in twofold)
     strength = CLEAR if len(operations) == 1 else INCOMPLETE
-    yield in_vain(
+    yield hit_about(
         case,
-        members,
+        (),
         (s.member for s in case.states if s.status in WAITERS),
-        evidence=(
-            piece
-            for at in (state, replace(state, place=beside))
-            for piece in evidence_of(case, at)[:1]
-        ),
+        shown=members,
+        evidence=(*places_of(case, state.member), *_places_beside(case, state, beside)),
+        fields={
+            "main": str(state.place.says.call) if state.place is not None else "a collective",
+            "thread": beside.thread or str(beside.tid),
+            **_beside_in_words(beside),
+        },
         strength=strength * (GUESSED if case.job.absent else CLEAR),
         collective=call_of(case, members),
-        main=str(state.place.says.call) if state.place is not None else "a collective",
-        thread=beside.thread or str(beside.tid),
-        other=str(beside.says.call),
-        there=f" at {in_words(beside.user)}" if beside.user is not None else "",
     )
 
 
@@ -146,23 +144,28 @@ def _helper_thread(case: Case) -> Iterator[Hit]:
     if any(thread is None for thread in threads.values()):
         return
     state, beside = twofold[0]
-    yield Hit(
-        members=tuple(threads),
-        affected=tuple(inside),
+    hit = hit_about(
+        case,
+        threads,
+        inside,
+        shown=[few[0].member],
+        evidence=(*_places_beside(case, state, beside), *places_of(case, few[0].member)),
+        fields={"thread": beside.thread or "", **_beside_in_words(beside)},
         strength=INCOMPLETE,
-        evidence=(
-            *evidence_of(case, replace(state, place=beside))[:1],
-            *evidence_of(case, few[0])[:1],
-        ),
         collective=call_of(case, inside),
-        location=location_of(case, replace(state, place=beside)),
-        fields={
-            **subject_fields(case, [few[0]], inside),
-            "thread": beside.thread or "",
-            "other": str(beside.says.call),
-            "there": f" at {in_words(beside.user)}" if beside.user is not None else "",
-        },
     )
+    yield replace(hit, location=location_of(case, replace(state, place=beside)))
+
+
+def _places_beside(case: Case, state: RankState, beside: Place) -> list[Evidence]:
+    """Cite what places another thread of a member than its main one."""
+    return evidence_of(case, replace(state, place=beside))[:1]
+
+
+def _beside_in_words(beside: Place) -> dict[str, str]:
+    """Return in which call another thread is, and where."""
+    there = f" at {in_words(beside.user)}" if beside.user is not None else ""
+    return {"other": str(beside.says.call), "there": there}
 
 
 def _named_thread(case: Case, state: RankState, name: str | None) -> Thread | None:
@@ -186,18 +189,21 @@ def all_in_one_call(case: Case, *kinds: WaitKind, says: tuple[str, ...] = ()) ->
     ranked = any(case.member(s.member).rank is not None for s in others)
     if len(meeting.members) < 2 or ranked:
         return
-    yield in_vain(
+    yield hit_about(
         case,
+        (),
         meeting.members,
-        meeting.members,
-        collective=call_of(case, meeting.members),
+        shown=meeting.members,
         evidence=evidence_of(case, case.states[meeting.members[0]]),
+        fields={
+            "call": meeting.op,
+            **_in_one_call_words(case, meeting),
+            **_places_in_words(case, meeting),
+            "served": _served_in_words(case, meeting),
+        },
         strength=_trust(case, meeting),
+        collective=call_of(case, meeting.members),
         located=len(meeting.sites) < 2,
-        call=meeting.op,
-        **_in_one_call_words(case, meeting),
-        **_places_in_words(case, meeting),
-        served=_served_in_words(case, meeting),
     )
 
 
@@ -216,13 +222,14 @@ def only_waiters(case: Case, *kinds: WaitKind) -> Iterator[Hit]:
         return
     if any(operation.kind not in kinds for operation in graph.operations):
         return
-    yield in_vain(
+    yield hit_about(
         case,
+        (),
         graph.waiting,
-        graph.waiting,
-        collective=call_of(case, graph.waiting),
+        shown=graph.waiting,
         evidence=evidence_of(case, case.states[graph.waiting[0]]),
-        call=" and ".join(operation.op for operation in graph.operations[:2]),
+        fields={"call": " and ".join(operation.op for operation in graph.operations[:2])},
+        collective=call_of(case, graph.waiting),
     )
 
 

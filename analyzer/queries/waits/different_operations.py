@@ -12,6 +12,7 @@ from whyhang.analyzer.findings.signature import (
     INDIRECT,
     Hit,
 )
+from whyhang.analyzer.queries.hits import hit_about, of_nobody
 from whyhang.analyzer.queries.registry import query
 from whyhang.analyzer.queries.waits.named_groups import (
     group_is_open,
@@ -34,10 +35,8 @@ from whyhang.analyzer.wait_graph import PendingOperation
 from whyhang.analyzer.wording.describe import (
     collective_of,
     evidence_of,
-    location_of,
     path_of,
 )
-from whyhang.analyzer.wording.title_fields import subject_fields
 
 _OF_MPI = {"bcast", "gatherv", "scatterv"}
 ONE_SIDED = ROOTED | _OF_MPI | {"broadcast_object_list", "scatter_object_list", "gather_object"}
@@ -175,23 +174,25 @@ def _different_hit(
     # nested groups look like when the one late rank is not among those seen.
     plain = len(meetings) == 2 and all(m.kind is not WaitKind.P2P for m in meetings)
     plain = plain or passed_by is not None
-    return Hit(
-        members=() if tie else fewest.members,
-        affected=tuple(sorted((*fewest.members, *waiting))) if tie else waiting,
-        evidence=tuple(piece for state in shown for piece in evidence_of(case, state)),
-        strength=(INDIRECT if not tie else INCOMPLETE) if plain else CONTRADICTED,
-        names_culprit=not tie,
-        # who is at the end of its program is in no other call: it does not come to this one
-        category="mpi-missing-rank" if fewest.op == LAST_CALL and not tie else "",
-        collective=collective_of(fewest, ", ".join(m.op for m in others)),
-        location=location_of(case, shown[0]) if not tie else None,
+    hit = hit_about(
+        case,
+        fewest.members,
+        waiting,
+        shown=fewest.members[:1],
+        evidence=[piece for state in shown for piece in evidence_of(case, state)],
         fields={
             "sides": sides,
             "differ": "call different collectives",
             "messages": _messages_in_words(case, meetings),
-            **subject_fields(case, [shown[0]], waiting),
         },
+        strength=(INDIRECT if not tie else INCOMPLETE) if plain else CONTRADICTED,
+        names_culprit=not tie,
+        collective=collective_of(fewest, ", ".join(m.op for m in others)),
+        located=not tie,
+        # who is at the end of its program is in no other call: it does not come to this one
+        category="mpi-missing-rank" if fewest.op == LAST_CALL and not tie else "",
     )
+    return of_nobody(hit) if tie else hit
 
 
 def _messages_in_words(case: Case, meetings: Sequence[PendingOperation]) -> str:

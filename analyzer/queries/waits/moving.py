@@ -1,8 +1,9 @@
 """Jobs that move: few ranks that hold them up, and ranks that wait while others count on."""
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import Record
+from whyhang.analyzer.facts import Record, replace
 from whyhang.analyzer.findings.signature import CLEAR, INDIRECT, Hit
+from whyhang.analyzer.queries.hits import hit_about
 from whyhang.analyzer.queries.registry import query
 from whyhang.analyzer.queries.waits.states import OWN, WAITERS, count
 from whyhang.analyzer.rank_state.over_time.job_progress import (
@@ -13,8 +14,7 @@ from whyhang.analyzer.rank_state.over_time.job_progress import (
 )
 from whyhang.analyzer.rank_state.over_time.motion import Moved
 from whyhang.analyzer.rank_state.state import RankState, Status
-from whyhang.analyzer.wording.describe import evidence_of, location_of
-from whyhang.analyzer.wording.title_fields import subject_fields
+from whyhang.analyzer.wording.describe import evidence_of
 
 MOST = 0.75
 """Share of the looks at which a rank must have stood so: all of three, four of five."""
@@ -37,16 +37,16 @@ def stragglers(case: Case, *, share: float = MOST) -> tuple[Hit, ...]:
     clear = count(case, [s.member for s in behind]) < count(case, numbers)
     if (not clear and (graph.progress or not moves)) or left_behind(case) is not None:
         return ()
-    hit = Hit(
-        members=tuple(s.member for s in behind) if clear else (),
-        affected=numbers if clear else (),
-        names_culprit=clear,
-        evidence=tuple(piece for s in behind for piece in evidence_of(case, s)),
+    hit = hit_about(
+        case,
+        (s.member for s in behind),
+        numbers,
+        evidence=(piece for s in behind for piece in evidence_of(case, s)),
         strength=CLEAR if graph.progress else INDIRECT,
-        location=location_of(case, behind[0]) if clear else None,
-        fields=subject_fields(case, behind, numbers),
+        names_culprit=clear,
+        located=clear,
     )
-    return (hit,)
+    return (hit if clear else replace(hit, members=(), affected=()),)
 
 
 def _mostly(state: RankState, statuses: set[Status], share: float) -> bool:

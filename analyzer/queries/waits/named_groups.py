@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import CallArgument, Frame, ranks_in_words
 from whyhang.analyzer.findings.signature import Hit
-from whyhang.analyzer.queries.hits import in_vain
+from whyhang.analyzer.queries.hits import hit_about
 from whyhang.analyzer.queries.registry import query
 from whyhang.analyzer.queries.waits.states import (
     all_wait,
@@ -52,13 +52,14 @@ def groups_crossed(case: Case, kind: WaitKind) -> Iterator[Hit]:
         return
     sides = sorted(by_group.items(), key=lambda side: side[1][0].member)
     first = sides[0][1][0].place
-    yield in_vain(
+    yield hit_about(
         case,
-        [states[0].member for _, states in sides],
-        (state.member for state in states),
+        (),
+        sorted(state.member for state in states),
+        shown=[states[0].member for _, states in sides],
+        fields={"sides": "; ".join(_side(case, group, states) for group, states in sides)},
         collective=Collective(op=(first.op if first else None) or "a collective"),
         located=False,
-        sides="; ".join(_side(case, group, states) for group, states in sides),
     )
 
 

@@ -9,7 +9,7 @@ from whyhang.analyzer.collectives.groups import COUNTERS
 from whyhang.analyzer.collectives.waits import CallRef
 from whyhang.analyzer.facts import Account, Deed, LastLine, LogLine, ranks_in_words, replace
 from whyhang.analyzer.findings.signature import CLEAR, CONTRADICTED, GUESSED, INDIRECT, Hit
-from whyhang.analyzer.queries.hits import cite_line, members_of
+from whyhang.analyzer.queries.hits import MAX_QUOTES, cite_lines, members_of
 from whyhang.analyzer.queries.registry import query
 from whyhang.analyzer.queries.waits.loop_left import past_its_partners
 from whyhang.analyzer.rank_state.listed import ras_lines, snapshot
@@ -18,8 +18,6 @@ from whyhang.analyzer.report import Collective, cite
 from whyhang.analyzer.stacks import WaitKind
 from whyhang.analyzer.stacks.usercode import in_words
 from whyhang.analyzer.wording.describe import location_of, pid_in_words, site_location
-
-MAX_SOURCES = 6
 
 NCCL_LINES = "nccl-coll"
 """Tracks of NCCL's own lines for each call."""
@@ -120,10 +118,10 @@ def recorded_hit(case: Case, finding: CallFinding) -> Hit:
         ranks=finding.culprits,
         affected=tuple(sorted(affected)),
         evidence=(
-            *map(cite_line, counted[:MAX_SOURCES]),
+            *cite_lines(counted),
             *(
                 cite(call.source, call.quote, call.rank)
-                for call in finding.quotes[:MAX_SOURCES]
+                for call in finding.quotes[:MAX_QUOTES]
                 if call.source is not None
             ),
         ),
@@ -258,7 +256,7 @@ def ras_reported(case: Case, *states: str, named: bool = True) -> tuple[Hit, ...
         members=tuple(sorted(known)),
         ranks=tuple(sorted(ranks)),
         names_culprit=named and everyone and bool(known or ranks),
-        evidence=tuple(cite_line(line) for line in lines[:MAX_SOURCES]),
+        evidence=cite_lines(lines),
         fields={
             **lines[0].fields,
             "pid": lines[0].fields["process"],

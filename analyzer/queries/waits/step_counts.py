@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import LoopCounter, replace
 from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE, Hit
-from whyhang.analyzer.queries.hits import hit_about, places_of
+from whyhang.analyzer.queries.hits import hit_about, of_nobody, places_of
 from whyhang.analyzer.queries.registry import side
 from whyhang.analyzer.queries.waits.different_operations import ONE_SIDED, side_in_branch
 from whyhang.analyzer.queries.waits.loop_left import in_loop_over_data, loop_left
@@ -23,8 +23,7 @@ from whyhang.analyzer.rank_state.over_time.motion import Moved
 from whyhang.analyzer.rank_state.state import Status
 from whyhang.analyzer.report import Collective, Evidence
 from whyhang.analyzer.wait_graph import PendingOperation
-from whyhang.analyzer.wording.describe import beat_of, call_of, location_of
-from whyhang.analyzer.wording.title_fields import subject_fields
+from whyhang.analyzer.wording.describe import beat_of, call_of
 
 
 @side("counters_show", what="left-behind")
@@ -108,8 +107,7 @@ def _two_counts(case: Case, *, of_outer_loop: bool) -> Iterator[Hit]:
         tie = False
         few, many = (few, many) if tuple(sides[few]) == alone else (many, few)
     members, affected = tuple(sorted(sides[few])), tuple(sorted(sides[many]))
-    states = [case.states[number] for number in members]
-    if await_messages(states):
+    if await_messages(case.states[number] for number in members):
         return  # one stage may be a step ahead of the next; who does not send is asked elsewhere
     meeting = next((m for m in graph.operations if members[0] in m.members), None)
     usual = next((m for m in graph.operations if affected[0] in m.members), None)
@@ -119,25 +117,23 @@ def _two_counts(case: Case, *, of_outer_loop: bool) -> Iterator[Hit]:
     left_in = case.states[min(behind)]
     if in_loop_over_data(case, left_in, {name for name, _, _ in differing}) is not of_outer_loop:
         return
-    fields = subject_fields(case, states, affected)
-    fields |= {
-        "ahead": case.names(sorted(sides[max(few, many)])),
-        "theirs": f"{_words(differing, few)}{_in(meeting, unlike=usual)}",
-        "usual": f"{_words(differing, many)}{_in(usual, unlike=meeting)}",
-    }
-    yield Hit(
-        members=() if tie else members,
-        affected=tuple(sorted((*members, *affected))) if tie else affected,
-        names_culprit=not tie,
-        strength=INCOMPLETE if tie else CLEAR,
+    hit = hit_about(
+        case,
+        members,
+        affected,
         evidence=(
             *(_cite(case, number) for number in (members[0], affected[0])),
             *places_of(case, members[0]),
         ),
+        fields={
+            "ahead": case.names(sorted(sides[max(few, many)])),
+            "theirs": f"{_words(differing, few)}{_in(meeting, unlike=usual)}",
+            "usual": f"{_words(differing, many)}{_in(usual, unlike=meeting)}",
+        },
+        strength=INCOMPLETE if tie else CLEAR,
         collective=Collective(op=meeting.op) if meeting is not None else None,
-        location=location_of(case, states[0]),
-        fields=fields,
     )
+    yield of_nobody(hit) if tie else hit
 
 
 def _stand_in_one_loop(case: Case) -> bool:
@@ -229,16 +225,15 @@ def _steps_behind(case: Case) -> Iterator[Hit]:
     silent = [pulse.silent_for for pulse in beats.values() if pulse.silent_for is not None]
     if usual is not None and silent and min(silent) <= LATE * usual:
         return  # the next step may be under way
-    first = min(behind, key=lambda state: state.pulse.last.step if state.pulse else 0)
     furthest = max(pulse.last.step for pulse in beats.values())
-    steps = f"step {first.pulse.last.step}" if first.pulse is not None else "a step"
-    yield Hit(
-        members=tuple(state.member for state in behind),
-        affected=ahead,
-        evidence=tuple(
-            beat_of(case, state)
-            for state in (*behind, *(case.states[number] for number in ahead[:1]))
-        ),
+    least = min(beats[state.member].last.step for state in behind)
+    members = [state.member for state in behind]
+    yield hit_about(
+        case,
+        members,
+        ahead,
+        evidence=[beat_of(case, case.states[number]) for number in (*members, *ahead[:1])],
+        fields={"step": f"step {least}", "furthest": str(furthest)},
         strength=CLEAR if silent and usual is not None else INCOMPLETE,
-        fields={**subject_fields(case, behind, ahead), "step": steps, "furthest": str(furthest)},
+        located=False,
     )

@@ -7,7 +7,7 @@ from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import Verdict
 from whyhang.analyzer.facts import Setting, replace
 from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE, INDIRECT, Hit
-from whyhang.analyzer.queries.hits import hit_about, in_vain, places_of
+from whyhang.analyzer.queries.hits import hit_about, places_of
 from whyhang.analyzer.queries.registry import query
 from whyhang.analyzer.queries.waits.loop_left import loop_left
 from whyhang.analyzer.queries.waits.states import all_recorded, all_wait, count
@@ -52,14 +52,15 @@ def unpaired_by_stacks(case: Case) -> Iterator[Hit]:
     gone = None if rest else next(loop_left(case, "few"), None)
     if gone is not None:
         says += f"; {case.names(gone.members)} left the loop that the others are in"
-    hit = in_vain(
+    hit = hit_about(
         case,
-        members,
+        (),
         (*members, *(n for m in rest for n in m.members)),
+        shown=members,
         evidence=places_of(case, *members[:4], *(m.members[0] for m in rest[:2])),
+        fields={"says": says},
         strength=INCOMPLETE if rest or gone is not None else CLEAR,
         collective=Collective(op=paired[0].op if unknown else "recv" if receive else "send"),
-        says=says,
     )
     if gone is not None:
         hit = replace(
@@ -99,15 +100,17 @@ def face_to_face(case: Case) -> Iterator[Hit]:
             continue
         verbs = ("send", "receive from") if way == "send" else ("receive", "send to")
         names = case.names((member,)), case.names((facing,))
-        yield in_vain(
+        says = f"{names[0]} waits to {verbs[0]} and {names[1]} to {verbs[1]} it, and "
+        says += "neither ends: tag, size or group of the two calls differ"
+        yield hit_about(
             case,
-            (member,),
+            (),
             (member, facing, *(n for m in rest for n in m.members)),
+            shown=(member,),
             evidence=(cite(position.source, position.quote, rank), *places_of(case, facing)),
+            fields={"says": says},
             strength=CLEAR if backends else INCOMPLETE,
             collective=Collective(op=way or "recv"),
-            says=f"{names[0]} waits to {verbs[0]} and {names[1]} to {verbs[1]} it, and "
-            "neither ends: tag, size or group of the two calls differ",
         )
         return
     yield from _crossing(case, paired, rest)
@@ -134,17 +137,17 @@ def _batches(
     says = f"All ranks wait in {paired[0].op}, and no message comes across{because}"
     shown = (*(odd or members)[:2], others[0])
     evidence = [piece for n in shown for piece in evidence_of(case, case.states[n])]
-    call = Collective(op=paired[0].op)
-    if odd:
-        fields = {"says": says}
-        yield hit_about(
-            case, odd, others, evidence=evidence, strength=INDIRECT, collective=call, fields=fields
-        )
-    else:
-        yield in_vain(
-            case, members, others, evidence=evidence, strength=INCOMPLETE, collective=call,
-            located=False, says=says,
-        )  # fmt: skip
+    yield hit_about(
+        case,
+        odd,
+        others,
+        shown=odd or members,
+        evidence=evidence,
+        fields={"says": says},
+        strength=INDIRECT if odd else INCOMPLETE,
+        collective=Collective(op=paired[0].op),
+        located=bool(odd),
+    )
 
 
 def _of_another_class(case: Case, members: tuple[int, ...]) -> tuple[tuple[int, ...], str]:
@@ -197,13 +200,14 @@ def _crossing(
     if gave_up:
         says = f"{senders} waited to send and {receivers} to receive until the limit, and "
         says += "no message came across"
-    yield in_vain(
+    yield hit_about(
         case,
-        [members[way][0] for way in ("send", "recv")],
+        (),
         everyone,
+        shown=[members[way][0] for way in ("send", "recv")],
+        fields={"says": f"{says}: peer, tag, size or order of the calls differ"},
         strength=INCOMPLETE,
         collective=Collective(op="send"),
-        says=f"{says}: peer, tag, size or order of the calls differ",
     )
 
 

@@ -14,7 +14,6 @@ PATTERNS = (
     r"Unable to unpickle data from other workers\. all_gather_list requires all workers",
     r"unpickling error in all_gather_list",
 )
-MAX_QUOTES = 6
 
 
 def when(case: Case) -> Iterable[Hit]:
@@ -66,6 +65,5 @@ def _garbled(case: Case) -> Iterator[Hit]:
         and "object" in (raised.op or "")
     ]
     if lines:
-        evidence = tuple(queries.cite_line(line) for line in lines[:MAX_QUOTES])
         at = min((line.time for line in lines if line.time is not None), default=float("inf"))
-        yield Hit(evidence=evidence, names_culprit=False, at=at)
+        yield Hit(evidence=queries.cite_lines(lines), names_culprit=False, at=at)

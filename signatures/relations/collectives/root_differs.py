@@ -36,24 +36,24 @@ def when(case: Case) -> Iterator[Hit]:
         odd = _without_their_root(sides)
     members = _members(case, odd)
     affected = tuple(n for n in _members(case, calls) if n not in members)
-    shown = case.states[(members or affected)[0]]
+    shown = (members or affected)[0]
     words = "; ".join(_side(side) for side in sides[:4])
     of_mpi = any(operation.kind is WaitKind.MPI for operation in case.graph.operations)
-    yield Hit(
-        category="mpi-mismatch" if of_mpi else "",
-        members=members,
-        affected=affected,
-        names_culprit=bool(members),
+    yield queries.hit_about(
+        case,
+        members,
+        affected,
+        shown=[shown],
         evidence=(
             *(
                 cite(call.source, f"root of the call in its stack: {_words(call)}", call.who.rank)
                 for call, *_ in sides[:4]
             ),
-            *queries.evidence_of(case, shown)[:1],
+            *queries.places_of(case, shown),
         ),
+        fields={"sides": words},
         collective=Collective(op=calls[0].op, others=words),
-        location=queries.location_of(case, shown),
-        fields={**queries.subject_fields(case, [shown], affected), "sides": words},
+        category="mpi-mismatch" if of_mpi else "",
     )
 
 

@@ -29,20 +29,17 @@ def when(case: Case) -> Iterator[Hit]:
     if not members or len(members) == len(case.job.members):
         return
     tracks = next(iter(members.values()))
-    states = [case.states[number] for number in members]
-    others = tuple(m.id for m in case.job.members if m.id not in members)
-    yield Hit(
-        members=tuple(members),
-        affected=others,
-        evidence=tuple(
+    shown = [track for own in members.values() for track in (own[0], own[-1])]
+    yield queries.hit_about(
+        case,
+        members,
+        [m.id for m in case.job.members if m.id not in members],
+        evidence=[
             queries.cite(track.source, f"{track.group.name} is set up", track.who.rank)
-            for tracks in members.values()
-            for track in (tracks[0], tracks[-1])
-        )[:6],
-        fields={
-            **queries.subject_fields(case, states, others),
-            "id": tracks[0].group.name.removeprefix("nccl "),
-        },
+            for track in shown[:6]
+        ],
+        fields={"id": tracks[0].group.name.removeprefix("nccl ")},
+        located=False,
     )
 
 

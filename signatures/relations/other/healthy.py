@@ -16,12 +16,9 @@ def when(case: Case) -> Iterator[Hit]:
         return
     if queries.left_behind(case) is not None:
         return
-    moved = [s for s in case.states if s.motion.moved in {Moved.ON, Moved.STIRRED}]
-    yield Hit(
-        names_culprit=False,
-        evidence=tuple(queries.places_of(case, *(s.member for s in moved[:3]))),
-        fields=queries.subject_fields(case, moved, ()),
-    )
+    moved = [s.member for s in case.states if s.motion.moved in {Moved.ON, Moved.STIRRED}]
+    evidence = queries.places_of(case, *moved[:3])
+    yield queries.hit_about(case, (), (), shown=moved, evidence=evidence, located=False)
 
 
 SIGNATURE = Signature(

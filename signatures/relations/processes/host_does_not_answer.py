@@ -35,7 +35,7 @@ def when(case: Case) -> Iterator[Hit]:
         yield Hit(
             ranks=ranks,
             affected=others,
-            evidence=tuple(queries.cite_line(line) for line in lines[:4]),
+            evidence=queries.cite_lines(lines[:4]),
             fields={"node": ", ".join(nodes), "who": queries.ranks_in_words(ranks)},
         )
 

@@ -3,15 +3,17 @@
 Nothing here knows what any particular hang is called.
 """
 
+from collections.abc import Mapping
+
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import recorded_calls
-from whyhang.analyzer.facts import replace
+from whyhang.analyzer.facts import Agent, Track, replace
 from whyhang.analyzer.job.launch import agents_of, each_once
 from whyhang.analyzer.job.records import Job
 from whyhang.analyzer.job.world import at_least
 from whyhang.analyzer.rank_state.beside_stacks import completed
 from whyhang.analyzer.rank_state.from_logs.clocks import on_one_clock
-from whyhang.analyzer.rank_state.from_logs.ends import ends_of
+from whyhang.analyzer.rank_state.from_logs.ends import End, ends_of
 from whyhang.analyzer.rank_state.from_logs.log_ends import without_overcome
 from whyhang.analyzer.rank_state.from_stacks.at_exit import gaps_beside, places_at_the_end
 from whyhang.analyzer.rank_state.from_stacks.other_threads import (
@@ -40,36 +42,31 @@ from whyhang.analyzer.wait_graph import calls_in_stacks, wait_graph
 
 
 def align(job: Job, rules: tuple[WaitRule, ...]) -> Case:
-    """Return the state of every rank from all evidence, and the wait graph."""
+    """Line the ranks up, stage by stage; each makes something of what those before it made.
+
+    1. ``job``: without what is over, on one clock, and with who has the locks that ranks poll for.
+    2. ``states``: where each rank stands, by its stacks; what they were missing for is no gap.
+    3. Again from the first with the looks since all came to rest, if there are earlier ones.
+    4. ``ends``: how ranks ended.
+    5. ``tracks``: the calls of ranks, as recorded, and as stacks and ends prove them beside.
+    6. ``calls``: the calls of all ranks, matched.
+    7. ``states``: filled in by calls and ends where stacks say nothing, and with long steps.
+    8. The case: with the agents of torchrun, and who waits for whom.
+    """
     job = without_overcome(on_one_clock(since_the_last_death(job)))
     line_text = source_lines(job.excerpts)
     job = with_polled_locks(job, rules, line_text)
     job, states = _states_from_stacks(job, rules, line_text)
-    if not job.absent and all(s.status in IN_STEP or _is_for_lock(s) for s in states):
-        # nobody is left who could end the wait of the others
-        locked = any(map(_is_for_lock, states))
-        now = since_all_at_rest(job, LONG_AT_REST if locked else AT_REST)
-        if now is not None:
-            return align(now, rules)
+    at_rest = _looks_at_rest(job, states)
+    if at_rest is not None:
+        return align(at_rest, rules)
     ends = ends_of(job)
-    tracks = ranked_tracks(job)
-    tracks = (*tracks, *records_of(job, states, tracks, ends))
-    tracks = (*tracks, *calls_in_stacks(job, states, tracks))
+    tracks = _tracks(job, states, ends)
     calls = recorded_calls(tracks, job.groups, job.world_size or at_least(job))
     states = with_long_steps(job, completed(job, states, calls.positions, ends))
-    places = [child_place(one, rules, line_text) for one in job.launchers]
-    in_rendezvous = [place.kind is WaitKind.INIT if place else None for place in places]
-    return Case(
-        job=job,
-        states=states,
-        graph=wait_graph(job, states, calls),
-        ends=ends,
-        agents=each_once(job.agents, agents_of(job.launchers, in_rendezvous)),
-    )
-
-
-def _is_for_lock(state: RankState) -> bool:
-    return state.place is not None and state.place.kind is WaitKind.LOCK
+    agents = _agents(job, rules, line_text)
+    graph = wait_graph(job, states, calls)
+    return Case(job=job, states=states, graph=graph, ends=ends, agents=agents)
 
 
 def _states_from_stacks(
@@ -83,3 +80,24 @@ def _states_from_stacks(
     states = place_by_main_threads(job, states, rules, line_text)
     states = with_growing_counters(job, states)
     return job, with_waits_for_setters(without_bystanders(job, states))
+
+
+def _looks_at_rest(job: Job, states: tuple[RankState, ...]) -> Job | None:
+    """Return the job without the looks before all came to rest; None without such looks."""
+    locked = {s.member for s in states if s.place and s.place.kind is WaitKind.LOCK}
+    if job.absent or not all(s.status in IN_STEP or s.member in locked for s in states):
+        return None  # somebody is left who could end the wait of the others
+    return since_all_at_rest(job, LONG_AT_REST if locked else AT_REST)
+
+
+def _tracks(job: Job, states: tuple[RankState, ...], ends: Mapping[int, End]) -> tuple[Track, ...]:
+    tracks = ranked_tracks(job)
+    tracks = (*tracks, *records_of(job, states, tracks, ends))
+    return (*tracks, *calls_in_stacks(job, states, tracks))
+
+
+def _agents(job: Job, rules: tuple[WaitRule, ...], line_text: LineText) -> tuple[Agent, ...]:
+    """Return the agents of torchrun, by what they print and by the stacks of launchers."""
+    places = [child_place(one, rules, line_text) for one in job.launchers]
+    in_rendezvous = [place.kind is WaitKind.INIT if place else None for place in places]
+    return each_once(job.agents, agents_of(job.launchers, in_rendezvous))

@@ -1,4 +1,4 @@
-"""Text copied from a terminal, whose long lines were broken at its edge."""
+"""Lines broken at the edge of a terminal, or between two words by a mail program or a person."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import textwrap
 import pytest
 from log_docs import diagnosed, lines
 
+from whyhang.collectors.logs.text.broken import Search, mended
 from whyhang.collectors.logs.text.pasted import rejoin
 
 LINE = (
@@ -73,12 +74,70 @@ BY_HAND = (
     "ran for 600071 milliseconds before timing out\n"
 )
 
+BROKEN = {
+    "a mail program, before the signal": (
+        (
+            "mpirun noticed that process rank 5 with PID 26987 on node n4  \n"
+            "exited on signal 8 (Floating point exception).\n"
+        ),
+        ("mpirun-rank-crashed", (5,)),
+    ),
+    "behind the rule of a box": (
+        (
+            "----------------------------------------------------\n"
+            "mpirun noticed that process rank 2 with PID 411 on node\n"
+            "n7 exited on signal 11 (Segmentation fault).\n"
+        ),
+        ("mpirun-rank-crashed", (2,)),
+    ),
+    "somebody, who indents": (BY_HAND.format(gap="\n    "), ("waits-for-silent-rank", (1,))),
+    "as printed": (BY_HAND.format(gap=" "), ("waits-for-silent-rank", (1,))),
+    "into three lines": (
+        (
+            "ABORTED: /job:jax_worker/replica:0/task:3 unexpectedly tried\n"
+            "to connect with a different\nincarnation. It has likely restarted.\n"
+        ),
+        ("coordination-restarted-task", (3,)),
+    ),
+}
 
-@pytest.mark.parametrize("gap", [" ", "\n    "], ids=["as printed", "broken by hand"])
-def test_a_watchdogs_line_that_somebody_broke(gap: str) -> None:
-    """What it says in four lines it says in one; the line numbers stay."""
-    text = BY_HAND.format(gap=gap)
+
+@pytest.mark.parametrize(("text", "first"), BROKEN.values(), ids=BROKEN.keys())
+def test_a_message_broken_between_words(text: str, first: tuple[str, tuple[int, ...]]) -> None:
+    """It is found as if it stood in one line."""
     finding = diagnosed({None: text}).findings[0]
 
-    assert (finding.signature, finding.culprit_ranks) == ("waits-for-silent-rank", (1,))
-    assert rejoin(text.encode()).count(b"\n") == text.count("\n")
+    assert (finding.signature, finding.culprit_ranks) == first
+
+
+def find_words(*words: str) -> Search:
+    """Make a search that finds each of some words in a line."""
+
+    def search(data: bytes) -> dict[int, set[int]]:
+        lines = enumerate(data.decode().split("\n"))
+        return {n: {at for at, word in enumerate(words) if word in line} for n, line in lines}
+
+    return search
+
+
+def test_lines_are_put_together_only_for_what_neither_has() -> None:
+    """The fewest lines in which it stands become one; the others keep their numbers."""
+    text = (
+        b"a line of its own, no part of it\nthe process of rank 3 was\nkilled by signal 9\nthe end"
+    )
+
+    assert mended(text, find_words("killed by")) == text
+    assert mended(text, find_words("no part", "was killed")) == (
+        b"a line of its own, no part of it\nthe process of rank 3 was killed by signal 9\n\nthe end"
+    )
+
+
+@pytest.mark.parametrize(
+    "after",
+    ["", "[rank1]: killed", "Traceback (most", "2026-11-01 killed", "node3: killed", "| killed"],
+)
+def test_a_line_that_begins_anew_is_no_part_of_the_one_before(after: str) -> None:
+    """A blank line, a label, a time, a traceback or a table's row ends a message."""
+    text = f"the process of rank 3 on node7 was\n{after}\nkilled".encode()
+
+    assert mended(text, find_words("was killed", "was [rank1]", "was |", "was 2026")) == text

@@ -2,7 +2,8 @@
 
 import contextlib
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 
 from whyhang.analyzer.facts import (
     Fact,
@@ -30,6 +31,7 @@ from whyhang.collectors.logs.lines.line_reader import FoundLine, LogFile
 from whyhang.collectors.logs.lines.readers import READERS
 from whyhang.collectors.logs.lines.signature_lines import Fold
 from whyhang.collectors.logs.state_tables import state_tables
+from whyhang.collectors.logs.text.broken import mended
 from whyhang.collectors.logs.text.line import Line, clean
 from whyhang.collectors.logs.text.pasted import is_quoted, rejoin
 
@@ -120,11 +122,23 @@ class FileScan:
         size = len(document.head)
         if 0 < document.size == size:
             on_bytes(size)
-            data = rejoin(document.head) + b"\n"
+            data = mended(rejoin(document.head), self._found_in) + b"\n"
             size = len(data) - 1
             return at_hand((Block(data, start=0, stop=size, end=size, known=0, base=0),))
         stream = stack.enter_context(document.open())
         return ranges(stream, on_bytes) or at_hand(blocks(stream, on_bytes=on_bytes))
+
+    def _found_in(self, data: bytes) -> Mapping[int, AbstractSet[int]]:
+        """Return the patterns that match in each line of a text."""
+        block = Block(data + b"\n", start=0, stop=len(data), end=len(data), known=0, base=0)
+        found: defaultdict[int, set[int]] = defaultdict(set)
+        for offset, number in sorted(self.searcher.search(block) or ()):
+            start, end = block.segment(offset - 1, LONGEST)
+            line = block.line_at(start)
+            text = clean(bytes(block.data[start:end]))
+            if self.matching.search(number, text, lambda at=line: at) is not None:  # type: ignore[misc]
+                found[line - 1].add(number)
+        return found
 
     def _listen(self) -> None:
         """Learn from a log of several ranks who speaks, and as which process.

@@ -10,7 +10,7 @@ it.
 of one width, cut in the middle of words, so that no pattern finds what stands across the edge. They
 are joined only where several lines of one length end within a word that the next line goes on with.
 Empty lines stand for those that were joined to the one before, so that the others keep their
-numbers. Who writes of a watchdog's line breaks it by hand, and indents what follows.
+numbers. For what was broken between two words see ``broken.py``.
 
 *Quotes*: words about a log are no log. Who writes a README or answers in a chat puts a message
 between backticks, in the middle of their own words. Programs hardly ever do. A line between
@@ -127,18 +127,9 @@ _BEGINS = re.compile(
 )
 """How a line begins that goes on with none before it."""
 
-_BY_HAND = re.compile(
-    rb"^[^\n]*(?:Watchdog|operation timeout:|WorkNCCL\([^)\n]*|WorkNCCL\([^\n]*\))[ \t]*"
-    rb"(?:\n[ \t]+(?:caught collective|WorkNCCL\(|[\w()]+=|ran for \d)[^\n]*){1,4}",
-    re.MULTILINE,
-)
-"""A watchdog's line, and up to four with the rest of its values."""
-
 
 def rejoin(data: bytes) -> bytes:
-    """Join what a terminal or somebody broke; a text that none broke is given back as it is."""
-    if b"WorkNCCL(" in data:
-        data = _BY_HAND.sub(_in_one_line, data)
+    """Join what a terminal broke; a text that none broke is given back as it is."""
     if _CUT_WORD.search(data) is None:
         return data
     lines = data.split(b"\n")
@@ -150,11 +141,6 @@ def rejoin(data: bytes) -> bytes:
             return _joined(lines, width)
         beyond += times
     return data
-
-
-def _in_one_line(broken: re.Match[bytes]) -> bytes:
-    lines = broken[0].split(b"\n")
-    return b" ".join(map(bytes.strip, lines)) + b"\n" * (len(lines) - 1)
 
 
 def _is_edge(lines: list[bytes], width: int) -> bool:

@@ -105,7 +105,7 @@ def _exited(job: Job) -> Iterator[tuple[int, End]]:
     Where ranks waited in vain or lost a peer, an exit code may come of that: it counts as one's
     own only where it is the only one, and those who waited ended otherwise, or who lost a peer is
     known. A watchdog that gives up aborts its process: an abort is one's own only where it is the
-    only one, too.
+    only one, and nobody waited, or lost a peer but another rank that is known.
     """
     waiters, lost = who_says(job, waits_in_vain), who_says(job, loses_peer)
     with_code = {row.who.rank for row in job.exits if row.exitcode and row.signal is None}
@@ -114,7 +114,7 @@ def _exited(job: Job) -> Iterator[tuple[int, End]]:
     if lost and None not in waiters | lost:
         one_code = one_code or len(with_code - waiters - lost) == 1
     aborts = {row.who.rank for row in job.exits if row.signal == signal.SIGABRT}
-    one_abort = len(aborts - {None}) == 1 and not (waiters or lost)
+    one_abort = len(aborts - {None}) == 1 and not waiters and not lost & {*aborts, None}
     for row in job.exits:
         rank = row.who.rank
         if rank is None or (row.exitcode == 0 and not row.signal):

@@ -23,7 +23,7 @@ _CLOCK = re.compile(
     r"(?:std(?:out|err) [FP] )?"  # container runtimes
     r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d [\w.-]+ [\w./-]+(?:\[\d+\])?: )"
 )
-_RANKS = ("rank", "rank2", "mpi", "horovod", "gdb4hpc")
+_RANKS = ("rank", "rank2", "mpi", "ompi", "horovod", "gdb4hpc")
 _AXIS = r"(?:(?:ATTN|MOE)_)?(?:[DTPEC]P|[dtpc]p)"
 _NUMBER = r"(?:(?:[_ ]?[Rr]ank)?[= :])?\d{1,4}"
 _MESH = rf"(?:{_AXIS}{_NUMBER}[ _,|/.-]{{0,2}}){{1,6}}(?<![ _,|/.-])"
@@ -35,6 +35,8 @@ _PREFIX = re.compile(
     r"|(?:rank|RANK|Rank)[ =]?(?P<rank2>\d{1,6})(?:: ?| ?\| ?)"
     # mpirun --tag-output, and SageMaker's
     r"|\[(?:[\w.-]+@)?\d+,(?:mpirank:)?(?P<mpi>\d{1,6})(?:,[\w.-]+)?\](?:<std\w+>:? ?|: ?)"
+    # a component of Open MPI: host, job and rank; job 0 are its daemons, 2 and on are spawned
+    r"|(?:\[(?P<on>[\w.-]{1,80})\])?\[\[\d+,1\],(?P<ompi>\d{1,6})\](?=\[|$)"
     r"|(?:[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})?"
     r"\[(?P<horovod>\d{1,6})\]<std\w+>:? ?"
     r"|[A-Za-z]\w{0,30}\{(?P<gdb4hpc>\d{1,6})\}: ?"  # gdb4hpc
@@ -147,7 +149,7 @@ def _of_prefix(text: str) -> Who:
     if prefix is None:
         return NOBODY
     if digits := next(filter(None, map(prefix.__getitem__, _RANKS)), None):
-        return _of_rank(int(digits))
+        return replace(_of_rank(int(digits)), host=prefix["on"])
     if prefix["mesh"]:
         return Who(label=mesh_label(prefix["mesh"]))
     if prefix["local"]:

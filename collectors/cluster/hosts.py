@@ -24,6 +24,7 @@ _STATES = ("STAT", "S", "STATE")
 _COMMANDS = ("COMMAND", "CMD", "ARGS")
 _LETTERS = frozenset("RSDTtZXIW")
 _LOCAL_RANK = limits.compile(r"--local[_-]rank[= ](?P<rank>\d{1,3})(?!\d)")
+_RANK = limits.compile(r" --(?:global[_-])?rank[= ](?P<rank>\d{1,6})(?!\d)")
 _DEFUNCT = "<defunct>"
 
 _DF = limits.compile(
@@ -66,9 +67,14 @@ def _process(line: PrintedLine, names: list[str]) -> Statement | None:
     state = states[0][:1] if states else "Z" if command.endswith(_DEFUNCT) else ""
     if state and state not in _LETTERS:
         return None
-    local = _LOCAL_RANK.search(command)
+    rank, local = _RANK.search(command), _LOCAL_RANK.search(command)
     return ProcessState(
-        who=Who(pid=int(cell["PID"]), local_rank=int(local["rank"]) if local else None),
+        who=Who(
+            rank=int(rank["rank"]) if rank else None,
+            trust=Trust.CONTENT if rank else Trust.NONE,
+            pid=int(cell["PID"]),
+            local_rank=int(local["rank"]) if local else None,
+        ),
         source=line.source,
         state=state,
         wchan=cell.get("WCHAN", "").strip("-"),

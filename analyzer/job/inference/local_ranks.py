@@ -19,6 +19,7 @@ from whyhang.analyzer.facts import (
     LogTail,
     Process,
     ProcessRank,
+    ProcessState,
     Speaker,
     StackDump,
     Track,
@@ -118,8 +119,15 @@ def widest(facts: Sequence[Fact]) -> int:
 
 def _speaks(
     fact: Fact,
-) -> TypeGuard[StackDump | Process | Track | LogLine | LogTail | Exit | LastLine | Speaker]:
-    """Return whether a fact is of a process; the end of a file says that its rank is there."""
+) -> TypeGuard[
+    StackDump | Process | ProcessState | Track | LogLine | LogTail | Exit | LastLine | Speaker
+]:
+    """Return whether a fact is of a process; the end of a file says that its rank is there.
+
+    A row of ps is of whatever runs on the host: of a rank where its command says so.
+    """
     if isinstance(fact, LastLine):
         return fact.ends_log
+    if isinstance(fact, ProcessState):
+        return fact.who.local_rank is not None
     return isinstance(fact, StackDump | Process | Track | LogLine | LogTail | Exit | Speaker)

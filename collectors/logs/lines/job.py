@@ -49,6 +49,7 @@ _TELLS: dict[str, tuple[_What, str | None]] = {
     },
 }
 _SETTINGS: tuple[Literal["backend", "torch"], ...] = ("backend", "torch")
+_NUMBERS = {"two": "2", "three": "3", "four": "4", "six": "6", "eight": "8"}
 _NODE_RANK = "--node_rank"
 MAX_VALUES = 100  # that a file tells of one thing
 
@@ -90,6 +91,19 @@ class JobReader(LineReader):
             self._file.one_host = False
         if not match[0].startswith(_NODE_RANK):
             self._node_counts.add(nodes)
+
+    @wants(
+        r"(?i)\b(?P<nodes>\d{1,4}|two|three|four|six|eight) (?:\w+ )?"
+        r"(?:nodes|machines|servers|hosts)"
+        r"[ ,(]{1,2}(?:(?:of|with|x|\u00d7|each|having|that have|which have) ){0,2}"
+        r"(?P<gpus>\d{1,2}|two|three|four|six|eight) ?[x\u00d7*]? ?(?:[\w-]+ ){0,3}?GPUs\b"
+    )
+    def on_machines(self, line: FoundLine, match: Match) -> None:
+        """Note the number of ranks that a person tells: "2 nodes with 8 GPUs each"."""
+        nodes, gpus = (_NUMBERS.get(match[name].lower(), match[name]) for name in ("nodes", "gpus"))
+        if int(nodes) > 1:
+            self._file.one_host = False
+            self._told["size"].setdefault(str(int(nodes) * int(gpus)), line.source)
 
     @wants(r"--standalone\b")
     def on_standalone(self, line: FoundLine, match: Match) -> None:
@@ -144,6 +158,9 @@ class JobReader(LineReader):
                 nodes = self._nodes
             if nodes and not self._told["size"]:
                 self._told["size"][str(nodes * int(size))] = source
+        size = self._file.voice.size
+        if size is not None and not self._told["size"]:  # as the labels of ranks say
+            self._told["size"][str(size)] = self._file.document.source(1)
         tasks = self._told["tasks"]
         if not self._told["size"] and len(tasks) == 1 and PER_NODE.isdisjoint(self._file.launchers):
             self._told["size"] = tasks

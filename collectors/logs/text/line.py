@@ -29,10 +29,16 @@ MOST_PARTS = 64
 _ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
 _DOCKER = re.compile(r'\{"log":"(?P<log>(?:[^"\\]|\\.)*)"(?:,|\})')
 _STACKS = ("exc_info", "exception", "stack_trace", "stacktrace", "traceback", "stack")
-_RANKS = ("rank", "global_rank")
+_RANKS = (
+    *("rank", "global_rank", "rank_id", "world_rank", "dist_rank", "mpi_rank", "worker_rank", "rk"),
+    *("process_index", "process_rank", "proc_id"),
+)
 _HEADER_FIELDS = frozenset(
     {*_RANKS, *_STACKS, "event", "time", "timestamp", "ts", "level", "logger", "elapsed", "pid"}
+    | {"lvl", "severity", "levelname", "name", "host", "hostname", "node", "stream", "date"}
+    | {"module", "filename", "funcName", "lineno", "process", "processName", "threadName"}
 )
+_NUMBER = re.compile(r"\d")
 _MESSAGES = ("log", "message", "msg", "text", "textPayload", "MESSAGE", "line", "event")
 
 # What a container runtime (CRI), a journal, syslog or dmesg puts in front of each line.
@@ -103,7 +109,7 @@ class Voice(Record):
     ``who`` is what the file's name says, ``numbered``: each line begins with a task number
     ("3: "), and ``ranks_by_number``: that number is a rank. ``by_host``: it begins with a host.
     ``own_words``: lines of the program itself begin with a rank, ``index``: with its number in
-    this form; ``names``: with a name of which a line says the rank;
+    this form, of so many (``size``); ``names``: with a name of which a line says the rank;
     ``services``: the numbers of docker compose's services are ranks. ``year`` is for times without
     one. ``margin`` stands in front of every line, ``logger`` is the name that stands bare behind
     the headers of a logger. ``speakers`` are those whose labels its first lines have, where the
@@ -116,6 +122,7 @@ class Voice(Record):
     by_host: bool = False
     own_words: bool = False
     index: re.Pattern[str] | None = None
+    size: int | None = None
     statements: frozenset[str] = frozenset()
     names: dict[str, int] = {}
     services: bool = False
@@ -165,7 +172,8 @@ def _message(text: str) -> str:
     if message is None and stack is None:
         return text
     message = "\n".join(part.rstrip("\n") for part in (message, stack) if part)
-    if message is not None and content.get("event") == message:  # structlog: words are fields
+    if message is not None and (content.get("event") == message or not _NUMBER.search(message)):
+        # What it counts stands in fields, as those of structlog do.
         message = " ".join([message, *(f"{k}={v}" for k, v in content.items() if _tells(k, v))])
     rank = next((content[key] for key in _RANKS if type(content.get(key)) is int), None)
     if rank is not None:
@@ -175,7 +183,7 @@ def _message(text: str) -> str:
 
 def _tells(key: str, value: object) -> bool:
     """Return whether a field of an object is of its message, not of its header."""
-    return isinstance(value, str | int | float) and key not in _HEADER_FIELDS
+    return isinstance(value, str | int | float) and key not in _HEADER_FIELDS.union(_MESSAGES)
 
 
 def take_apart(text: str, voice: Voice) -> list[Line]:

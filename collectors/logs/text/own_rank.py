@@ -65,7 +65,7 @@ OWN_WORDS = re.compile(
 
 # A number alone in brackets, or of so many, which counts ranks only where ``_count_ranks`` says so.
 INDEX_LABEL = re.compile(
-    r" {0,4}(?:\[|(?P<round>\()|(?P<angle><)) {0,4}(?P<rank>\d{1,4})(?:/\d{1,4})?"
+    r" {0,4}(?:\[|(?P<round>\()|(?P<angle><)) {0,4}(?P<rank>\d{1,4})(?:/(?P<of>\d{1,4}))?"
     r"(?(round)\)|(?(angle)>|\]))(?=[ :] ?\S)"
 )
 # The same behind a name that all lines have, as that of a pod: "trainer-3 INFO …".
@@ -79,7 +79,7 @@ WORDED_INDEX = re.compile(
     r"|batch|round|attempt|try|trial|run|fold|layer|stage|expert|part|seed|line|time|page|chapter|phase"
     r"|test|case|update|loss|lr|v|[dtpec]p|pid|tid|port|version|took)[\W_\d])"
     r"[^\W\d_](?:[\w.-]{0,24}[^\W\d_])?)"
-    r"[ =:#_-]{0,2}(?P<rank>\d{1,4})(?: ?(?:/|of|von|sur|de) ?\d{1,4})?"
+    r"[ =:#_-]{0,2}(?P<rank>\d{1,4})(?: ?(?:/|of|von|sur|de) ?(?P<of>\d{1,4}))?"
     r"(?(open)(?:[, |]{1,2}(?:pid|tid|ip|host|t)[ =:][\w.-]{1,60}){0,2}[\])>}]:?(?=[ :] ?\S)"
     r"|(?=: ?\S| ?[|>] ?\S| - \S))"
 )

@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from whyhang.analyzer.facts import NOBODY, Trust, Who, replace
 from whyhang.collectors.logs.text.clock import year_of
@@ -53,13 +53,16 @@ def voice_of(head: bytes, who: Who, taken_at: float | None = None) -> Voice:
     logger = bare_name(lines)
     messages = [line[header_end(line, logger) :] for line in lines]
     own_words = _speak_of_themselves(messages, of_mpi=_BY_MPI.search(text) is not None)
+    index = next((label for label in _INDICES if _count_ranks(messages, label)), None)
+    size = _size(messages, index) if index is not None else None
     voice = Voice(
         who=who,
         numbered=numbered,
         by_host=not numbered and is_by_host(lines),
         ranks_by_number=numbered and not _numbers_count_nodes(lines),
         own_words=own_words,
-        index=next((label for label in _INDICES if _count_ranks(messages, label)), None),
+        index=index,
+        size=size,
         statements=frozenset() if own_words else _statements(messages),
         names=_names(messages),
         services=_services_are_ranks(raw),
@@ -115,12 +118,12 @@ _OF_RANKS = re.compile(
 )
 
 
-def _count_ranks(lines: Iterable[str], label: re.Pattern[str]) -> bool:
+def _count_ranks(lines: Sequence[str], label: re.Pattern[str]) -> bool:
     """Return whether the numbers in labels count ranks: each speaks again and again, in turn.
 
     Those of steps and epochs rise; of several ranks it is enough that each speaks once, out of
-    order. In a log with ranks of another make they are not more;
-    pods in which ranks speak are nodes.
+    order, or twice where the label says of how many ("worker 3/8"): then few may be missing. In a
+    log with ranks of another make they are not more; pods in which ranks speak are nodes.
     """
     spoken: list[int] = []
     speakers: dict[str, set[int]] = {}
@@ -139,16 +142,25 @@ def _count_ranks(lines: Iterable[str], label: re.Pattern[str]) -> bool:
             speakers.setdefault(template, set()).add(spoken[-1])
     everyone = set(spoken)
     in_turn = sum(after < before for before, after in itertools.pairwise(spoken))
+    size = _size(lines, label) or 0
     return (
         len(everyone) > 1
         and len(names) < 2
-        and everyone == set(range(len(everyone)))
+        and (everyone == set(range(len(everyone))) or 2 * len(everyone) > size > max(everyone))
         and named <= everyone
-        and in_turn > 1
+        and in_turn > (size < max(SEVERAL, max(everyone) + 1))
         and in_turn >= len(spoken) // len(everyone) - 1
         and (len(spoken) >= 2 * len(everyone) or len(everyone) >= SEVERAL)
         and any(ranks == everyone for ranks in speakers.values())
     )
+
+
+def _size(lines: Iterable[str], label: re.Pattern[str]) -> int | None:
+    """Return of how many each label says that it is one; None where they do not agree."""
+    labels = [index.groupdict() for line in lines if (index := label.match(line))]
+    sizes = {index.get("of") for index in labels}
+    (size,) = sizes if len(sizes) == 1 else (None,)
+    return int(size) if size is not None else None
 
 
 def _services_are_ranks(lines: Iterable[str]) -> bool:

@@ -158,9 +158,9 @@ class JobReader(LineReader):
                 nodes = self._nodes
             if nodes and not self._told["size"]:
                 self._told["size"][str(nodes * int(size))] = source
-        size = self._file.voice.size
-        if size is not None and not self._told["size"]:  # as the labels of ranks say
-            self._told["size"][str(size)] = self._file.document.source(1)
+        labelled = self._file.voice.size
+        if labelled is not None and not self._told["size"]:
+            self._told["size"][str(labelled)] = self._file.document.source(1)
         tasks = self._told["tasks"]
         if not self._told["size"] and len(tasks) == 1 and PER_NODE.isdisjoint(self._file.launchers):
             self._told["size"] = tasks

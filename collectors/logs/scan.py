@@ -1,6 +1,7 @@
 """One pass over one log: find lines, take them apart, hand them to the readers of lines."""
 
 import contextlib
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
@@ -35,6 +36,7 @@ from whyhang.collectors.logs.text.broken import mended
 from whyhang.collectors.logs.text.line import Line, clean
 from whyhang.collectors.logs.text.pasted import is_quoted, rejoin
 
+_FRAME = re.compile(r'\s*File "[^"]*", line \d+, in \S')
 MAX_SPOKEN = 500  # lines in which it is looked who speaks
 MOST_PIECES = 64  # of one line that are looked at
 
@@ -61,6 +63,7 @@ class FileScan:
                 self.block_handlers[pattern].append(getattr(reader, method))
         self.trouble: dict[str, Gap] = {}
         self.last_words: dict[int, tuple[int, Line]] = {}
+        self.within_traceback: set[int] = set()  # ranks whose last line is of a frame
         self._pieces = 0
         self._piece = -1
         self.tail = b""
@@ -154,7 +157,13 @@ class FileScan:
         for number, line in self.file.beginning(MAX_SPOKEN):
             who = line.who if labelled and line.prefix.rank is None else line.prefix
             if who.rank is not None:
+                last = self.last_words.get(who.rank)
                 self.last_words[who.rank] = (number, line)
+                source = last is not None and _FRAME.match(last[1].text) and line.text[:1] == " "
+                if source or _FRAME.match(line.text):
+                    self.within_traceback.add(who.rank)
+                else:
+                    self.within_traceback.discard(who.rank)
                 if who.pid is not None:
                     processes[who.host, who.pid].add(who.rank)
         for process, ranks in processes.items():
@@ -162,9 +171,12 @@ class FileScan:
                 self.file.pids.setdefault(process, min(ranks))
 
     def _last_words(self) -> Iterator[LastLine]:
-        """Say what each rank says last in a log of several, as far as it was listened to."""
+        """Say what each rank says last in a log of several, as far as it was listened to.
+
+        A traceback that is cut has no last words.
+        """
         for rank, (number, line) in sorted(self.last_words.items()):
-            if len(self.last_words) > 1:
+            if len(self.last_words) > 1 and rank not in self.within_traceback:
                 yield LastLine(
                     text=line.text.strip(),
                     ends_log=False,

@@ -17,9 +17,14 @@ from whyhang.collectors.prose.summaries import standing
 from whyhang.collectors.prose.text import is_prose, phrases
 from whyhang.collectors.stacks.frames import frame
 
-LONGEST_LINE = 400
+LONGEST_SENTENCE = 400
 LARGEST_WORLD = 1 << 14
 
+OTHERS = "all other ranks"
+"""Than the one whose stack stands beside what is said."""
+
+_SENTENCE = re.compile(r"(?<=[.!?]) +(?=[A-Z`\"])")
+_STACK = re.compile(rb"(?m)^\s*(?:Thread (?:0x)?[\dA-Fa-f]+ |#\d+ +0x|File \".*\", line \d)")
 _PLACED = re.compile(r"\(?([\w./<>-]{1,200}\.(?:py|pyx|cpp|cc|cu)):(\d{1,7})\)?")
 _NAME = re.compile(r"[A-Za-z_][\w.]*(?:\(\))?")
 _CALL = re.compile(r"[A-Za-z_][\w.]*\(\)")
@@ -55,7 +60,10 @@ def _standings(document: Document) -> list[_Standing]:
         return []
     standings = _completed([*_rows(lines), *_sentences(lines)])
     places = {each.frames for each in standings}
-    if len(places) < 2 or not any(each.frames and _is_operation(each.frames) for each in standings):
+    beside = len(places) == 1 and standings[0].label == OTHERS and _STACK.search(document.head)
+    if (len(places) < 2 and not beside) or not any(
+        each.frames and _is_operation(each.frames) for each in standings
+    ):
         return []
     operations: dict[int, set[str]] = {}
     for each in standings:
@@ -68,15 +76,18 @@ def _standings(document: Document) -> list[_Standing]:
 
 
 def _sentences(lines: Sequence[str]) -> Iterator[_Standing]:
-    for number, line in enumerate(lines, 1):
-        if len(line) > LONGEST_LINE or phrases().doubt["supposed"].search(line):
+    sentences = ((number, x) for number, line in enumerate(lines, 1) for x in _SENTENCE.split(line))
+    for number, sentence in sentences:
+        if len(sentence) > LONGEST_SENTENCE or phrases().doubt["supposed"].search(sentence):
             continue
-        for match in phrases().places["says"].finditer(line):
+        for match in phrases().places["says"].finditer(sentence):
             frames = _frames(match["place"])
             if not frames and not match["not"]:
                 continue
             label, copies = "", 1
-            if match["most"]:
+            if match["others"]:
+                label, copies = OTHERS, int(match["others"])
+            elif match["most"]:
                 label, copies = f"{match['most']} ranks", int(match["most"])
             elif match["except"]:
                 label, copies = f"all ranks but {match['except']}", 2

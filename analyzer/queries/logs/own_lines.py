@@ -21,7 +21,8 @@ from whyhang.analyzer.rank_state.from_logs.absent_from_lists import (
     unspoken,
 )
 from whyhang.analyzer.rank_state.from_logs.gave_up import gave_up, lost_peer
-from whyhang.analyzer.rank_state.from_logs.log_ends import tails_of_ranks
+from whyhang.analyzer.rank_state.from_logs.log_ends import all_tails, has_failed, tails_of_ranks
+from whyhang.analyzer.rank_state.from_logs.pace import slowed
 from whyhang.analyzer.rank_state.state import Status
 from whyhang.analyzer.report import cite
 from whyhang.analyzer.wording.title_fields import subject_fields
@@ -135,6 +136,31 @@ def _last_phase_differs(case: Case) -> Iterator[Hit]:
             },
             at=phase.line.time,
         )
+
+
+@side("own_lines_show", what="slower")
+def _steps_slower(case: Case) -> Iterator[Hit]:
+    """Yield one hit if the steps that logs count take much longer up to their end than before.
+
+    Nothing where something failed, or ranks waited in vain: then that is what matters.
+    """
+    job = case.job
+    tails = [tail for tail in all_tails(job) if tail.outlook is Outlook.STEPS]
+    over = case.ends or has_failed(job) or gave_up(job) or lost_peer(job) or case.graph.waiting
+    if over or any(tail.trouble for tail in tails) or any(m.dumps for m in job.members):
+        return
+    slow = slowed(tails)
+    if slow is None:
+        return
+    lines = (slow.before, slow.line)
+    yield Hit(
+        names_culprit=False,
+        evidence=tuple(
+            cite(Source(file=slow.source.file, line=line.number), line.text) for line in lines
+        ),
+        fields={"times": f"{slow.times:.0f}", "line": slow.line.text[:LONGEST]},
+        at=slow.before.time,
+    )
 
 
 def _category(case: Case) -> str:

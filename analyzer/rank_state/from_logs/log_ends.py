@@ -65,7 +65,7 @@ def have_ended(job: Job) -> bool:
     others = [tail for tail in tails if tail.outlook is not Outlook.ENDED]
     if any(tail.trouble for tail in others):
         return False
-    if any(ENDED_WELL.search(tail.lines[tail.decisive].text) for tail in ended):
+    if any(ENDED_WELL.search(line.text) for tail in ended for line in _result(tail)):
         return True
     if not ended or (len(ended) > 1 and len(others) <= len(ended)):
         return bool(ended) and not any(tail.who.rank is not None for tail in others)
@@ -76,6 +76,11 @@ def have_ended(job: Job) -> bool:
     return any(tail.who.rank in speaks_for_all for tail in ended) and not any(
         _stops_short(tail, ended) for tail in others
     )
+
+
+def _result(tail: LogTail) -> tuple[OwnLine, ...]:
+    """Return the line that shows the end, and the one above it: a summary may have two."""
+    return tail.lines[max(0, tail.decisive - 1) : tail.decisive + 1]
 
 
 _AN_END = re.compile(r"(?i)\b(?:finish|complete|end)(?:e?d|s)?\b|\b(?:done|exit\w*|bye)\b")

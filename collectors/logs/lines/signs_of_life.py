@@ -120,6 +120,8 @@ def _shown(line: str, lines: Sequence[str]) -> Outlook:
         if _at_their_end(line, counters, lines):
             return Outlook.ENDED
         full = all(match["at"] == match["all"] for match in counters)
+        if full and _ENDS.search(line):
+            return Outlook.ENDED  # behind a bar, without a line break
         # a full bar may be that of an epoch, or of all: what stands above it tells
         return Outlook.UNKNOWN if full and _BAR.search(line) else Outlook.STEPS
     if _ENDS.search(line):

@@ -48,6 +48,10 @@ _OF_GROUPS = re.compile(r"(?i)Dist\w+Error|process ?group|\bPG |watchdog|\bMPI\b
 _THREAD = re.compile(r"Exception in thread (?P<thread>[^:]{1,80}):")
 
 
+_IGNORED = "Exception ignored"
+"""What the interpreter prints above an exception of a finalizer or callback, which ends nothing."""
+
+
 class TracebackReader(LineReader):
     """Reads every traceback; chained ones become one fact."""
 
@@ -68,12 +72,15 @@ class TracebackReader(LineReader):
             return  # the later part of a chain; the end of one task's may be the head of another's
         if len(self._lines) >= MAX_TRACEBACKS:
             return
+        above = next(line.preceding(1), "")
         chain = read_chain(line)
         if chain[-1].end is None:
             close_cut_off(chain[-1], line)
         if chain[-1].end is None:
             return
         self._read_to[line.prefix] = chain[-1].end[0]
+        if above.startswith(_IGNORED):
+            return  # by the interpreter, which goes on
         if RAY_TASK_HEAD.search(chain[-1].end[1].text) and _FRAMES_BELOW in chain[-1].message:
             return  # the error of another task that it waited for, whose traceback follows
         who = _speaker(line)
@@ -81,7 +88,7 @@ class TracebackReader(LineReader):
             who = replace(who, pid=int(task["pid"]), host=task["ip"] or who.host)
         if who.local_rank is not None and line.who.local_rank is None:
             self._spawned.add(line.offset)
-        thread = _THREAD.match(next(line.preceding(1), ""))
+        thread = _THREAD.match(above)
         last = self._exception(who, chain, thread["thread"] if thread else None)
         time = line.time if last.time is None else last.time
         self._lines.append(replace(last, time=time, offset=line.offset))
@@ -101,7 +108,7 @@ class TracebackReader(LineReader):
         marked = logged or _HOOK.search(line.raw) is not None  # by torch's
         kept = self._bare if marked else self._alone
         above = next(line.preceding(1), "")
-        if not marked and (_OF_RANKS.search(line.text) or above.startswith("Exception ignored")):
+        if not marked and (_OF_RANKS.search(line.text) or above.startswith(_IGNORED)):
             return
         traceback = Traceback()
         exception = replace(line.line, text=line.text[match.start("exception") :])

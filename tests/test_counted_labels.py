@@ -94,3 +94,24 @@ def test_ranks_in_commands(host: str, argument: str, culprits: tuple[int, ...] |
 
     assert report.findings[0].signature == "listed-uninterruptible"
     assert report.findings[0].culprit_ranks == culprits
+
+
+PHASES = (
+    "00:00 TP{}] Init begin.",
+    "00:11 TP{}] Load weight begin.",
+    "01:30 TP{}] Load weight end.",
+)
+SGLANG = "".join(
+    f"[2025-08-01 10:{phase.format(rank)}\n"
+    for phase in PHASES
+    for rank in range(4)
+    if (rank, phase) != (1, PHASES[-1])
+)
+
+
+def test_a_label_within_the_brackets_of_a_clock() -> None:
+    """A clock that begins every line is a margin; one with a label behind it tells who speaks."""
+    report = diagnosed_files({"sg.log": SGLANG})
+
+    assert report.findings[0].culprit_ranks == (1,)
+    assert "'Load weight begin.'" in report.findings[0].title

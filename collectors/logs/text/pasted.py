@@ -32,7 +32,8 @@ LEAST_NUMBERED = 5  # lines that begin as those of ``srun -l`` and ``mpiexec -l`
 MOST = 0.95  # of the lines have it; some are cut
 DEPTH = 3  # margins in front of each other
 
-_CLOCK = r"\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d[.,\d]*(?:Z|[+-]\d\d:?\d\d)?\]?"
+_TIME = r"\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d[.,\d]*(?:Z|[+-]\d\d:?\d\d)?"
+_CLOCK = rf"(?:\[{_TIME}\]|{_TIME})"  # a label may stand behind it in the same brackets
 _LEVEL = r"\[?(?:DEBUG|INFO|WARN|WARNING|ERROR|CRITICAL|FATAL)\]?"
 _FIXED = tuple(
     re.compile(shape)

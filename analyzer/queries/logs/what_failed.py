@@ -86,7 +86,7 @@ _AWAITED = re.compile(
     r"(?i)(?:(?:message|response|reply|answer|data|results?|heartbeat|tensors?|gradients?|tokens?"
     r"|sen[dt]|sending|recv|receiv\w+|link|connection|channel|socket|stream|session|exchange"
     r"|transfer|wait\w*)(?: \w+){0,2}? (?:from|for|on|to|with)|missing|absent|without) (?:global )?"
-    r"(?:peer )?ranks?\W{0,4}(?P<from>\d{1,6}(?:(?:, ?| and |, and |-)\d{1,6})*)"
+    r"(?:peer )?(?:ranks?|(?<!loader )workers?|process|peer|task)\W{0,4}(?P<from>\d{1,6}(?:(?:, ?| and |, and |-)\d{1,6})*)"
     r"|(?:等待|接收|收到|来自|从) ?(?:来自 ?)?(?:global )?(?:peer )?ranks?\W{0,4}(?P<zh>\d{1,6})"
     r"|\branks?\W{0,3}(?P<who>\d{1,6}(?:(?:, ?| and |, and |-)\d{1,6})*)\W{0,2} "
     r"(?:(?:did|has|have|does|do|is|are) ?n[o']t|never|is late|is missing|are missing)\b"

@@ -15,7 +15,7 @@ from whyhang.analyzer.queries.logs.nccl import setups
 from whyhang.analyzer.queries.logs.what_failed import failed_lines
 from whyhang.analyzer.queries.registry import query, side
 from whyhang.analyzer.queries.waits.recorded import recorded_hit
-from whyhang.analyzer.rank_state.from_logs.ends import IN_VAIN
+from whyhang.analyzer.rank_state.from_logs.ends import IN_VAIN, waits_in_vain
 from whyhang.analyzer.rank_state.from_logs.gave_up import (
     BROKEN,
     few_beside,
@@ -113,6 +113,10 @@ _BAR = re.compile(r"\[(?:(?P<h>\d+):)?(?P<m>\d\d):(?P<s>\d\d)<")
 _LEAVES = re.compile(r"(?i)destroy(?:ing|_process_group|ed)|tear(?:ing)? ?down|shutting down")
 
 
+_LIMIT = re.compile(r"\b(?P<ms>\d{3,9}) ?ms\b")
+"""The limit of gloo, as it says it."""
+
+
 @side("instead_of_waiting", ranks="worked")
 def _worked(case: Case) -> Iterator[Hit]:
     """Yield one hit for ranks whose work took longer than the limit of those who waited."""
@@ -122,6 +126,8 @@ def _worked(case: Case) -> Iterator[Hit]:
         for call in track.calls
         if track.kind == "watchdog" and call.limit is not None
     ]
+    said = (_LIMIT.search(line.text) for line in case.job.lines if waits_in_vain(line))
+    limits += [float(match["ms"]) / 1000 for match in said if match is not None]
     waited = gave_up(case.job)
     if not waited or not limits or min(limits) < LEAST:
         return

@@ -34,7 +34,7 @@ _STARTS = re.compile(
 )
 _OTHERS = re.compile(
     r"(?i)loader|\bdata|\benv|thread|pool|exit|finish|done|end(?:ed|s)?\b|left|stop|died|lost"
-    r"|disconnect|kill|fail"
+    r"|disconnect|kill|fail|fertig|beendet|fini\b|termin[ée]|完成|结束|終了"
 )
 WAITS = re.compile(
     r"(?i)wait|still|wart|等待|待|time[d_ -]?out|elapsed|expired|retry|g[ai]v(?:e|ing) up|missing"

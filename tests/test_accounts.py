@@ -242,8 +242,11 @@ def test_what_most_ranks_did_is_no_exception() -> None:
         ("The run stalls: ranks 1\u20137 print `enter S3` last, rank 0 prints `enter X`.\n", (0,)),
         ("Hang at step 9. DP0-6 took the decode path, DP7 took the prefill path.\n", (7,)),
         ("7 of 8 ranks sit in the all-gather. Rank 5 walks a tree of prefixes.\n", (5,)),
+        ("Seven of them are in the all-reduce, pid 44 (rank 3) is in `decode` of a file.\n", (3,)),
+        ("100% on GPU 0-6, 0% on GPU 7. Rank 7 is in `next_item`. Others: ncclAllReduce.\n", (7,)),
+        ("It hangs: rank 0 prints `a` and never `b`; ranks 1 to 7 are in the barrier.\n", (0,)),
     ],
-    ids=["counted", "no logs", "printed", "paths", "walks"],
+    ids=["counted", "no logs", "printed", "paths", "walks", "of them", "in two ways", "a range"],
 )
 def test_few_of_whom_something_else_is_written(text: str, ranks: tuple[int, ...]) -> None:
     """The words are of no matter, only that the few do not do as the many."""
@@ -252,6 +255,35 @@ def test_few_of_whom_something_else_is_written(text: str, ranks: tuple[int, ...]
     assert finding is not None
     assert (finding.signature, finding.culprit_ranks) == ("said-to-differ", ranks)
     assert finding.confidence < 0.5
+
+
+@pytest.mark.parametrize(
+    ("text", "category"),
+    [
+        (
+            "It hangs with uneven data: rank 2 has 117 batches, the others 120.\n",
+            "uneven-inputs",
+        ),
+        (
+            "It hangs around torch.save: rank 0 is in `save`, ranks 1-7 are in the barrier.\n",
+            "checkpoint-stall",
+        ),
+        (
+            "It hangs: rank 1 is in `__getitem__`, the others are in the barrier.\n",
+            "dataloader-blocked",
+        ),
+        (
+            "It hangs: rank 1 is in `route`, the others are in the barrier.\n",
+            "missing-rank-in-collective",
+        ),
+    ],
+)
+def test_what_a_sentence_about_few_is_about(text: str, category: str) -> None:
+    """What the sentence is about that names them tells what kind of trouble it is."""
+    finding = first(text, "said-to-differ")
+
+    assert finding is not None
+    assert finding.category == category
 
 
 @pytest.mark.parametrize(

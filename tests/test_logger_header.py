@@ -74,7 +74,7 @@ def test_a_rank_speaks_behind_any_header(header: str, message: str) -> None:
         "Rank 3: step 8",
         "worker-2: 08:00:00 up",
         "n1:91:88 [0] NCCL INFO Bootstrap",
-        "[2026-11-23 08:36:22 TP0] Decode batch",
+        "[2026-11-23 08:36:22 x0] Decode batch",
         '10.0.0.4:51 - "POST /v1 HTTP/1.1" 200 OK',
         "RuntimeError: [gloo/pair.cc:9] closed",
     ],

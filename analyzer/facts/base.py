@@ -138,7 +138,7 @@ def short_host(host: str) -> str:
 MAX_RANKS = 1 << 18
 """No job has as many ranks: a larger number is a damaged line's or file's, or a lie."""
 LONGEST_RUN = 100_000
-_RUN = re.compile(r"(?<![\d-])(\d{1,6})(?!\d)(?:\s*(?:-|\.{2,3})\s*(\d{1,6})(?!\d))?")
+_RUN = re.compile(r"(?<![\d-])(\d{1,6})(?!\d)(?:\s*(?:-|\.{2,3}|to|through)\s*(\d{1,6})(?!\d))?")
 
 
 def fold(ranks: Iterable[int]) -> str:

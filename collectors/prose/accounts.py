@@ -173,6 +173,9 @@ def _few(clauses: list[_Clause]) -> list[_Clause]:
     sets: dict[object, list[_Clause]] = {}
     for clause in clauses:
         sets.setdefault(clause.ranks or clause.size, []).append(clause)
+    named = sorted((key for key in sets if isinstance(key, tuple)), key=len)
+    if OTHERS in sets and len(named) == 2 and set(named[0]).isdisjoint(named[1]):
+        sets[named[1]] += sets.pop(OTHERS)  # they have been counted
     if len(sets) != 2:
         return []
     few, many = sorted(sets.values(), key=lambda each: each[0].size)

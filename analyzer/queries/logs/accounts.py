@@ -37,11 +37,14 @@ SAYS_WHY = {Deed.RAN_OUT, Deed.IN_FILES, Deed.SPINS, Deed.OUT_OF_MEMORY}
 
 
 @query
-def reported(case: Case, *deeds: Deed) -> Iterator[Hit]:
+def reported(
+    case: Case, *deeds: Deed, categories: Mapping[Subject, str] = MappingProxyType({})
+) -> Iterator[Hit]:
     """Yield one hit for what is written of ranks: the first of these deeds that is.
 
     That ranks are somewhere else counts only where stacks do not show who it is; that they ended,
-    where they are not said to have run out of memory.
+    where they are not said to have run out of memory. ``categories``: of what the same sentence
+    says that the trouble is about.
     """
     accounts = case.job.of(Account)
     if not accounts:
@@ -61,8 +64,18 @@ def reported(case: Case, *deeds: Deed) -> Iterator[Hit]:
             if 2 * len(ranks) > max((LEAST, *ranks)) + 1:  # what most of them did is no exception
                 ranks = _ranks(by_deed[Deed.CONTRASTED]) - ranks
             hit = _hit(case, ranks, by_deed[deed], waits - ranks if deed in ELSEWHERE else set())
+            category = _category(case, by_deed[deed], categories) if categories else ""
+            hit = replace(hit, category=category) if category else hit
             yield replace(hit, strength=GUESSED) if deed is Deed.CONTRASTED else hit
             return
+
+
+def _category(case: Case, accounts: Sequence[Account], categories: Mapping[Subject, str]) -> str:
+    """Return the category of what a sentence of these accounts says that the trouble is about."""
+    for trouble in case.job.of(Trouble):
+        if any(trouble.text in each.text or each.text in trouble.text for each in accounts):
+            return categories.get(trouble.subject, "")
+    return ""
 
 
 VAGUE = {"call of MPI", "collective call"}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 from gpu_docs import BUSES, gpus, node, uuid, xml_gpu, xml_log
 from gpu_jobs import NCCL, RESTS
+from log_docs import diagnosed_files
 from small_jobs import ALL_REDUCE, case_of, dump, process, report_of, still
 
 from whyhang.analyzer.facts import Fact, Gap, GpuAddress, Source, Trust, Who, replace
@@ -118,3 +120,23 @@ def test_conflicts_are_gaps() -> None:
     assert case.job.gpus.by_member == {0: 1}
     gap = next(g for g in case.job.gaps if isinstance(g, Gap) and "which GPU" in g.what)
     assert "GPU 7" in gap.why
+
+
+COMM = (
+    "{host}:{pid}:{pid} [0] NCCL INFO comm 0x5{pid}a rank {rank} nranks 2 cudaDev 0 busId {bus} "
+    "- Abort COMPLETE\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("second", "shared"),
+    [(("n1", "86000"), True), (("n1", "87000"), False), (("n2", "86000"), False)],
+)
+def test_nccl_prints_one_address_for_two_ranks(second: tuple[str, str], shared: bool) -> None:
+    """Two processes of one host at one PCI address share a GPU; on two hosts they do not."""
+    host, bus = second
+    log = COMM.format(host="n1", pid=4001, rank=0, bus="86000")
+    log += COMM.format(host=host, pid=4002, rank=1, bus=bus)
+    names = [finding.signature for finding in diagnosed_files({"job.log": log}).findings]
+
+    assert ("gpu-shared-by-ranks" in names) is shared

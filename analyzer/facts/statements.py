@@ -186,9 +186,10 @@ class GroupSize(Statement):
 
 
 class GpuAddress(Statement):
-    """The PCI address of the GPU that a rank uses, as "0000:1b:00"."""
+    """The PCI address of the GPU that a rank uses, as "0000:1b:00"; ``quote`` as it was printed."""
 
     bus: str
+    quote: str = ""
 
 
 class NcclDevice(Statement):

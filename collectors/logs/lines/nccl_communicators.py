@@ -90,7 +90,12 @@ class NcclReader(LineReader):
     def on_init(self, line: FoundLine, match: Match) -> None:
         """Note the state of a communicator."""
         event = match["event"]
-        key = (line.who.host, line.who.pid, match["comm"])
+        pid = line.who.pid
+        if pid is not None and (detail := regex.search(BUS, match[0])):
+            bus, quote = _address(detail["bus"]), detail[0]
+            gpu = GpuAddress(bus=bus, quote=quote, who=line.who, source=line.source)
+            self._buses.setdefault((line.who.host, pid), gpu)
+        key = (line.who.host, pid, match["comm"])
         comm = self._open.get(key)
         if comm is None or (event == "Init START" and comm.begun):  # the pointer is used again
             if not event.startswith("Init"):
@@ -100,10 +105,6 @@ class NcclReader(LineReader):
                 return
             comm = self._new(line, match)
             self._open[key] = comm
-        pid = line.who.pid
-        if pid is not None and (detail := regex.search(BUS, match[0])):
-            gpu = GpuAddress(bus=_address(detail["bus"]), who=line.who, source=line.source)
-            self._buses.setdefault((line.who.host, pid), gpu)
         if detail := regex.search(COMM_ID, match[0]):
             comm.name = f"nccl {detail['id']}"
         elif detail := regex.search(SPLIT, match[0]):

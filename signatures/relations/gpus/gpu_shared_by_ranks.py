@@ -8,6 +8,7 @@ set up, or hangs; gloo goes on slowly.
 from collections.abc import Iterator
 
 from whyhang.analyzer import queries
+from whyhang.analyzer.facts import GpuAddress
 from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE
 from whyhang.analyzer.job.devices import HOW
 from whyhang.analyzer.queries import Case, Hit, Signature
@@ -18,6 +19,8 @@ def when(case: Case) -> Iterator[Hit]:
     if case.graph.progress:
         return  # it is allowed there, or harmless
     gpus = case.job.gpus
+    if not gpus.devices:
+        yield from _by_address(case)
     for device in gpus.devices:
         members = [n for n in device.members if gpus.how[n] < len(HOW) - 1]
         if len(members) < 2 or len({case.member(n).rank for n in members}) < 2:
@@ -40,6 +43,30 @@ def when(case: Case) -> Iterator[Hit]:
                 else "",
             },
         )
+
+
+def _by_address(case: Case) -> Iterator[Hit]:
+    """Yield one hit per address of a GPU that NCCL printed for several ranks of one host."""
+    users: dict[tuple[str, str], dict[int, GpuAddress]] = {}
+    for address in case.job.of(GpuAddress):
+        member = case.job.member_of(address.who)
+        if member is not None and member.rank is not None and member.host is not None:
+            users.setdefault((member.host, address.bus), {})[member.rank] = address
+    for (host, bus), addresses in users.items():
+        if len(addresses) > 1:
+            yield Hit(
+                ranks=tuple(sorted(addresses)),
+                evidence=tuple(
+                    queries.cite(address.source, address.quote, rank)
+                    for rank, address in sorted(addresses.items())
+                ),
+                strength=INCOMPLETE,
+                fields={
+                    "ranks": queries.ranks_in_words(addresses),
+                    "gpus": f"{bus} of {host}",
+                    "free": "",
+                },
+            )
 
 
 SIGNATURE = Signature(

@@ -28,6 +28,8 @@ HEADERS = [
     "2026-11-23T08:36:22.123Z INFO ",
     "08:36:22 INFO trainer: ",
     "[08:36:22] ",
+    "[INFO|trainer.py:1234] 2026-11-23 08:36:22,025 >> ",  # transformers
+    "[INFO|2026-11-23 08:36:22] trainer.loop:423 >> ",
 ]
 MESSAGES = [
     "[rank {}] step {}",

@@ -82,7 +82,7 @@ _GLUED = re.compile(
 )
 # A line of another process whose clock stands right behind the last word of this one.
 _GLUED_CLOCK = re.compile(
-    r"(?<=[^\s\[\](){}\"'=:/_<>,.-])\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?=[.,\d]*\]? )"
+    r"(?<=[^\s\[\](){}\"'=:/_<>,.|-])\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?=[.,\d]*\]? )"
 )
 ENGINE_LABEL = "(EngineCore_"  # of vLLM, whose workers are the ranks
 _SEVERAL = re.compile(

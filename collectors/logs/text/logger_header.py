@@ -32,8 +32,9 @@ _HEADER = limits.compile(
     r"(?:"
     rf"(?:\[(?:{_WHEN}{_MESH}|{_LEVEL})\]|{_WHEN}|{_LEVEL})(?=[\]\[ \t|:-]|$)"
     r"|\[(?=[^\]\[]{1,120}\.(?:py|cc|cpp|cu|h):\d+\])"  # [E1123 10:00:00.123 socket.cpp:12]
+    rf"|\[{_LEVEL}\|(?:{_WHEN}|{_PLACE})\]"  # [INFO|trainer.py:31], of transformers
     rf"|\[{_NOT_RANK}(?:{_NAME}|{_PLACE})(?::\w{{1,60}})?\]"  # [trainer.loop], [train.py:31]
-    rf"|\(?{_PLACE}\)?(?=\]|[ \t]?[-|:]|[ \t]\[)\]?"  # train.py:31], __main__:main:42 -
+    rf"|\(?{_PLACE}\)?(?=\]|[ \t]?[-|:>]|[ \t]\[)\]?"  # train.py:31], __main__:main:42 -
     rf"|\d{{1,7}}(?=[ \t]{_PLACE})"  # glog's thread
     rf"|(?<=:){_NOT_RANK}{_NAME}(?=:)"  # INFO:root:
     rf"|{_NOT_RANK}{_NAME}(?=[ \t]{{1,8}}\[?{_LEVEL}\b)"  # trainer INFO

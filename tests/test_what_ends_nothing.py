@@ -103,3 +103,75 @@ def test_bytes_of_another_rank_are_no_checkpoint() -> None:
     report = diagnosed_files({"job.log": log})
 
     assert not any(f.signature == "checkpoint-unreadable" for f in report.findings)
+
+
+def test_a_cut_exception_of_who_waited_in_vain() -> None:
+    """What a rank raises behind its own limit, in words that are cut off, is that wait."""
+    log = """[rank1]:[W516 14:34:56.854 socket.cpp:489] [c10d] waitForInput: socket \
+SocketImpl(fd=7, addr=[localhost]:41170, remote=[localhost]:29500) timed out after 1800000ms
+[rank1]: Traceback (most recent call last):
+[rank1]:   File "/w/train.py", line 124, in <module>
+[rank1]:     fire(main)
+[rank1]:   File "/w/train.py", line 12, in main
+[rank1]:     barrier()
+"""
+    report = diagnosed_files({"job.log": log})
+
+    assert report.findings[0].signature == "store-key-wait"
+    assert not any(finding.culprit_ranks for finding in report.findings)
+
+
+def test_mpi_aborts_because_of_the_network() -> None:
+    """What the network says explains that MPI ends the job: its error is no deed of the rank."""
+    log = """libfabric:ofi_rxm:cq:rxm_cq_read_write_error():700<warn> fi_cq_readerr: err: 5, \
+prov_err: transport retry counter exceeded (12)
+Abort(205072015) on node 16 (rank 16 in comm 0): Fatal error in PMPI_Alltoall: Other MPI error, \
+error stack:
+"""
+    report = diagnosed_files({"job.log": log})
+
+    assert report.findings[0].category == "nccl-ib-error"
+
+
+def test_an_error_in_the_source_is_of_no_rank() -> None:
+    """All ranks read the same file: whom the launcher saw fail first was merely first."""
+    log = """Traceback (most recent call last):
+  File "/w/models/flash.py", line 1914
+    loss = - (total / count))
+                            ^
+SyntaxError: unmatched ')'
+E1208 13:24:30.680000 1293261 torch/distributed/elastic/multiprocessing/api.py:869] failed \
+(exitcode: 1) local_rank: 6 (pid: 1293302) of binary: /env/bin/python3
+"""
+    first = diagnosed_files({"job.log": log}).findings[0]
+
+    assert (first.category, first.culprit_ranks) == ("not-distributed", None)
+
+
+CARD = (
+    "[1,{0}]<stdout>:c57:81{0}:86{0} [0] transport/net_ib.cu:80 NCCL WARN NET/IB : "
+    "Got async event : local catastrophic error\n"
+)
+
+
+def test_few_ranks_with_high_numbers_are_not_most() -> None:
+    """Where ranks 12 to 14 alone speak there are twelve more: it is the card of their host."""
+    report = diagnosed_files({"job.log": "".join(map(CARD.format, (12, 13, 14)))})
+    of_all = diagnosed_files({"job.log": "".join(map(CARD.format, (0, 1, 2)))})
+
+    assert report.findings[0].culprit_ranks == (12, 13, 14)
+    assert of_all.findings[0].culprit_ranks is None
+
+
+def test_a_session_with_several_commands() -> None:
+    """What an earlier command printed is of another job, in which ranks had other roles."""
+    first = "".join(
+        f"[Rank {rank}] whole: tensor\n[Rank {rank}] part: tensor\n" for rank in range(4)
+    )
+    second = "".join(f"[Rank {rank}] part: tensor\n" for rank in range(4))
+    second += "".join(f"[Rank {rank}] sending to rank 0\n" for rank in range(1, 4))
+    second += "[Rank 0] gathered: tensor\n"
+    log = f"$ torchrun --nproc_per_node=4 a.py\n{first}$ torchrun --nproc_per_node=4 b.py\n{second}"
+    report = diagnosed_files({"run.txt": log})
+
+    assert not any(finding.culprit_ranks for finding in report.findings)

@@ -32,8 +32,11 @@ tasks that did not come, and vLLM's engine of its workers."""
 POINTS_ELSEWHERE = (
     "The details refer to 'Ascend Error Message'",
     "`Termination signal` is detected",
+    "The Inner error is reported as above",
 )
-"""Words of MindSpore for an error of the device, printed below; of Paddle for a SIGTERM."""
+"""Words of MindSpore and torch_npu for an error of the device that is printed elsewhere; of Paddle
+for a SIGTERM.
+"""
 
 ON_REQUEST = frozenset(
     {"KeyboardInterrupt", "SystemExit", "SignalException", "ChildFailedError", "BrokenPipeError"}
@@ -57,6 +60,10 @@ _FAILED_CALL = re.compile(
     r"(?:error code|failed|returned)"
 )
 """A collective of a library, of which the library says why it failed."""
+
+
+CUT_OFF = "an exception, whose words are cut off"
+"""Stands for the type, where a text ends within the traceback."""
 
 
 class Raised(Record):

@@ -186,10 +186,14 @@ class GroupSize(Statement):
 
 
 class GpuAddress(Statement):
-    """The PCI address of the GPU that a rank uses, as "0000:1b:00"; ``quote`` as it was printed."""
+    """The PCI address of the GPU that a rank uses, as "0000:1b:00"; ``quote`` as it was printed.
+
+    ``device`` is the number that CUDA gives it in that process.
+    """
 
     bus: str
     quote: str = ""
+    device: int | None = None
 
 
 class NcclDevice(Statement):

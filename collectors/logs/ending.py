@@ -49,6 +49,12 @@ _OF_LIBRARIES, _TROUBLE = (
     re.compile(tables.any_of(words, {}))
     for words in toml.read(__package__, "ending.toml", dict[str, tuple[str, ...]]).values()
 )
+_STARTED = re.compile(
+    rb"\S{0,80}(?: [^$#%>\n]{0,80})?[$#%>] (?:[A-Z_][A-Z0-9_]*=\S* )*"
+    rb"(?:torchrun|deepspeed|mpirun|mpiexec|srun|accelerate|horovodrun|python3? -m torch\.dist)\b"
+)
+"""The prompt of a shell with a command that starts ranks."""
+
 _GIVES_UP = re.compile(r"\[?[EF]\d{3,4} [\d:.]+ ProcessGroup\w+\.cpp:\d+\]")
 """What c10d says as it gives up: behind it the rank is at work no more."""
 
@@ -129,6 +135,8 @@ def tails(data: bytes, file: LogFile, last: int, size: int) -> Iterator[LogTail]
     raw = data.rstrip(b"\n\r \t").split(b"\n")
     if not whole:
         del raw[:1]  # it may have begun before
+    started = (n for n in range(len(raw) - 1, -1, -1) if _STARTED.match(raw[n]))
+    raw = raw[next(started, 0) :]  # what an earlier command printed is of another job
     most = LINES_OF_ONE if file.document.who.rank is not None else LINES_OF_ALL
     whole = whole and len(raw) <= most
     raw = raw[-most:]

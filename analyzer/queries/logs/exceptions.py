@@ -19,9 +19,12 @@ from whyhang.analyzer.queries.logs.failures import (
 )
 from whyhang.analyzer.queries.logs.what_failed import NAMES, failed_lines
 from whyhang.analyzer.queries.registry import query
+from whyhang.analyzer.rank_state.from_logs.ends import is_of_wait
 from whyhang.analyzer.wording.describe import site_location
 
 _WORKER = re.compile(rf"{GROUP_RANK.pattern}|\w*[Ww]orker")
+_OF_SOURCE = frozenset({"SyntaxError", "IndentationError", "TabError"})
+"""Errors in the source, which all ranks read."""
 _NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+")
 _WORDS_THAT_VARY = re.compile(r"'[^']*'|\"[^\"]*\"|\S*[\d./_]\S*")
 
@@ -40,7 +43,10 @@ def raised(case: Case, ends: Literal["rank", "program", "thread"]) -> Iterator[H
         yield replace(_raised_hit(case, lines, _ranks_of(lines)), names_culprit=False)
         return
     ranks = raised_by(case, lines)
-    of_program = has_no_ranks_to_blame(case, ranks) or (not ranks and _all_raised(case, lines))
+    of_source = all(line.raised is not None and line.raised.kind in _OF_SOURCE for line in lines)
+    of_program = (
+        of_source or has_no_ranks_to_blame(case, ranks) or (not ranks and _all_raised(case, lines))
+    )
     if of_program is (ends == "program"):
         yield _raised_hit(case, lines, ranks if ends == "rank" else ())
 
@@ -64,6 +70,7 @@ def _first_raised(case: Case, *, in_thread: bool = False) -> list[LogLine]:
             raised is not None
             and (raised.thread is not None) is in_thread
             and raised.is_own
+            and not is_of_wait(line, case.job.lines)
             and explained.isdisjoint(_lines_of(line.source, raised))
         ):
             key = raised.type, _NUMBERS.sub("N", raised.message)
@@ -113,7 +120,9 @@ def _worker(lines: list[LogLine]) -> str | None:
 def _raised_hit(case: Case, lines: list[LogLine], ranks: tuple[int, ...]) -> Hit:
     first = lines[0].raised
     place = site_location(first.frame) if first is not None else None
-    at = f" at {place.function} ({place.file}:{place.line})" if place else ""
+    where = f"{place.file}:{place.line}" if place else ""
+    at = f" at {place.function} ({where})" if place and place.function else f" at {where}"
+    at = at if place else ""
     return Hit(
         ranks=ranks,
         evidence=cite_lines(lines),

@@ -162,7 +162,9 @@ def has_no_ranks_to_blame(case: Case, ranks: tuple[int, ...]) -> bool:
 
 def are_most(case: Case, ranks: Sequence[int]) -> bool:
     """Return whether these are several ranks, and more than the others: none of them is the odd."""
-    return len(ranks) > 2 and 2 * len(ranks) > max(len(_everyone(case)), case.job.world_size or 0)
+    known = _everyone(case)
+    size = max(len(known), case.job.world_size or 0, *(rank + 1 for rank in known if rank))
+    return len(ranks) > 2 and 2 * len(ranks) > size
 
 
 def _everyone(case: Case) -> set[int | None]:

@@ -47,14 +47,17 @@ NAMES = (*(FAILED + what for what in get_args(Failing)), IN_VAIN)
 MOST_COMPARED = 200
 _NUMBERS = re.compile(r"\d+")
 _GOT_OVER = re.compile(
-    r"(?i)\bwarn|\bretry|\bretries|attempt|\bskip|fall(?:ing|s)?[ -]?back|\bdisabl|\bignor|\binfo\b"
-    r"|\bdebug\b|deprecat|\bcancel|aborted by|\bwill be|\bmay be\b|\bif you|optional"
+    r"(?i)(?<!<)\bwarn|\bretry(?! count)|\bretries|attempt|\bskip|fall(?:ing|s)?[ -]?back"
+    r"|\bdisabl|\bignor|\binfo\b|\bdebug\b|deprecat|\bcancel|aborted by|\bwill be|\bmay be\b"
+    r"|\bif you|optional"
 )
 _OF_PEER = re.compile(
     r"(?i)timed? ?out|timeout|\bretr|reachable|refused|\breset\b|remote|\bpeer\b|disconnect|respons"
 )
 """Words of who could not get through to another one, which may be at fault as well."""
-_ENDS = re.compile(r"(?i)error|exception|fatal|critical|abort|terminat|^E\d{4} |what\(\):")
+_SEVERE = re.compile(r"\[?E\d{3,4} ")
+"""The header of an error of c10d and of devices, whose message may give advice as well."""
+_ENDS = re.compile(r"(?i)error|exception|fatal|critical|abort|terminat|^\[?E\d{3,4} |what\(\):")
 
 
 def failed_lines(case: Case, *names: str) -> list[LogLine]:
@@ -77,7 +80,7 @@ def _alike(text: str) -> str:
 
 def _strength_of(text: str) -> float:
     """Return how surely a line tells of what nobody got over."""
-    if _GOT_OVER.search(text):
+    if _GOT_OVER.search(text) and not _SEVERE.match(text):
         return GUESSED
     return CLEAR if _ENDS.search(text) else INDIRECT
 

@@ -10,6 +10,7 @@ import signal
 from collections.abc import Callable, Iterable, Iterator
 
 from whyhang.analyzer.facts import LogLine, Record, Source
+from whyhang.analyzer.facts.exceptions import CUT_OFF
 from whyhang.analyzer.facts.logs import FAILED
 from whyhang.analyzer.job.records import Job
 
@@ -31,7 +32,7 @@ WAITED = re.compile(
     r"|failed to pass monitoredBarrier|Notify register (?:times out|has not received)"
     r"|Timed out (?:initializing process group in store"
     r"|after \d+ seconds waiting for (?:clients|workers))"
-    r"|wait timeout after \d+ms|Operation timed out after \d+ ?ms"
+    r"|wait timeout after \d+ms|(?:Operation|socket SocketImpl\(.{0,200}\)) timed out after \d+ ?ms"
     r"|Application timeout caused pair closure"  # gloo, of its own limit
     # a watchdog of the program's own
     r"|\b(?:[Nn]o (?:step|progress|update|iteration|batch|activity)|[Nn]othing happened)"
@@ -83,11 +84,19 @@ def ends_of(job: Job) -> dict[int, End]:
 
 def _raised(lines: Iterable[LogLine]) -> Iterator[tuple[int, End]]:
     """Read the exceptions that ended ranks; those of other threads end none."""
+    lines = [*lines]
     for line in lines:
         raised, rank = line.raised, line.who.rank
         if raised is not None and rank is not None and not (raised.thread or raised.of_launcher):
             stood = raised.op is not None
-            yield rank, _told_by(line, str(raised), own=raised.is_own, stood=stood)
+            own = raised.is_own and not is_of_wait(line, lines)
+            yield rank, _told_by(line, str(raised), own=own, stood=stood)
+
+
+def is_of_wait(line: LogLine, lines: Iterable[LogLine]) -> bool:
+    """Return whether an exception whose words are cut off is of a rank that waited in vain."""
+    cut = line.raised is not None and line.raised.type == CUT_OFF
+    return cut and any(each.who.rank == line.who.rank and waits_in_vain(each) for each in lines)
 
 
 def _crashed(lines: Iterable[LogLine]) -> Iterator[tuple[int, End]]:

@@ -84,7 +84,7 @@ class NcclReader(LineReader):
 
     @wants(
         r"comm (?P<comm>0x[0-9a-f.]+) rank (?P<rank>\d+) n[Rr]anks (?P<size>\d+)"
-        r" cudaDev \d+.{0,200}? ?- "
+        r" cudaDev (?P<device>\d+).{0,200}? ?- "
         r"(?P<event>Init START|Init COMPLETE|Destroy COMPLETE|Abort COMPLETE)"
     )
     def on_init(self, line: FoundLine, match: Match) -> None:
@@ -93,7 +93,13 @@ class NcclReader(LineReader):
         pid = line.who.pid
         if pid is not None and (detail := regex.search(BUS, match[0])):
             bus, quote = _address(detail["bus"]), detail[0]
-            gpu = GpuAddress(bus=bus, quote=quote, who=line.who, source=line.source)
+            gpu = GpuAddress(
+                bus=bus,
+                quote=quote,
+                device=int(match["device"]),
+                who=line.who,
+                source=line.source,
+            )
             self._buses.setdefault((line.who.host, pid), gpu)
         key = (line.who.host, pid, match["comm"])
         comm = self._open.get(key)

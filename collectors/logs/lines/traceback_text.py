@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass, field
 
 from whyhang.analyzer.facts import Frame, Trust, replace
-from whyhang.analyzer.facts.exceptions import Raised
+from whyhang.analyzer.facts.exceptions import CUT_OFF, Raised
 from whyhang.collectors.logs.lines.line_reader import FoundLine
 from whyhang.collectors.logs.text.line import Line
 
@@ -123,7 +123,7 @@ def close_cut_off(traceback: Traceback, line: FoundLine) -> None:
     if any("torch/distributed/" in frame.file for frame in traceback.frames[:INNER]):
         return
     *_, traceback.end = line.following(len(traceback.frames))
-    traceback.type = "an exception, whose words are cut off"
+    traceback.type = CUT_OFF
 
 
 def read_chain(line: FoundLine) -> list[Traceback]:

@@ -46,13 +46,19 @@ def when(case: Case) -> Iterator[Hit]:
 
 
 def _by_address(case: Case) -> Iterator[Hit]:
-    """Yield one hit per address of a GPU that NCCL printed for several ranks of one host."""
-    users: dict[tuple[str, str], dict[int, GpuAddress]] = {}
+    """Yield one hit per address of a GPU that NCCL printed for several ranks of one host.
+
+    Not where they give it different numbers, nor of a rank that has set up a communicator: NCCL
+    has found nothing wrong then.
+    """
+    done = {x.who.rank for x in case.job.tracks if x.kind == "nccl-init" and x.completed}
+    users: dict[tuple[str, str, int | None], dict[int, GpuAddress]] = {}
     for address in case.job.of(GpuAddress):
         member = case.job.member_of(address.who)
-        if member is not None and member.rank is not None and member.host is not None:
-            users.setdefault((member.host, address.bus), {})[member.rank] = address
-    for (host, bus), addresses in users.items():
+        rank, host = (None, None) if member is None else (member.rank, member.host)
+        if rank is not None and host is not None and rank not in done:
+            users.setdefault((host, address.bus, address.device), {})[rank] = address
+    for (host, bus, _), addresses in users.items():
         if len(addresses) > 1:
             yield Hit(
                 ranks=tuple(sorted(addresses)),

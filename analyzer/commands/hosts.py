@@ -22,7 +22,8 @@ from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.probes.probe import Options
 from whyhang.collectors.live.proc import Proc
 
-LIMIT = 30.0  # seconds for all hosts together, where --timeout says nothing
+LIMIT = 30.0  # seconds for all hosts together beside the looks, where --timeout says nothing
+USUAL = 1.0  # seconds between the looks, where neither --looks nor --interval is given
 GRAB = 15.0  # seconds for each single grab, likewise
 
 NAME, THERE = "NAME", "COMMAND"
@@ -52,7 +53,8 @@ def to_reach(pids: Sequence[int], options: argparse.Namespace) -> Iterator[tuple
 def _by_options(pids: Sequence[int], options: argparse.Namespace) -> Reach:
     match live_options.given_hosts(options):
         case "hosts":
-            return replace(ssh.reach(options.hosts), selector=_selector(pids))
+            named = replace(ssh.reach(options.hosts), selector=_selector(pids))
+            return local.with_own_host(named, pids) if pids else named
         case "slurm":
             return slurm.reach(slurm.named(options.slurm))
         case "k8s":
@@ -129,7 +131,8 @@ def looked_at(
     brings anything.
     """
     sys.stderr.write(f"whyhang: looking at {plain(reach.sentence)}\n")
-    limit = options.timeout if options.timeout is not None else LIMIT
+    looking = max(0.0, (options.looks - 1) * options.interval - USUAL)
+    limit = options.timeout if options.timeout is not None else LIMIT + looking
     with Connections(reach, limit, progress.say) as connections:
         talk = Conversation(
             connections, capture_options(options), patterns=patterns, whole=options.whole_logs

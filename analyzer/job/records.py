@@ -161,13 +161,13 @@ class Job(Record):
         asked = (self.member_at(view.who.host, pid) for pid in view.asked_by)
         return tuple(sorted({member.id for member in asked if member is not None}))
 
-    def init_arguments(self) -> dict[int, InitArguments]:
-        """Return what processes of the job have given ``init_process_group``, by member.
+    def init_arguments(self) -> list[tuple[Member, InitArguments]]:
+        """Return what processes of the job have given ``init_process_group``, argument by argument.
 
         By process and not by rank: two of them may say that they are the same one.
         """
         facts = ((self.member_at(f.who.host, f.who.pid), f) for f in self.of(InitArguments))
-        return {member.id: fact for member, fact in facts if member is not None}
+        return [(member, fact) for member, fact in facts if member is not None]
 
 
 def by_pattern(lines: Iterable[LogLine]) -> dict[str, tuple[int, ...]]:

@@ -203,6 +203,8 @@ class Connections(AbstractContextManager["Connections"]):
             if isinstance(event, Closed):
                 for host in self._by_channel.get(event.channel, []):
                     host.busy = False
+                    if host.gap is None and not host.alive:
+                        host.silent = remote_host.is_silent(self.reach.kind, event.errors)
                     host.gap = host.gap or remote_host.ended(
                         host.name, self.reach.kind, event.code, event.errors, alive=host.alive
                     )

@@ -3,16 +3,18 @@
 What did answer counts; hosts without a process of the job become gaps.
 """
 
+import socket
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
-from whyhang.analyzer.facts import Gap
+from whyhang.analyzer.facts import Gap, HostAddress, HostSilence, Source, Statement, Who
 from whyhang.collectors.files.bundle import Bundle, Clock
 from whyhang.collectors.hosts import remote_host
 from whyhang.collectors.hosts.connections import Connections
 from whyhang.collectors.hosts.merge import HostJobNumber, Parts
+from whyhang.collectors.hosts.names import resolved
 from whyhang.collectors.hosts.planners import ssh
 from whyhang.collectors.hosts.remote_host import RemoteHost, host_gap, left_to_others, plain
 from whyhang.collectors.hosts.wire import Answer
@@ -94,7 +96,9 @@ class Conversation:
             clocks.append(Clock(host=host.name, ahead=ahead, within=within))
             if abs(ahead) > max(WRONG_CLOCK, within):
                 gaps.append(_clock_differs(host.name, ahead))
-        return self.parts.bundle(gaps, [host.name for host in hosts], self.reach.printed, clocks)
+        names = [host.name for host in hosts]
+        silent = list(_silence(host for host in hosts if host.silent))
+        return self.parts.bundle(gaps, names, self.reach.printed, clocks, silent)
 
     def _ask(self, what: str, processes: Iterable[Named] = (), **how: float) -> None:
         """Ask while there is time. Ctrl-C ends the asking: what has come is diagnosed."""
@@ -190,6 +194,19 @@ class Conversation:
             self.connections.give_up(host, host_gap(host.name, why, "Collect there by hand"))
         else:
             host.sent = True
+
+
+def _silence(hosts: Iterable[RemoteHost]) -> Iterator[Statement]:
+    """Yield that these hosts gave no answer, and the addresses at which they should be."""
+    why = {host.name: host.gap.why for host in hosts if host.gap is not None}
+    bare = {name: name.rpartition("@")[2] for name in why}
+    addresses = resolved(bare.values(), socket.gethostbyname)
+    source = Source(file="hosts.claims.json")
+    for name, said in why.items():
+        who = Who(host=bare[name])
+        yield HostSilence(why=said, who=who, source=source)
+        if address := addresses.get(bare[name]):
+            yield HostAddress(address=address, who=who, source=source)
 
 
 def _clock_differs(name: str, ahead: float) -> Gap:

@@ -203,7 +203,7 @@ def _names(agents: list[Agent]) -> str:
 
 
 def _is_of(launcher: Child, agent: Agent) -> bool:
-    """Return whether a launcher is the process of an agent: hosts have processes of the same pid."""
+    """Return whether a launcher is the process of an agent, by its host and pid."""
     hosts = {agent.who.host, *(process.who.host for process in launcher.processes)} - {None}
     return launcher.pid == agent.who.pid and len(hosts) < 2
 

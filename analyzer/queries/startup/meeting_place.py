@@ -76,12 +76,12 @@ def _same_place(one: StartingRank, here: Sequence[StartingRank], usual: Address)
 def _cite_given(case: Case, at: StartingRank) -> Evidence:
     """Return where a rank was given its place: in the call, else in its environment."""
     member = case.member(at.member)
-    given = case.job.init_arguments().get(at.member)
-    in_call = given is not None and given.address is not None
-    source = given.source if given is not None and in_call else member.processes[-1].source
+    arguments = (fact for one, fact in case.job.init_arguments() if one is member and fact.address)
+    given = next(arguments, None)
+    source = given.source if given is not None else member.processes[-1].source
     words = (
         f"init_process_group at {at.address}"
-        if in_call
+        if given is not None
         else f"MASTER_ADDR:MASTER_PORT={at.address}"
     )
     return cite(source, f"pid {member.pid}: {words}", member.rank)

@@ -55,7 +55,7 @@ class StartingRank(Record):
 def starting_ranks(case: Case) -> list[StartingRank]:
     """List the ranks inside init_process_group, with the place that each was given."""
     inside = {n for m in case.graph.operations if m.kind is WaitKind.INIT for n in m.members}
-    given = {n: fact.address for n, fact in case.job.init_arguments().items() if fact.address}
+    given = {m.id: fact.address for m, fact in case.job.init_arguments() if fact.address}
     views = {n: view for view in case.job.stores for n in case.job.members_asked(view)}
     starting = []
     for number in sorted(inside):

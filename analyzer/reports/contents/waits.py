@@ -17,6 +17,7 @@ from whyhang.analyzer.queries.waits.moving import left_behind
 from whyhang.analyzer.queries.waits.states import is_shared_lock
 from whyhang.analyzer.rank_state.state import NOT_WAITING, Status
 from whyhang.analyzer.report import RankRow, WaitEdge, WaitNode, Waits
+from whyhang.analyzer.stacks import WaitKind
 
 MAX_NODES = 40
 MAX_NAMES = 8
@@ -79,7 +80,9 @@ def _of_stacks(
     late = behind or {subject(member) for member in graph.lagging} | expected
     inside = [{subject(member) for member in each.members} for each in graph.operations]
     for operation, waiters in zip(graph.operations, inside, strict=True):
-        others = set().union(*inside) - waiters
+        # who is past its start has come there: those that still start wait for none of them
+        came = operation.kind is WaitKind.INIT
+        others = set() if came else set().union(*inside) - waiters
         on = frozenset(one for one in late - waiters or others if one is not None)
         for waiter in sorted(one for one in waiters - behind if one is not None):
             yield _edge(waiter, str(operation.says.call), on, certain=bool(late))

@@ -27,7 +27,7 @@ _OF = re.compile(r"(?:\bof|/|world[_ ]?size[ =:]{1,2}) ?(?P<size>\d{1,6})\b", re
 
 def when(case: Case) -> Iterator[Hit]:
     """Yield one hit for all ranks that are claimed twice; the number is to blame."""
-    given = {n: f.rank for n, f in case.job.init_arguments().items() if f.rank is not None}
+    given = {m.id: f.rank for m, f in case.job.init_arguments() if f.rank is not None}
     claims: dict[int, list[Member]] = defaultdict(list)
     for member in case.job.members:
         rank = given.get(member.id, member.rank)

@@ -286,3 +286,22 @@ def test_a_step_with_a_pid_says_on_which_host_that_is() -> None:
             facts.append(replace(dump(rank, text, look=look, pid=PID), who=who))
     steps = report_of(facts).findings[0].next_steps
     assert any("--pid 17  # on n1 (rank 2: 17 on n2)" in step for step in steps)
+
+
+def test_containers_of_one_host_are_told_apart_by_their_addresses() -> None:
+    """Their networks may be cut as those of hosts are; the host's name says nothing then."""
+    facts: list[Fact] = []
+    for rank, text in enumerate((ALL_REDUCE, INIT, INIT)):
+        who = Who(rank=rank, pid=PID + rank, trust=Trust.ENVIRONMENT, host="vm")
+        own = [f"tcp 10.9.0.{rank + 1}:5{rank} -> 10.9.0.1:29500 established"]
+        own += [LISTEN] if rank == 1 else []
+        own += ["tcp 10.9.0.3:5100 -> 10.9.0.2:4000 syn-sent, sent again 5 times"] * (rank == 2)
+        for look in (0, 1):
+            known = process(rank, look=look, environ={"WORLD_SIZE": "3", "RANK": str(rank)})
+            facts.append(replace(known, who=who, descriptors=tuple(own)))
+            facts.append(replace(dump(rank, text, look=look, pid=PID + rank), who=who))
+    report = report_of(facts)
+    assert report.headline == (
+        "The connection from rank 2 on 10.9.0.3 to 10.9.0.2 port 4000 (rank 1 listens there) gets "
+        "no answer: blocked between 10.9.0.2 and 10.9.0.3."
+    )

@@ -48,7 +48,7 @@ def test_a_copy_of_a_bundle_changes_nothing_but_a_gap() -> None:
 
 
 def test_a_bundle_with_pseudonyms_is_of_the_same_job() -> None:
-    """Of the same look or a later one: the processes are the same, whatever their hosts are called."""
+    """Of this look or a later one: the processes are the same, whatever the hosts' names."""
     for later in (0.0, 60.0):
         twice = report_of([*bundle("a", "n"), *bundle("b", "host-x", later=later)])
         assert says(twice) == ALONE

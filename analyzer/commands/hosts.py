@@ -10,7 +10,7 @@ from whyhang.analyzer.commands import live_options
 from whyhang.analyzer.commands.progress_display import Progress
 from whyhang.analyzer.commands.questions import Observed
 from whyhang.analyzer.errors import TargetError
-from whyhang.analyzer.facts import replace
+from whyhang.analyzer.facts import counted, replace
 from whyhang.analyzer.reports.outgoing import plain
 from whyhang.collectors.hosts import payload
 from whyhang.collectors.hosts.connections import Connections
@@ -137,17 +137,22 @@ def looked_at(
         talk = Conversation(
             connections, capture_options(options), patterns=patterns, whole=options.whole_logs
         )
-        interrupted = False
         try:
             talk.find()
+            if talk.interrupted:
+                ready = len(connections.ready)
+                sys.stderr.write(
+                    f"whyhang: interrupted; looking at the {counted(ready, 'host')} that answered "
+                    "(Ctrl-C again ends it)\n"
+                )
             talk.look()
         except KeyboardInterrupt:
             if not talk.parts.hosts:
                 raise
-            interrupted = True
+            talk.interrupted = True
         if reach.hosts and not talk.parts.hosts:
             raise _nothing(talk)
-        yield talk, interrupted
+        yield talk, talk.interrupted
 
 
 def capture_options(options: argparse.Namespace) -> Options:

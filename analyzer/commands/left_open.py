@@ -216,6 +216,24 @@ def all_in_collectives(case: Case) -> list[int]:
     return _everyone(case) if all(state.status in WAITS for state in case.states) else []
 
 
+def in_different_steps(case: Case) -> list[int]:
+    """List all ranks if all wait and their loops count differently, as was read but once.
+
+    The counters of ranks are not read in one moment, and where packets are lost, one rank comes out
+    of a collective seconds before another.
+    """
+    if not all_in_collectives(case):
+        return []
+    counters = step_counters(case.job)
+    values: dict[object, set[int]] = {}
+    for of_member in counters.values():
+        if any(len(read) > 1 for read in of_member.values()):
+            return []
+        for counter, read in of_member.items():
+            values.setdefault(counter, set()).update(read)
+    return _everyone(case) if any(len(read) > 1 for read in values.values()) else []
+
+
 def with_open_stacks(case: Case) -> list[int]:
     """List the ranks whose Python stack leaves open what they wait for.
 

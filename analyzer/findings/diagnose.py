@@ -9,6 +9,7 @@ from whyhang.analyzer.facts import ranks_in_words, replace
 from whyhang.analyzer.findings.bystanders import weight_of
 from whyhang.analyzer.findings.categories import CAUSE_UNSEEN, KINDS, TEXTS
 from whyhang.analyzer.findings.done_already import not_yet
+from whyhang.analyzer.findings.for_backend import NETWORK, fitting
 from whyhang.analyzer.findings.levels import (
     POSSIBLE,
     Candidate,
@@ -32,6 +33,7 @@ from whyhang.analyzer.report import Finding, Report, cite
 from whyhang.analyzer.reports.contents.stacks import divergence, stack_groups
 from whyhang.analyzer.reports.contents.story import story
 from whyhang.analyzer.reports.contents.summary import (
+    captured,
     clocks,
     device_rows,
     gap_lines,
@@ -114,6 +116,7 @@ def diagnose(case: Case, signatures: Iterable[Signature]) -> Report:
         waits=waits(case, rows, culprits),
         groups=process_groups(case),
         devices=device_rows(case),
+        captured=captured(case),
         tool_version=__version__,
     )
 
@@ -270,8 +273,10 @@ def _finding(case: Case, candidate: Candidate) -> Finding:
         collective=hit.collective,
         location=hit.location,
         evidence=(*hit.evidence, *(cite(fact.source, fact.says) for fact in pressing)),
-        remedies=tuple(map(placed, signature.remedies)),
-        next_steps=tuple(not_yet(case, (with_path(placed(text), path) for text in steps))),
+        remedies=fitting(case, map(placed, signature.remedies), NETWORK[0]),
+        next_steps=fitting(
+            case, not_yet(case, (with_path(placed(text), path) for text in steps)), NETWORK[1]
+        ),
         runbook_url=signature.runbook,
         owner=signature.owner,
         kind=signature.kind.value,

@@ -43,6 +43,13 @@ class Unanswered(Record):
     to: OtherSide
     made: bool
 
+    @property
+    def ends(self) -> tuple[str, str]:
+        """The hosts at both ends; within one, as between its containers, their addresses."""
+        here, there = self.host, self.to.host or self.to.address.host
+        own, peer = self.socket.own.host or "", self.to.address.host or ""
+        return (own, peer) if here in {None, there} else (here or own, there or peer)
+
 
 class Connections:
     """The TCP sockets of all ranks and launchers of a job, by their ends."""
@@ -115,7 +122,8 @@ class Connections:
                 silent = socket.again >= WITHOUT_ANSWER if made else socket.state == "syn-sent"
                 # what has come in at a port of its own is from a rank
                 ours = to.known or socket.own.port in own_ports
-                if silent and ours and not to.unaccepted and to.host != member.host:
+                elsewhere = socket.peer.host != socket.own.host
+                if silent and ours and not to.unaccepted and elsewhere:
                     found.append(
                         Unanswered(member=number, host=member.host, socket=socket, to=to, made=made)
                     )

@@ -134,6 +134,11 @@ class Connections(AbstractContextManager["Connections"]):
         if len(self._by_channel[host.channel]) == 1:
             self._channels.kill([host.channel])
 
+    def give_up_unready(self, why: str) -> None:
+        """Leave out all hosts that are not ready by now."""
+        for host in self._connecting():
+            self.give_up(host, host_gap(host.name, why, "Look again, or leave it out of --hosts"))
+
     def _connecting(self) -> list[RemoteHost]:
         return [host for host in self.hosts if host.gap is None and not host.ready]
 

@@ -16,6 +16,7 @@ from whyhang.collectors.hosts.connections import Connections
 from whyhang.collectors.hosts.merge import HostJobNumber, Parts
 from whyhang.collectors.hosts.names import resolved
 from whyhang.collectors.hosts.planners import ssh
+from whyhang.collectors.hosts.reach import ReachedHost
 from whyhang.collectors.hosts.remote_host import RemoteHost, host_gap, left_to_others, plain
 from whyhang.collectors.hosts.wire import Answer
 from whyhang.collectors.live.capture import More, Named
@@ -32,7 +33,10 @@ WRONG_CLOCK = 2.0
 
 
 class Conversation:
-    """A job on the hosts of ``connections``, asked there; ``parts`` is what they have sent."""
+    """A job on the hosts of ``connections``, asked there; ``parts`` is what they have sent.
+
+    ``interrupted``: Ctrl-C has come, and only what is under way is awaited.
+    """
 
     def __init__(
         self,
@@ -49,22 +53,32 @@ class Conversation:
         self._options = options
         self._patterns = sorted(patterns)
         self._whole = whole
-        self._interrupted = False
+        self.interrupted = False
         connections.handlers |= {"found": self._take_processes, "part": self._part}
 
     def find(self) -> None:
         """Reach all hosts, and have each find the processes of the job.
 
-        Where a host knows of others that the job runs on, these are reached, too.
+        Where a host knows of others that the job runs on, these are reached, too. Ctrl-C ends the
+        reaching: who has answered by then is looked at, unless it comes again.
         """
-        self.connections.open(self.reach.hosts)
+        self._reach(self.reach.hosts)
         self._find()
-        while self.reach.grows and (names := self._new_names()):
-            self.connections.open([ssh.host(name, connect=ssh.CONNECT) for name in names])
+        while self.reach.grows and not self.interrupted and (names := self._new_names()):
+            self._reach([ssh.host(name, connect=ssh.CONNECT) for name in names])
             self._find()
         known = len(self.connections.hosts)
         if self.reach.count is not None and known < self.reach.count:
             self.gaps.append(remote_host.not_all_known(known, self.reach.count))
+
+    def _reach(self, hosts: Sequence[ReachedHost]) -> None:
+        try:
+            self.connections.open(hosts)
+        except KeyboardInterrupt:
+            if not self.connections.ready:
+                raise
+            self.interrupted = True
+            self.connections.give_up_unready("it had not answered when Ctrl-C came")
 
     def look(self) -> None:
         """Have all take their snapshots at the same moment."""
@@ -102,7 +116,7 @@ class Conversation:
 
     def _ask(self, what: str, processes: Iterable[Named] = (), **how: float) -> None:
         """Ask while there is time. Ctrl-C ends the asking: what has come is diagnosed."""
-        if self._interrupted or self.connections.left() < ENOUGH:
+        if self.interrupted or self.connections.left() < ENOUGH:
             return
         pids: dict[str, list[int]] = {}
         ready = self.connections.ready
@@ -116,7 +130,7 @@ class Conversation:
         try:
             self.connections.wait(f"asking for {what.replace('_', ' ')}")
         except KeyboardInterrupt:
-            self._interrupted = True
+            self.interrupted = True
 
     def _find(self) -> None:
         ready = self.connections.ready

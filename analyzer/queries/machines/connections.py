@@ -114,7 +114,7 @@ def _cut_off(connections: Sequence[Unanswered]) -> str | None:
     """Return the one host that all of them begin or end at, where they lead to several others."""
     ends: dict[str, set[str]] = defaultdict(set)
     for one in connections:
-        here, there = one.host or "", one.to.host or one.to.address.host
+        here, there = one.ends
         ends[here].add(there)
         ends[there].add(here)
     common = [host for host, others in ends.items() if len(others) == len(ends) - 1]
@@ -125,8 +125,8 @@ def _hit(case: Case, connections: Sequence[Unanswered], host: str) -> Hit:
     """Return what is known of connections without an answer: who, where to, and since when."""
     connections = sorted(connections, key=lambda one: one.made)
     first = connections[0]
-    there = first.to.host or first.to.address.host
-    ranks = ranks_on(case, (host,)) if host else ()
+    here, there = first.ends
+    ranks = _ranks_at(case, connections, host) if host else ()
     made = any(one.made for one in connections)
     other = case.connections.stands_between(first.host, first.to.host)
     sure = any(one.socket.again >= SURE for one in connections)
@@ -137,11 +137,11 @@ def _hit(case: Case, connections: Sequence[Unanswered], host: str) -> Hit:
     more = len(connections) - 1
     fields |= {
         "who": ranks_in_words(ranks) if ranks else case.names(members),
-        "connection": f"{_end(case, first.member, first.host)} to {_other_end(case, first)}",
+        "connection": f"{_end(case, first.member, here)} to {_other_end(case, first)}",
         "more": f" (and {more} more like it)" if more else "",
-        "hosts": " and ".join(sorted({first.host or "?", there})),
+        "hosts": " and ".join(sorted({here, there})),
         "host": host,
-        "here": first.host or "the host of " + case.names((first.member,)),
+        "here": here,
         "runs_there": f"on which {ranks_in_words(ranks)} {'run' if len(ranks) > 1 else 'runs'}"
         if ranks
         else "which was not looked at",
@@ -170,12 +170,21 @@ def _hit(case: Case, connections: Sequence[Unanswered], host: str) -> Hit:
     )
 
 
+def _ranks_at(case: Case, connections: Sequence[Unanswered], host: str) -> tuple[int, ...]:
+    """Return the ranks on a host, or at an address of several that one host has."""
+    if any(host in {one.host, one.to.host} for one in connections):
+        return ranks_on(case, (host,))
+    here = {one.member for one in connections if one.ends[0] == host}
+    there = {one.to.member for one in connections if one.ends[1] == host}
+    return case.ranks(number for number in here | there if number is not None)
+
+
 def _end(case: Case, member: int, host: str | None) -> str:
     return f"{case.names((member,))}{f' on {host}' if host else ''}"
 
 
 def _other_end(case: Case, connection: Unanswered) -> str:
-    to, place = connection.to, connection.to.host or connection.to.address.host
+    to, place = connection.to, connection.ends[1]
     if to.member is not None and connection.made:
         return _end(case, to.member, place)
     listens = f" ({case.names((to.member,))} listens there)" if to.member is not None else ""

@@ -80,6 +80,7 @@ def with_own_host(reach: Reach, pids: Sequence[int]) -> Reach:
     own = {node, node.partition(".")[0], "localhost", *own_addresses(proc, os.getpid())}
     names = {host.name: host.name.rpartition("@")[2] for host in reach.hosts}
     addresses = resolved(names.values(), socket.gethostbyname)
+    own |= {name for name in names.values() if _is_loopback(name)}
     if any(name in own or addresses.get(name) in own for name in names.values()):
         return reach
     here = ReachedHost(name=node, pids=tuple(pids))

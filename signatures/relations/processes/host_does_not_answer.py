@@ -80,7 +80,7 @@ SIGNATURE = Signature(
     id="host-does-not-answer",
     category="rank-died",
     level="machine",
-    title="{node} does not answer, on which {who} ran",
+    title="Host {node} does not answer, on which {who} ran",
     when=when,
     means=(
         "Nobody reaches {node} any more. What ran there ({who}) is gone or cut off; the others can "

@@ -21,6 +21,7 @@ from whyhang.analyzer.stacks import WaitKind
 
 MAX_NODES = 40
 MAX_NAMES = 8
+MAX_HOSTS = 4
 UNSEEN = {"missing", "unreachable"}
 
 Role: TypeAlias = Literal["root", "cycle", "missing", ""]
@@ -100,6 +101,7 @@ class _Drawing:
     ) -> None:
         self.rows = rows
         self.culprits = culprits
+        self.several_hosts = len({row.host for row in rows if row.host}) > 1
         roots, cycles = ends(edges)
         self.ends = {root.member for root in roots if root.direct}
         self.circle = {member for cycle in cycles for member in cycle.members}
@@ -172,6 +174,7 @@ class _Drawing:
     def _node(self, members: Sequence[int]) -> WaitNode:
         rows = [self.rows[one] for one in members]
         same = len({row.activity for row in rows}) == 1
+        hosts = dict.fromkeys(row.host for row in rows if row.host)
         return WaitNode(
             kind="ranks",
             says=rows[0].activity if same else f"{_without_ranks(rows[0].activity)}, …",
@@ -181,6 +184,7 @@ class _Drawing:
             state=rows[0].state,
             role=self.role(members[0]),
             culprit=rows[0].rank in self.culprits,
+            hosts=tuple(hosts) if self.several_hosts and len(hosts) <= MAX_HOSTS else (),
         )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import recorded_calls
 from whyhang.analyzer.facts import Agent, Track, replace
+from whyhang.analyzer.job.connections import Connections
 from whyhang.analyzer.job.launch import agents_of, each_once
 from whyhang.analyzer.job.records import Job
 from whyhang.analyzer.job.world import at_least
@@ -66,7 +67,10 @@ def align(job: Job, rules: tuple[WaitRule, ...]) -> Case:
     states = with_long_steps(job, completed(job, states, calls.positions, ends))
     agents = _agents(job, rules, line_text)
     graph = wait_graph(job, states, calls)
-    return Case(job=job, states=states, graph=graph, ends=ends, agents=agents)
+    connections = Connections(job)
+    return Case(
+        job=job, states=states, graph=graph, ends=ends, agents=agents, connections=connections
+    )
 
 
 def _states_from_stacks(

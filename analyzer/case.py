@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from whyhang.analyzer.facts import Agent, Record, ranks_in_words
+from whyhang.analyzer.job.connections import Connections
 from whyhang.analyzer.job.records import ANONYMOUS, Job, Member
 from whyhang.analyzer.rank_state.from_logs.ends import End
 from whyhang.analyzer.rank_state.state import RankState
@@ -14,7 +15,8 @@ class Case(Record):
     """A job with its alignment: what signatures ask.
 
     ``ends`` is how each rank ended, as far as is known, by rank.
-    ``agents`` are the launchers with a rendezvous of their own, as logs and processes tell.
+    ``agents`` are the launchers with a rendezvous of their own, as logs and processes tell,
+    ``connections`` the TCP connections of the ranks by their ends.
     """
 
     job: Job
@@ -22,6 +24,7 @@ class Case(Record):
     states: tuple[RankState, ...] = ()
     ends: dict[int, End] = {}
     agents: tuple[Agent, ...] = ()
+    connections: Connections = Connections(Job(members=()))
 
     def member(self, number: int) -> Member:
         """Return a member by its number."""

@@ -224,7 +224,7 @@ class WaitNode(Record):
     """Ranks that wait alike or do the same, or a call that ranks wait in.
 
     ``role``: waits end at a "root", never end in a "cycle"; a "missing" rank has no process.
-    ``culprit``: the first finding names these ranks.
+    ``culprit``: the first finding names these ranks. ``hosts`` are theirs, of a job on several.
     """
 
     kind: Literal["ranks", "call"]
@@ -235,6 +235,7 @@ class WaitNode(Record):
     state: RankStateName | None = None
     role: Literal["root", "cycle", "missing", ""] = ""
     culprit: bool = False
+    hosts: tuple[str, ...] = ()
 
 
 class WaitEdge(Record):
@@ -253,7 +254,11 @@ class Waits(Record):
 
 
 class Job(Record):
-    """What is known of the job as a whole; null where unknown."""
+    """What is known of the job as a whole; null where unknown.
+
+    ``command`` is the command line of a rank, secrets blanked; ``run_id`` what its launcher or
+    scheduler calls this run.
+    """
 
     world_size: int | None = None
     hosts: tuple[str, ...] | None = None
@@ -261,6 +266,19 @@ class Job(Record):
     backend: str | None = None
     torch_version: str | None = None
     nccl_version: str | None = None
+    command: str | None = None
+    run_id: str | None = None
+
+
+class Captured(Record):
+    """When processes of the job were looked at, first and last, in seconds since the epoch (UTC).
+
+    By the clocks of their hosts.
+    """
+
+    first: float
+    last: float
+    looks: int
 
 
 class Report(Record):
@@ -284,6 +302,7 @@ class Report(Record):
     groups: tuple[ProcessGroup, ...] = ()
     devices: tuple[GpuRow, ...] = ()
     lines_around: tuple[LinesAround, ...] = ()
+    captured: Captured | None = None
     schema_version: Literal[1] = SCHEMA_VERSION
     tool_version: str = ""
 

@@ -5,11 +5,15 @@ from whyhang.analyzer.facts import Record
 
 
 class Failure(Record):
-    """One way to fail: texts of which a tool prints one, why it failed, and what to do."""
+    """One way to fail: texts of which a tool prints one, why it failed, and what to do.
+
+    ``silent``: what was asked has given no answer at all.
+    """
 
     marks: tuple[str, ...]
     why: str
     remedy: str
+    silent: bool = False
 
 
 _TABLE = toml.read(__package__, "tool_failures.toml", dict[str, tuple[Failure, ...]])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -16,12 +17,14 @@ from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.facts import Gap, Role
 from whyhang.collectors.files.bundle import MANIFEST, Entry, Manifest, archive, manifest_file
 from whyhang.collectors.hosts import boot, payload, remote_host, wire
+from whyhang.collectors.hosts.conversation import Conversation
 from whyhang.collectors.hosts.merge import HostJobNumber, Parts
-from whyhang.collectors.hosts.planners import ssh
+from whyhang.collectors.hosts.planners import local, ssh
 from whyhang.collectors.hosts.reach import Reach, ReachedHost
 from whyhang.collectors.hosts.remote_host import RemoteHost, how_far, left_to_others
 from whyhang.collectors.hosts.wire import Answer
 from whyhang.collectors.live.job.members import HostJob, JobProcess
+from whyhang.collectors.live.probes.probe import Options
 
 
 def options(*words: str) -> argparse.Namespace:
@@ -298,3 +301,55 @@ def test_what_came_damaged_is_not_run(tmp_path: Path) -> None:
     assert last is not None
     assert "damaged" in last.why
     assert list(tmp_path.iterdir()) == []
+
+
+class Unanswering:
+    """Connections of which one host answers, until Ctrl-C comes."""
+
+    def __init__(self, ready: list[RemoteHost]) -> None:
+        self.reach = Reach(kind="ssh", sentence="2 hosts", hosts=())
+        self.gaps: list[Gap] = []
+        self.hosts = self.ready = ready
+        self.handlers: dict[str, object] = {}
+        self.said: list[str] = []
+
+    def open(self, _: object) -> None:
+        """Ctrl-C comes here."""
+        raise KeyboardInterrupt
+
+    def give_up_unready(self, why: str) -> None:
+        """Note it."""
+        self.said.append(why)
+
+    def order(self, some: list[RemoteHost], do: str, **_: object) -> None:
+        """Note it."""
+        self.said.append(f"{do}: {', '.join(host.name for host in some)}")
+
+    def wait(self, _: str) -> None:
+        """Have all answers."""
+
+    def left(self) -> float:
+        """Have time."""
+        return 20.0
+
+
+def test_ctrl_c_leaves_out_who_has_not_answered_and_looks_at_the_others() -> None:
+    """Where none has answered there is nothing to look at: the run ends."""
+    answered = RemoteHost(ReachedHost(name="n1"), "host 0")
+    connections = Unanswering([answered])
+    talk = Conversation(connections, Options())  # type: ignore[arg-type]
+    talk.find()
+    assert talk.interrupted
+    assert connections.said == ["it had not answered when Ctrl-C came", "find: n1"]
+    with pytest.raises(KeyboardInterrupt):
+        Conversation(Unanswering([]), Options()).find()  # type: ignore[arg-type]
+
+
+def test_a_pid_is_of_this_host_whatever_hosts_are_named_beside_it() -> None:
+    """It is looked at, too, once: also where it is among them by one of its names."""
+    named = local.with_own_host(ssh.reach("192.0.2.7"), [4711])
+    assert [host.name for host in named.hosts] == [os.uname().nodename, "192.0.2.7"]
+    assert named.hosts[0].pids == (4711,)
+    assert named.sentence == "this host and 1 host by ssh"
+    for own in (os.uname().nodename, "127.0.0.1"):
+        assert len(local.with_own_host(ssh.reach(own), [4711]).hosts) == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import json
+import os
 import re
 import shutil
 import signal
@@ -269,6 +270,80 @@ def test_ctrl_c_diagnoses_what_has_come_and_a_kill_leaves_nothing(folder: Path) 
                 assert sorted(states(report)) == [0, 1, 2, 3]
                 assert report["findings"][0]["culprit_ranks"] == [1], report["headline"]
             wait_for(lambda: left_behind(hosts) == [], 10)
+
+
+def test_ctrl_c_while_an_sshd_is_frozen_looks_at_those_that_answered(folder: Path) -> None:
+    with Hosts(folder / "rig", 3) as hosts, training(hosts):
+        os.kill(hosts.pids["n2"], signal.SIGSTOP)
+        words = ["env", f"PYTHONPATH={ROOT}/.pkg", sys.executable, "-m", "whyhang"]
+        process = subprocess.Popen(
+            hosts.command("n0", *words, "--hosts", "n[0-2]", "--timeout", "90", "--format", "json"),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        wait_for(lambda: any("whyhang" in line for line in hosts.processes("n1")))
+        time.sleep(1)
+        hosts.run("n0", "kill", "-INT", pid_of(hosts, "n0", "-m whyhang"))
+        out, errors = process.communicate(timeout=30)
+        os.kill(hosts.pids["n2"], signal.SIGCONT)
+        assert b"looking at the 2 hosts that answered" in errors
+        report = json.loads(out)
+        assert report["findings"][0]["culprit_ranks"] == [1], report["headline"]
+        assert any("host n2: it had not answered when Ctrl-C came" in gap for gap in report["gaps"])
+
+
+CUT = (
+    TRAIN.partition("def train")[0]
+    + """
+while True:
+    dist.all_reduce(torch.ones(1000))
+    time.sleep(0.05)
+"""
+)
+
+
+@pytest.mark.parametrize("how", ["one path", "one host", "one interface"])
+def test_what_was_cut_between_hosts_is_found_in_their_sockets(folder: Path, how: str) -> None:
+    """A firewall between two, a host that nobody reaches; a fourth host looks at them."""
+    with contextlib.ExitStack() as stack:
+        hosts = stack.enter_context(Hosts(folder / "rig", 4))
+        (folder / "cut.py").write_text(CUT)
+        logs = [folder / f"rank{rank}.log" for rank in range(3)]
+        for rank, log in enumerate(logs):
+            about = [f"RANK={rank}", "WORLD_SIZE=3", "MASTER_ADDR=n0", "MASTER_PORT=29500"]
+            words = ["env", *about, "GLOO_SOCKET_IFNAME=eth0", sys.executable, "-u"]
+            out = stack.enter_context(log.open("wb"))
+            stack.enter_context(
+                hosts.started(f"n{rank}", *words, str(folder / "cut.py"), stdout=out)
+            )
+        wait_for(lambda: all(b"begins" in log.read_bytes() for log in logs), 120)
+        time.sleep(2)
+        if how == "one path":
+            rule = [
+                "iptables",
+                "-A",
+                "INPUT",
+                "-p",
+                "tcp",
+                "-s",
+                hosts.addresses["n1"],
+                "-j",
+                "DROP",
+            ]
+            hosts.run("n2", *rule)
+        elif how == "one host":
+            hosts.run("n2", "ip", "link", "set", "eth0", "down")
+        else:
+            rule = ["iptables", "-A", "INPUT", "-p", "tcp", "!", "--dport", "22"]
+            hosts.run("n2", *rule, "-j", "DROP")
+        time.sleep(8)
+        report, _ = whyhang(hosts, "n3", "--hosts", "n[0-2]")
+        found = report["findings"][0]
+        assert (found["signature"], found["culprit_ranks"]) == {
+            "one path": ("connection-gets-no-answer", None),
+            "one host": ("host-does-not-answer", [2]),
+            "one interface": ("host-is-cut-off", [2]),
+        }[how], report["headline"]
 
 
 def test_bundles_of_each_host_collected_by_hand_are_read_as_one_job(folder: Path) -> None:

@@ -15,13 +15,15 @@ import pytest
 from whyhang.analyzer.cli import main
 from whyhang.analyzer.commands import notify
 from whyhang.analyzer.exports.messages import MESSAGES, lines
-from whyhang.analyzer.report import Evidence, Finding, Job, Report, to_json
+from whyhang.analyzer.report import Captured, Evidence, Finding, Job, RankRow, Report, to_json
 from whyhang.analyzer.reports.outgoing import outgoing
 
 REPORT = Report(
     verdict="hung",
     headline="Rank 1 has not reached <all_reduce> & sleeps @here.",
-    job=Job(world_size=8, hosts=("n1", "n2", "n3", "n4", "n5")),
+    job=Job(world_size=8, hosts=("n1", "n2", "n3", "n4", "n5"), run_id="Slurm job 4711"),
+    ranks=(RankRow(rank=1, host="n4", pid=7, state="blocked", activity="asleep", name="rank 1"),),
+    captured=Captured(first=1795935852.25, last=1795935853.5, looks=2),
     findings=(
         Finding(
             signature="missing-rank",
@@ -115,6 +117,10 @@ def test_each_kind_is_posted_as_its_receiver_takes_it(
             assert alert["labels"]["alertname"] == "whyhang"
             assert alert["labels"]["severity"] == "critical"
             assert alert["annotations"]["runbook_url"] == "https://runbooks/1"
+            assert alert["labels"]["job"] == "Slurm job 4711"
+            assert alert["labels"]["instance"] == "n4"  # where rank 1 is
+            assert "rank 1 on n4" in alert["annotations"]["description"]
+            assert "looked at 2026-11-29 07:04:12 UTC" in alert["annotations"]["description"]
         case "github" | "gitlab":
             assert body["body"].startswith("**HUNG**")
 
@@ -204,6 +210,9 @@ def test_a_chat_reads_few_lines() -> None:
     """The answer, how sure, two things to do, where."""
     few = lines(outgoing(REPORT))
 
-    assert few[1] == "missing-rank-in-collective, 90% sure, rank 1"
-    assert few[-1] == "8 ranks on n1, n2, n3 and 2 more"
+    assert few[1] == "missing-rank-in-collective, 90% sure, rank 1 on n4"
+    assert few[-1] == (
+        "Slurm job 4711 · 8 ranks on n1, n2, n3 and 2 more · "
+        "looked at 2026-11-29 07:04:12 UTC, 2 looks in 1.2 s"
+    )
     assert len(few) == 6

@@ -151,6 +151,25 @@ def test_sockets_are_named_by_their_ends() -> None:
     assert socket_line("tcp", own, "0" * 32 + ":0000", "0A") == "tcp [::1]:80 listen"
 
 
+def test_what_gets_no_answer_is_told_of_a_socket() -> None:
+    """Packets that were sent again, and connections that nobody accepts; no timer, no word."""
+    ends = ("0200000A:1388", "0300000A:0FA0")
+    line = "tcp 10.0.0.2:5000 -> 10.0.0.3:4000"
+    again = ("000003F8:00000000", "01:00000A3C", "00000005")
+    assert socket_line("tcp", *ends, "01", *again) == (
+        f"{line} established, 1016 bytes sent again 5 times"
+    )
+    assert socket_line("tcp", *ends, "02", *again) == f"{line} syn-sent, sent again 5 times"
+    once = ("000003F8:00000000", "01:00000A3C", "00000001")
+    assert socket_line("tcp", *ends, "01", *once) == f"{line} established"
+    kept_alive = ("00000000:00000000", "02:00000A3C", "00000005")
+    assert socket_line("tcp", *ends, "01", *kept_alive) == f"{line} established"
+    waiting = ("00000000:00000003", "00:00000000", "00000000")
+    assert socket_line("tcp", ends[0], "00000000:0000", "0A", *waiting) == (
+        "tcp 10.0.0.2:5000 listen, 3 not accepted"
+    )
+
+
 def test_who_listens_is_known_from_any_process_of_the_network(tmp_path: Path) -> None:
     """The tables are read once, but not remembered of a process that has just ended."""
     line = "  0: 0100007F:7345 00000000:0000 0A 0 0 0 0 0 {} 1\n"

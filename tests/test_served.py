@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 from small_jobs import BARRIER, ELSEWHERE, case_of, dump, frames, process, report_of, still
 
-from whyhang.analyzer.commands.left_open import at_work_or_asleep, until_a_sleep_ends
+from whyhang.analyzer.commands.left_open import (
+    at_work_or_asleep,
+    until_a_sleep_ends,
+    with_open_stacks,
+)
 from whyhang.analyzer.facts import NO_LIMIT, Fact, StackDump, Thread, ThreadState, replace
 
 CALLER = "\nfetch (train.py:12)\ntrain (train.py:38)\n<module> (train.py:60)\n"
@@ -90,6 +94,20 @@ def test_a_sleep_that_ends_soon_is_waited_for(seconds: float | None, *, asked: b
         facts += [rank, dump(2, "fetch (train.py:12)" + CALLER, look=look)]
 
     assert until_a_sleep_ends(case_of(facts)) == ([2] if asked else [])
+
+
+def test_a_sleep_of_a_stopped_rank_does_not_end() -> None:
+    """What is left of its sleep is no time after which it goes on: that it is stopped is known."""
+    facts = still({0: BARRIER, 1: BARRIER})
+    for look in (0, 1):
+        naps = ThreadState(tid=1002, name="python", state="T", sleeps_for=12.0)
+        rank = replace(process(2, look=look, state="T"), threads=(naps,))
+        facts += [rank, dump(2, "fetch (train.py:12)" + CALLER, look=look)]
+
+    assert until_a_sleep_ends(case_of(facts)) == []
+    assert with_open_stacks(case_of(facts)) == []
+    (found,) = [f for f in report_of(facts).findings if f.signature == "rank-stopped"]
+    assert found.confidence >= 0.95
 
 
 MAIN_LOOP = "main_loop (ray/_private/worker.py:1069)\n<module> (ray/default_worker.py:330)\n"

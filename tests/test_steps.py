@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from small_jobs import ALL_REDUCE, case_of, dump, process, report_of, still
 
-from whyhang.analyzer.facts import Fact, Frame, Process, replace
+from whyhang.analyzer.commands.left_open import in_different_steps
+from whyhang.analyzer.facts import Fact, Frame, LoopCounter, Process, Source, Who, replace
 from whyhang.analyzer.rank_state.state import Status
 
 BACKWARD = """
@@ -171,3 +172,20 @@ def test_who_computed_and_sleeps_now_has_come_since(innermost: str, *, goes_on: 
         facts.append(replace(last, threads=(inner,)))
 
     assert (case_of(facts).graph.progress is True) is goes_on
+
+
+@pytest.mark.parametrize(("readings", "asked"), [(1, [0, 1, 2]), (2, [])])
+def test_steps_that_differ_are_read_again_before_anybody_is_blamed(
+    readings: int, asked: list[int]
+) -> None:
+    """They are not read in one moment: a job on a bad network may be caught between two steps."""
+    facts = still({0: ALL_REDUCE, 1: ALL_REDUCE, 2: ALL_REDUCE})
+    for _ in range(readings):
+        facts += [
+            LoopCounter(
+                name="step", value=32 + (rank > 0), function="train", file="train.py",
+                who=Who(rank=rank, pid=1000 + rank), source=Source(file="claims.json"),
+            )
+            for rank in range(3)
+        ]  # fmt: skip
+    assert in_different_steps(case_of(facts)) == asked

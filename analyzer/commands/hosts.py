@@ -10,7 +10,7 @@ from whyhang.analyzer.commands import live_options
 from whyhang.analyzer.commands.progress_display import Progress
 from whyhang.analyzer.commands.questions import Observed
 from whyhang.analyzer.errors import TargetError
-from whyhang.analyzer.facts import replace
+from whyhang.analyzer.facts import counted, replace
 from whyhang.analyzer.reports.outgoing import plain
 from whyhang.collectors.hosts import payload
 from whyhang.collectors.hosts.connections import Connections
@@ -22,7 +22,8 @@ from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.probes.probe import Options
 from whyhang.collectors.live.proc import Proc
 
-LIMIT = 30.0  # seconds for all hosts together, where --timeout says nothing
+LIMIT = 30.0  # seconds for all hosts together beside the looks, where --timeout says nothing
+USUAL = 1.0  # seconds between the looks, where neither --looks nor --interval is given
 GRAB = 15.0  # seconds for each single grab, likewise
 
 NAME, THERE = "NAME", "COMMAND"
@@ -52,7 +53,8 @@ def to_reach(pids: Sequence[int], options: argparse.Namespace) -> Iterator[tuple
 def _by_options(pids: Sequence[int], options: argparse.Namespace) -> Reach:
     match live_options.given_hosts(options):
         case "hosts":
-            return replace(ssh.reach(options.hosts), selector=_selector(pids))
+            named = replace(ssh.reach(options.hosts), selector=_selector(pids))
+            return local.with_own_host(named, pids) if pids else named
         case "slurm":
             return slurm.reach(slurm.named(options.slurm))
         case "k8s":
@@ -129,22 +131,28 @@ def looked_at(
     brings anything.
     """
     sys.stderr.write(f"whyhang: looking at {plain(reach.sentence)}\n")
-    limit = options.timeout if options.timeout is not None else LIMIT
+    looking = max(0.0, (options.looks - 1) * options.interval - USUAL)
+    limit = options.timeout if options.timeout is not None else LIMIT + looking
     with Connections(reach, limit, progress.say) as connections:
         talk = Conversation(
             connections, capture_options(options), patterns=patterns, whole=options.whole_logs
         )
-        interrupted = False
         try:
             talk.find()
+            if talk.interrupted:
+                ready = len(connections.ready)
+                sys.stderr.write(
+                    f"whyhang: interrupted; looking at the {counted(ready, 'host')} that answered "
+                    "(Ctrl-C again ends it)\n"
+                )
             talk.look()
         except KeyboardInterrupt:
             if not talk.parts.hosts:
                 raise
-            interrupted = True
+            talk.interrupted = True
         if reach.hosts and not talk.parts.hosts:
             raise _nothing(talk)
-        yield talk, interrupted
+        yield talk, talk.interrupted
 
 
 def capture_options(options: argparse.Namespace) -> Options:

@@ -104,7 +104,10 @@ def until_a_sleep_ends(case: Case) -> list[int]:
     watched = [case.states[number] for number in case.graph.lagging]
     if not case.graph.operations:
         watched = list(case.states)
-    return [s.member for s in watched if _wakes_up(case, s) or _awaits_a_young_program(case, s)]
+    on_their_own = (s for s in watched if s.status is not Status.STOPPED)  # it does not wake up
+    return [
+        s.member for s in on_their_own if _wakes_up(case, s) or _awaits_a_young_program(case, s)
+    ]
 
 
 def _wakes_up(case: Case, state: RankState) -> bool:
@@ -213,15 +216,35 @@ def all_in_collectives(case: Case) -> list[int]:
     return _everyone(case) if all(state.status in WAITS for state in case.states) else []
 
 
+def in_different_steps(case: Case) -> list[int]:
+    """List all ranks if all wait and their loops count differently, as was read but once.
+
+    The counters of ranks are not read in one moment, and where packets are lost, one rank comes out
+    of a collective seconds before another.
+    """
+    if not all_in_collectives(case):
+        return []
+    counters = step_counters(case.job)
+    values: dict[object, set[int]] = {}
+    for of_member in counters.values():
+        if any(len(read) > 1 for read in of_member.values()):
+            return []
+        for counter, read in of_member.items():
+            values.setdefault(counter, set()).update(read)
+    return _everyone(case) if any(len(read) > 1 for read in values.values()) else []
+
+
 def with_open_stacks(case: Case) -> list[int]:
     """List the ranks whose Python stack leaves open what they wait for.
 
-    A job that moves is not paused for so long.
+    A job that moves is not paused for so long, and a rank that is stopped waits to be let go on.
     """
     if case.graph.progress:
         return []
     return [
-        state.member for state in case.states if state.place is not None and undecided(state.place)
+        state.member
+        for state in case.states
+        if state.place is not None and state.status is not Status.STOPPED and undecided(state.place)
     ]
 
 

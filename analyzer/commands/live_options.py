@@ -65,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser, *, hosts: bool = True) -> Non
         type=seconds(0, 3600),
         metavar="S",
         help="limit of each single grab in seconds (default 15); where many hosts are looked at, "
-        "of all of it together (default 30)",
+        "of all of it together (default 30, and as long as --looks and --interval ask for)",
     )
     if hosts:
         add_host_arguments(parser)

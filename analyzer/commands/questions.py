@@ -73,6 +73,10 @@ def questions(*, several_snapshots: bool, native: bool) -> list[Question]:
     )
     peer = Question(open_for=left_open.with_a_peer, take=_take("peers"))
     step = Question(open_for=left_open.all_in_collectives, take=_take("counters"))
+    apart = Question(
+        open_for=left_open.in_different_steps,
+        take=_look_and_count if several_snapshots else _take("counters"),
+    )
     wait = Question(open_for=left_open.with_open_stacks, take=_take("native_stacks"))
     work = Question(
         open_for=left_open.with_a_stuck_worker, take=_take("native_stacks"), whom=their_workers
@@ -88,7 +92,7 @@ def questions(*, several_snapshots: bool, native: bool) -> list[Question]:
         *([nap] * WATCHES if several_snapshots else ()),
         *((rest, paced, late, own, beside, naps, pace) if several_snapshots else ()),
         *((*[long] * WATCHES, turn, turn, load) if several_snapshots else ()),
-        *(peer, step),
+        *(peer, step, apart),
         *((wait, work) if native else ()),
         *((slow,) if several_snapshots else ()),
     ]
@@ -102,6 +106,12 @@ def _count_twice(job: Observed, processes: list[Named]) -> None:
     """Ask for the steps of these ranks, and again after further snapshots."""
     job.take_more("counters", processes)
     job.look_more(MORE_SNAPSHOTS)
+    job.take_more("counters", processes)
+
+
+def _look_and_count(job: Observed, processes: list[Named]) -> None:
+    """Take two further snapshots, and ask for the steps again."""
+    job.look_more(2)
     job.take_more("counters", processes)
 
 

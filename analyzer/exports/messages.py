@@ -17,11 +17,13 @@ from typing import Any
 
 import msgspec
 
-from whyhang.analyzer.facts import Record, counted, ranks_in_words
+from whyhang.analyzer.facts import Record, counted, program, ranks_in_words
 from whyhang.analyzer.report import Report, to_json
 from whyhang.analyzer.reports import markdown
+from whyhang.analyzer.reports.page import looked_line
 
 MAX_TEXT = 2800  # characters of a chat's message; Slack cuts at 3,000
+MAX_HOSTS = 4  # that a label names
 MAX_BODY = 60_000  # characters of a comment; GitHub takes 65,536
 
 _SEVERITY = {"hung": "critical", "failed": "critical", "slow": "warning", "inconclusive": "warning"}
@@ -41,14 +43,29 @@ def lines(report: Report) -> list[str]:
     if report.findings:
         first = report.findings[0]
         sure = f"{first.category}, {first.confidence:.0%} sure"
-        named = first.culprit_ranks
-        lines.append(f"{sure}, {ranks_in_words(named)}" if named else sure)
+        named, there = first.culprit_ranks, culprit_hosts(report)
+        on = f" on {', '.join(there[:3])}{', …' if len(there) > 3 else ''}" if there else ""
+        lines.append(f"{sure}, {ranks_in_words(named)}{on}" if named else sure)
         lines += first.remedies[:2]
         lines += [f"Runbook: {first.runbook_url}"] if first.runbook_url else []
     size, hosts = report.job.world_size, report.job.hosts or ()
     where = ", ".join(hosts[:3]) + (f" and {len(hosts) - 3} more" if len(hosts) > 3 else "")
     job = [counted(size, "rank") if size else "", f"on {where}" if where else ""]
-    return [*lines, " ".join(filter(None, job))] if any(job) else lines
+    about = [job_name(report), " ".join(filter(None, job)), looked_line(report).rstrip(",")]
+    return [*lines, " · ".join(filter(None, about))] if any(about) else lines
+
+
+def culprit_hosts(report: Report) -> list[str]:
+    """Return the hosts of the ranks to look at first, as far as they are known."""
+    culprits = set(report.findings[0].culprit_ranks or ()) if report.findings else set()
+    hosts = (row.host for row in report.ranks if row.rank in culprits)
+    return list(dict.fromkeys(host for host in hosts if host))
+
+
+def job_name(report: Report) -> str:
+    """Name the job: what its scheduler or launcher calls the run, else the program that runs."""
+    job = report.job
+    return job.run_id or (program(job.command) if job.command else "")
 
 
 def _slack(report: Report) -> bytes:
@@ -85,7 +102,8 @@ def _alert(report: Report) -> bytes:
         "severity": _SEVERITY.get(report.verdict, "info"),
         "signature": first.signature if first else "",
         "category": first.category if first else "",
-        "instance": (report.job.hosts or ("",))[0],
+        "job": job_name(report),
+        "instance": ", ".join(culprit_hosts(report)[:MAX_HOSTS]),
     }
     annotations = {"summary": report.headline, "description": "\n".join(lines(report)[1:])}
     if first is not None and first.runbook_url:

@@ -56,6 +56,8 @@ from whyhang.analyzer.facts.gpus import Gpu, GpuProcess, GpuSlice, NvLink
 from whyhang.analyzer.facts.live import (
     CallArgument,
     DriverSilence,
+    HostAddress,
+    HostSilence,
     Limit,
     LoopCounter,
     NearLimit,

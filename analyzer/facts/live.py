@@ -108,3 +108,18 @@ class DriverSilence(Statement):
     """A tool that asked the GPU driver did not come back, in words."""
 
     says: str
+
+
+class HostSilence(Statement):
+    """A host of the job (that of ``who``) gave no answer when whyhang tried to reach it; ``why``.
+
+    Not one that answers and lets nobody in.
+    """
+
+    why: str
+
+
+class HostAddress(Statement):
+    """An address of the host of ``who``, as its name is resolved where whyhang ran."""
+
+    address: str

@@ -90,7 +90,8 @@ class Process(Record):
     ``descriptors`` says what open files point at, folded ("pipe x3", "/data/a.bin"). ``holds``
     are the files on which it has an exclusive lock, as the kernel knows, ``locked_by_others``
     those that it has open and on which another process has one, ``other_end`` is who could end
-    the wait of its main thread for data, ``positions`` how far it is in
+    the wait of its main thread for data on this host, ``awaits`` the TCP connection at which it
+    waits, as ``descriptors`` names it, ``positions`` how far it is in
     the regular files that it has open, in bytes. ``asleep_for`` is how many seconds before this
     look its main thread last ran, ``silent_for`` how many before that something was written to
     its standard output or error. ``messages`` changes whenever MPI passes a message between ranks
@@ -123,6 +124,7 @@ class Process(Record):
     holds: tuple[str, ...] = ()
     locked_by_others: tuple[LockWait, ...] = ()
     other_end: OtherEnd | None = None
+    awaits: str | None = None
     positions: dict[str, int] = {}
     asleep_for: float | None = None
     silent_for: float | None = None

@@ -8,6 +8,8 @@ from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import ranks_in_words, replace
 from whyhang.analyzer.findings.bystanders import weight_of
 from whyhang.analyzer.findings.categories import CAUSE_UNSEEN, KINDS, TEXTS
+from whyhang.analyzer.findings.done_already import not_yet
+from whyhang.analyzer.findings.for_backend import NETWORK, fitting
 from whyhang.analyzer.findings.levels import (
     POSSIBLE,
     Candidate,
@@ -31,6 +33,7 @@ from whyhang.analyzer.report import Finding, Report, cite
 from whyhang.analyzer.reports.contents.stacks import divergence, stack_groups
 from whyhang.analyzer.reports.contents.story import story
 from whyhang.analyzer.reports.contents.summary import (
+    captured,
     clocks,
     device_rows,
     gap_lines,
@@ -50,6 +53,7 @@ from whyhang.analyzer.wording.subjects import (
     on_host,
     to_look_at,
     whereabouts,
+    with_host_of_pid,
     with_job,
     with_names,
     with_path,
@@ -112,6 +116,7 @@ def diagnose(case: Case, signatures: Iterable[Signature]) -> Report:
         waits=waits(case, rows, culprits),
         groups=process_groups(case),
         devices=device_rows(case),
+        captured=captured(case),
         tool_version=__version__,
     )
 
@@ -244,6 +249,11 @@ def _finding(case: Case, candidate: Candidate) -> Finding:
     uses_job = any("JOB" in step for step in (*steps, *signature.remedies))
     job = slurm_job(case) if uses_job else None
     path = file_of(case, hit) if any("PATH" in step for step in steps) else None
+
+    def placed(text: str) -> str:
+        filled = on_host(with_job(fill(text, words), job), hosts)
+        return with_host_of_pid(filled, text, words, case, hit)
+
     culprits = ranks if known else None
     title = with_names(
         sentence(fill(signature.title, words)),
@@ -263,11 +273,9 @@ def _finding(case: Case, candidate: Candidate) -> Finding:
         collective=hit.collective,
         location=hit.location,
         evidence=(*hit.evidence, *(cite(fact.source, fact.says) for fact in pressing)),
-        remedies=tuple(
-            on_host(with_job(fill(text, words), job), hosts) for text in signature.remedies
-        ),
-        next_steps=tuple(
-            with_path(on_host(with_job(fill(text, words), job), hosts), path) for text in steps
+        remedies=fitting(case, map(placed, signature.remedies), NETWORK[0]),
+        next_steps=fitting(
+            case, not_yet(case, (with_path(placed(text), path) for text in steps)), NETWORK[1]
         ),
         runbook_url=signature.runbook,
         owner=signature.owner,

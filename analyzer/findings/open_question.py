@@ -7,8 +7,10 @@ from collections.abc import Iterator, Sequence
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import Verdict
-from whyhang.analyzer.facts import NcclPhase, NcclSetup, ranks_in_words
+from whyhang.analyzer.collectives.groups import RECORDER
+from whyhang.analyzer.facts import LogTail, NcclPhase, NcclSetup, ranks_in_words
 from whyhang.analyzer.findings.categories import TEXTS
+from whyhang.analyzer.findings.done_already import more_looks, took_native_frames
 from whyhang.analyzer.rank_state.from_logs.gave_up import gave_up, last_lines
 from whyhang.analyzer.rank_state.from_logs.log_ends import in_the_middle
 from whyhang.analyzer.rank_state.over_time.recent import all_ended_meanwhile
@@ -64,12 +66,27 @@ def _next(case: Case) -> str:
     return "stacks of all ranks while the job hangs: whyhang PID of any process"
 
 
+def _look_again(case: Case) -> str:
+    """Say what was not done yet of all that might tell."""
+    job, looks = case.job, more_looks(case)
+    recorded = any(track.kind == RECORDER for track in job.tracks)
+    wanted = [
+        f"more looks ({looks})" if looks else "",
+        "" if took_native_frames(case) else "C frames (--native always)",
+        "the ranks of other hosts" if job.absent or not job.world_size else "",
+        "" if job.of(LogTail) or job.lines else "the job's logs",
+        "" if recorded else "recorder dumps (start it with TORCH_FR_BUFFER_SIZE=2000)",
+    ]
+    return f"What would tell: {', '.join(filter(None, wanted)) or 'a later look'}."
+
+
 def what_would_tell(case: Case, *, any_finding: bool) -> tuple[str, ...]:
     """Say once what is missing where nothing was found, or nothing that a job wrote."""
     job = case.job
     living = any(member.processes for member in job.members) and not all_ended_meanwhile(job)
     if not any_finding and living:
-        return (TEXTS["look-again" if any(member.dumps for member in job.members) else "trace"],)
+        with_stacks = any(member.dumps for member in job.members)
+        return (_look_again(case) if with_stacks else TEXTS["trace"],)
     if not any_finding and (job.members or in_the_middle(job)):
         return (TEXTS["collect"],)
     seen = job.members or job.launchers or job.lines or job.exits or job.tracks or job.gpus.devices

@@ -10,7 +10,7 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from whyhang.analyzer.facts import Agent, Process, Record, replace
+from whyhang.analyzer.facts import Agent, Process, Record, Who, replace
 from whyhang.analyzer.job.launchers import MEETING, OPTIONS, PROGRAMS
 from whyhang.analyzer.job.records import Child
 from whyhang.analyzer.job.sockets import tcp_sockets
@@ -147,10 +147,18 @@ def each_once(logged: Sequence[Agent], seen: Iterable[Agent]) -> tuple[Agent, ..
 
     What it was told is surer from its command line, how often it started its ranks only a log says.
     """
-    restarts = {agent.who.pid: agent.restarts for agent in logged}
-    known = [replace(agent, restarts=restarts.get(agent.who.pid)) for agent in seen]
-    pids = {agent.who.pid for agent in known} - {None}
-    return (*(agent for agent in logged if agent.who.pid not in pids), *known)
+    known, rest = [], list(logged)
+    for agent in seen:
+        same = [one for one in rest if _is_same(one.who, agent.who)]
+        rest = [one for one in rest if one not in same]
+        known.append(replace(agent, restarts=same[-1].restarts if same else None))
+    return (*rest, *known)
+
+
+def _is_same(one: Who, other: Who) -> bool:
+    """Return whether two facts are about one process: hosts have processes of the same pid."""
+    hosts = {one.host, other.host} - {None}
+    return one.pid is not None and one.pid == other.pid and len(hosts) < 2
 
 
 def _reached(process: Process, plan: Plan) -> bool | None:

@@ -11,6 +11,7 @@ from whyhang.analyzer.facts import (
     FileView,
     Gap,
     Group,
+    InitArguments,
     LogLine,
     Process,
     Record,
@@ -145,13 +146,28 @@ class Job(Record):
         if who.rank is not None:
             index = self.by_rank.get(who.rank)
             return self.members[index] if index is not None else None
-        if who.pid is None:
-            return None
-        for number in self.by_pid.get(who.pid, ()):
+        return self.member_at(who.host, who.pid)
+
+    def member_at(self, host: str | None, pid: int | None) -> Member | None:
+        """Find the member that is a process of a host: hosts have processes of the same pid."""
+        for number in self.by_pid.get(pid, ()) if pid is not None else ():
             member = self.members[number]
-            if who.host is None or member.host is None or who.host == member.host:
+            if host is None or member.host is None or host == member.host:
                 return member
         return None
+
+    def members_asked(self, view: StoreView | FileView) -> tuple[int, ...]:
+        """Return the members as which a place was looked at."""
+        asked = (self.member_at(view.who.host, pid) for pid in view.asked_by)
+        return tuple(sorted({member.id for member in asked if member is not None}))
+
+    def init_arguments(self) -> list[tuple[Member, InitArguments]]:
+        """Return what processes of the job have given ``init_process_group``, argument by argument.
+
+        By process and not by rank: two of them may say that they are the same one.
+        """
+        facts = ((self.member_at(f.who.host, f.who.pid), f) for f in self.of(InitArguments))
+        return [(member, fact) for member, fact in facts if member is not None]
 
 
 def by_pattern(lines: Iterable[LogLine]) -> dict[str, tuple[int, ...]]:

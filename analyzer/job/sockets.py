@@ -6,34 +6,51 @@ from whyhang.analyzer.facts import Address, Process, Record
 
 _TCP = re.compile(
     r"tcp (?P<host>\S+):(?P<port>\d+)(?: -> (?P<peer>\S+):(?P<peer_port>\d+))?"
-    r"(?: (?P<state>[a-z][\w-]+))?(?: x(?P<count>\d+))?"
+    r"(?: (?P<state>[a-z][\w-]+))?(?:, (?P<unaccepted>\d+) not accepted)?"
+    r"(?:, (?:(?P<bytes>\d+) bytes )?sent again (?P<again>\d+) times)?(?: x(?P<count>\d+))?"
 )
 
 
 class Socket(Record):
-    """So many TCP sockets alike. ``peer`` is their other end, ``state`` the kernel's word."""
+    """So many TCP sockets alike. ``peer`` is their other end, ``state`` the kernel's word.
+
+    ``again`` is how often a packet was sent since anything was acknowledged, for which ``unsent``
+    bytes wait; ``unaccepted`` how many connections wait for the one who listens to take them.
+    """
 
     own: Address
     peer: Address | None = None
     state: str = ""
     count: int = 1
+    again: int = 0
+    unsent: int = 0
+    unaccepted: int = 0
+    quote: str = ""
 
     def __str__(self) -> str:
-        ends = f"tcp {self.own}" if self.peer is None else f"tcp {self.own} -> {self.peer}"
-        return f"{ends} {self.state}".rstrip() + (f" x{self.count}" if self.count > 1 else "")
+        return self.quote
 
 
 def tcp_sockets(process: Process) -> tuple[Socket, ...]:
     """Return the TCP sockets of a process, in the order of its record."""
-    return tuple(
-        Socket(
-            own=_address(match["host"], match["port"]),
-            peer=_address(match["peer"], match["peer_port"]) if match["peer"] else None,
-            state=match["state"] or "",
-            count=int(match["count"] or 1),
-        )
-        for line in process.descriptors
-        if (match := _TCP.fullmatch(line)) is not None
+    sockets = map(tcp_socket, process.descriptors)
+    return tuple(socket for socket in sockets if socket is not None)
+
+
+def tcp_socket(line: str) -> Socket | None:
+    """Read one line of open files; None where it is no TCP socket."""
+    match = _TCP.fullmatch(line) if line.startswith("tcp ") else None
+    if match is None:
+        return None
+    return Socket(
+        own=_address(match["host"], match["port"]),
+        peer=_address(match["peer"], match["peer_port"]) if match["peer"] else None,
+        state=match["state"] or "",
+        count=int(match["count"] or 1),
+        again=int(match["again"] or 0),
+        unsent=int(match["bytes"] or 0),
+        unaccepted=int(match["unaccepted"] or 0),
+        quote=line,
     )
 
 

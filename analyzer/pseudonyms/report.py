@@ -82,10 +82,17 @@ def _frame(names: Pseudonyms, value: str) -> str:
     return f"{match['function']} ({names.path(match['file'])}{match['line'] or ''})"
 
 
+def _command(names: Pseudonyms, value: str) -> str:
+    """Replace the paths of a command line, and what else names somebody."""
+    words = value.split(" ")
+    return " ".join(names.path(w) if w.startswith("/") else names.text(w) for w in words)
+
+
 _REPLACED: dict[str, Callable[[Pseudonyms, str], str]] = {
     "source": lambda names, value: names.path(value),
     "file": lambda names, value: names.path(value),
     "host": lambda names, value: names.host(value),
     "hosts": lambda names, value: names.host(value),
     "frames": _frame,
+    "command": _command,
 }

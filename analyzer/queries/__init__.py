@@ -24,6 +24,13 @@ from whyhang.analyzer.queries.hits import (
 from whyhang.analyzer.queries.logs.failures import failures, first_failures, left_others
 from whyhang.analyzer.queries.logs.log import logged
 from whyhang.analyzer.queries.machines.cluster import VIRTUAL, hosts_of_job, networks_of, ranks_on
+from whyhang.analyzer.queries.machines.connections import (
+    cite_unanswered,
+    leads_to,
+    ranks_on_silent,
+    silent_hosts,
+    unanswered,
+)
 from whyhang.analyzer.queries.machines.gpus import cite_gpu, gpu_names, hit_on
 from whyhang.analyzer.queries.startup.store_place import is_loopback
 from whyhang.analyzer.queries.waits.different_operations import needs_everybody

@@ -24,7 +24,7 @@ from whyhang.analyzer.reports.blocks import (
     Table,
 )
 from whyhang.analyzer.reports.finding import MAX_RANKS, cut, is_command, known
-from whyhang.analyzer.reports.page import job_line, page, who
+from whyhang.analyzer.reports.page import job_line, looked_line, page, who
 
 SUMMARY_LINES = 15
 MAX_TEXT = 400
@@ -73,6 +73,8 @@ def _points(report: Report) -> Iterator[tuple[str, str]]:
             _text(cut(report.gaps[0], MAX_TEXT))
             + (f" ({len(report.gaps) - 1} more below)" if len(report.gaps) > 1 else ""),
         )
+    if seen := looked_line(report):
+        yield "Looked at", _text(seen.removeprefix("looked at ").rstrip(","))
 
 
 def _of_finding(report: Report, finding: Finding) -> Iterator[tuple[str, str]]:

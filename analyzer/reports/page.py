@@ -6,6 +6,7 @@ is wrong and why and what to do, where the paths part, what is missing.
 """
 
 import re
+import time
 from collections.abc import Callable, Collection
 from typing import TypeAlias
 
@@ -18,6 +19,7 @@ MAX_OTHERS = 3
 MAX_FRAMES = 14
 MAX_GROUPS = 12
 MAX_ROWS = 12
+MAX_COMMAND = 120
 _MEMBERS = re.compile(r" \([^()]*\branks [^()]*\)")
 _PEER = re.compile(r"\brank \d+")
 _STEP = re.compile(r",? (?:at|in) step -?\d+$")
@@ -45,9 +47,11 @@ def page(report: Report, *, full: bool = False) -> list[Block]:
         blocks += [Section(title="Notes", name="notes"), Items(items=report.notes)]
     # How a report ends: ``collectors/files/own_output.py`` knows it by this.
     wrote = f"by whyhang {report.tool_version}" if report.tool_version else ""
-    facts = " · ".join(filter(None, [job_line(report), wrote]))
-    if facts:
-        blocks += [Section(title="Job", name="job"), Para(text=facts)]
+    seen, run = looked_line(report), run_line(report)
+    first = job_line(report)
+    lines = [first, run, f"{seen} {wrote}"] if seen else [" · ".join(filter(None, [first, wrote]))]
+    if any(lines):
+        blocks += [Section(title="Job", name="job"), *(Para(text=line) for line in lines if line)]
     return blocks
 
 
@@ -159,6 +163,24 @@ def job_line(report: Report) -> str:
         if value:
             parts.append(f"{label} {value}")
     return " · ".join(parts)
+
+
+def run_line(report: Report) -> str:
+    """Name the run, and what its ranks were started with."""
+    job = report.job
+    started = f"started as {cut(job.command, MAX_COMMAND)}" if job.command else ""
+    return " · ".join(filter(None, [job.run_id or "", started]))
+
+
+def looked_line(report: Report) -> str:
+    """Say when the processes of the job were looked at; empty where none were."""
+    at = report.captured
+    if at is None:
+        return ""
+    lasted = at.last - at.first
+    within = f" in {lasted:.{0 if lasted >= 10 else 1}f} s" if at.looks > 1 else ""
+    first = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(at.first))
+    return f"looked at {first} UTC, {counted(at.looks, 'look')}{within},"
 
 
 def rank_table(rows: tuple[RankRow, ...], culprits: Collection[int]) -> list[Block]:

@@ -5,7 +5,9 @@ from collections.abc import Iterable, Sequence
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Frame, OtherEnd, Process, StackDump, counted
+from whyhang.analyzer.job.connections import OtherSide
 from whyhang.analyzer.job.roles import main_thread
+from whyhang.analyzer.job.sockets import tcp_socket
 from whyhang.analyzer.rank_state.from_logs.ends import End
 from whyhang.analyzer.rank_state.listed import WORDS
 from whyhang.analyzer.rank_state.over_time.motion import Moved
@@ -42,6 +44,18 @@ def other_end(case: Case, state: RankState) -> OtherEnd | None:
     place, processes = state.place, case.member(state.member).processes
     at_an_end = place is not None and place.kind in _DATA and place.through is None
     return processes[-1].other_end if processes and at_an_end else None
+
+
+def other_side(case: Case, state: RankState) -> OtherSide | None:
+    """Return whose the other end is of the one TCP connection that a member waits at."""
+    place, member = state.place, case.member(state.member)
+    if place is None or place.kind not in _DATA or place.through is not None:
+        return None
+    awaits = member.processes[-1].awaits if member.processes else None
+    socket = tcp_socket(awaits) if awaits is not None else None
+    if socket is None or socket.peer is None:
+        return None
+    return case.connections.other_side(member, str(socket.own), socket.peer)
 
 
 def activity(state: RankState) -> str:
@@ -159,6 +173,10 @@ def evidence_of(case: Case, state: RankState) -> list[Evidence]:
         for thread in main
         if thread.kernel
     ]
+    if other_side(case, state) is not None:
+        last = member.processes[-1]
+        quote = f"pid {member.pid} waits at {last.awaits}"
+        evidence.append(cite(last.source, quote, member.rank))
     worker = busy_worker(state)
     if worker is not None and member.children[worker[0]].dumps:
         evidence.append(_frames(member.children[worker[0]].dumps[-1], worker[1], member.rank))

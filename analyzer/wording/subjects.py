@@ -2,13 +2,15 @@
 
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import GpuAddress, ranks_in_words
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.job.records import Member
 
+_PIDS = ("pid", "worker", "child", "holder_pid")
+"""Fields of a step that are the number of a process."""
 MOST = 4  # members that are described one by one
 
 _RANKS = re.compile(
@@ -86,6 +88,49 @@ def on_host(text: str, hosts: tuple[str, ...]) -> str:
     if len(hosts) != 1:
         return text
     return _HOST.sub(lambda match: "on " * match["who"].startswith("on ") + hosts[0], text)
+
+
+def with_host_of_pid(
+    text: str, template: str, words: Mapping[str, str], case: Case, hit: Hit
+) -> str:
+    """Say on which host the pid in a step is a process, where the job has several hosts.
+
+    Of a command, whose words for people stand behind its ``  # ``, the other ranks that it goes for
+    are named, too, with their pids and hosts.
+    """
+    pid = next((words[name] for name in _PIDS if f"{{{name}}}" in template and name in words), "")
+    hosts = {member.host for member in case.job.members if member.host}
+    if len(hosts) < 2 or not pid.isdecimal() or "on the host" in template:
+        return text
+    host, of_rank = _host_of(int(pid), case, hit)
+    if host is None:
+        return text
+    others = [case.member(number) for number in hit.members[:MOST] if of_rank is not None]
+    rest = [
+        f"{one.name}: {one.pid} on {one.host}"
+        for one in others
+        if one is not of_rank and one.pid is not None and one.host
+    ]
+    more = f" ({', '.join(rest)})" if rest else ""
+    command, mark, comment = text.partition("  # ")
+    if mark or not text[:1].isupper():
+        return f"{command}  # on {host}{more}{f': {comment}' if comment else ''}"
+    first = text if text.split(" ", 1)[0].isupper() else text[0].lower() + text[1:]
+    return f"On {host}: {first.rstrip('.')}{more}{'.' * text.endswith('.')}"
+
+
+def _host_of(pid: int, case: Case, hit: Hit) -> tuple[str | None, Member | None]:
+    """Return the host of the process of a finding with this pid, and which member it is, if one."""
+    for number in (*hit.members, *hit.affected):
+        member = case.member(number)
+        if member.pid == pid:
+            return member.host, member
+        if any(child.pid == pid for child in (*member.children, *member.helpers)):
+            return member.host, None
+    above = [p.who.host for one in case.job.launchers if one.pid == pid for p in one.processes[-1:]]
+    if len(set(above)) == 1:
+        return above[0], None
+    return (case.member(hit.members[0]).host if hit.members else None), None
 
 
 def with_job(text: str, job: str | None) -> str:

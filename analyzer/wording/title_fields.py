@@ -21,6 +21,7 @@ from whyhang.analyzer.wording.describe import (
     duration,
     location_of,
     other_end,
+    other_side,
     pid_in_words,
 )
 
@@ -114,10 +115,29 @@ def _peer(case: Case, states: list[RankState]) -> str:
     ends = {other_end(case, state) for state in states}
     end = ends.pop() if len(ends) == 1 else None
     if end is None:
-        return ""
+        return _far_peer(case, states)
     rank = case.job.member_of(Who(host=case.member(states[0].member).host, pid=end.pid))
     name = program(end.command) or "a process"
     return f" ({name if rank is None else rank.name}, pid {end.pid})"
+
+
+def _far_peer(case: Case, states: list[RankState]) -> str:
+    """Name whose the other end is of the connection that these members wait at, if all to one."""
+    sides = [other_side(case, state) for state in states]
+    first = sides[0]
+    if first is None or any(
+        side is None or (side.address, side.member) != (first.address, first.member)
+        for side in sides
+    ):
+        return ""
+    host = f"on {first.host}" if first.host else ""
+    if first.member is not None:
+        owner = " ".join(filter(None, (case.member(first.member).name, host)))
+    else:
+        owner = f"no rank, {host}" if host else "outside the job"
+        if case.job.absent and not host:
+            owner = "on no host that was looked at"
+    return f" ({first.address}, {owner})"
 
 
 def _on_file(processes: Sequence[Process], place: Place) -> str:

@@ -12,10 +12,13 @@ from whyhang.analyzer.facts import (
     Address,
     CallArgument,
     DriverSilence,
+    HostAddress,
+    HostSilence,
     InitArguments,
     Library,
     LoopCounter,
     NearLimit,
+    NetworkPort,
     NoInterpreter,
     PartOfHost,
     Paused,
@@ -66,6 +69,8 @@ _FIELDS: dict[str, tuple[type[Statement], str, Callable[[str], object]]] = {
     "joins_of": (InitArguments, "world_size", int),
     "variables": (Variables, "checksum", int),
     "gpu-driver-hangs": (DriverSilence, "says", str),
+    "no-answer": (HostSilence, "why", str),
+    "host-address": (HostAddress, "address", str),
     "steps-written": (StepsWritten, "text", str),
     "steps-written-before": (StepsWrittenBefore, "text", str),
 }
@@ -99,6 +104,15 @@ def _texts(fact: Statement) -> Iterator[tuple[str, str]]:
             yield about, str(value)
     yield from ((about, words) for about, (kind, words) in _WORDS.items() if type(fact) is kind)
     match fact:
+        case NetworkPort():
+            yield "interface", fact.quote
+        case _:
+            yield from _texts_of_several(fact)
+
+
+def _texts_of_several(fact: Statement) -> Iterator[tuple[str, str]]:
+    """Yield the rows of statements of which several fields are told."""
+    match fact:
         case Setting(name="backend" | "launcher"):
             yield fact.name, fact.value
         case Setting(name="torch" | "nccl") if fact.who.pid is None:
@@ -130,11 +144,28 @@ def statement(row: ClaimRow) -> Statement | None:
         return Setting(name=_SETTINGS[about], value=value, who=who, source=source)
     if about == "pressure":
         return _near_limit(row)
+    if about == "interface":
+        return _interface(row)
     if about in _KINDS:
         return _taken_apart(row, _KINDS[about], _FORMS[about])
     if about.startswith(COMPARED):
         return _taken_apart(row, Library, _FORMS["library"], name=about.removeprefix(COMPARED))
     return None
+
+
+def _interface(row: ClaimRow) -> Statement:
+    match = re.fullmatch(_FORMS["interface"], row.value)
+    if match is None:
+        raise ValueError(f"no interface: {row.value}")
+    return NetworkPort(
+        name=match["name"],
+        quote=row.value,
+        up=match["state"] == "up",
+        state=match["state"],
+        addresses=tuple((match["addresses"] or "").split()),
+        who=row.who,
+        source=row.source,
+    )
 
 
 def _near_limit(row: ClaimRow) -> Statement:

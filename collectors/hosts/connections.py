@@ -134,6 +134,11 @@ class Connections(AbstractContextManager["Connections"]):
         if len(self._by_channel[host.channel]) == 1:
             self._channels.kill([host.channel])
 
+    def give_up_unready(self, why: str) -> None:
+        """Leave out all hosts that are not ready by now."""
+        for host in self._connecting():
+            self.give_up(host, host_gap(host.name, why, "Look again, or leave it out of --hosts"))
+
     def _connecting(self) -> list[RemoteHost]:
         return [host for host in self.hosts if host.gap is None and not host.ready]
 
@@ -203,6 +208,8 @@ class Connections(AbstractContextManager["Connections"]):
             if isinstance(event, Closed):
                 for host in self._by_channel.get(event.channel, []):
                     host.busy = False
+                    if host.gap is None and not host.alive:
+                        host.silent = remote_host.is_silent(self.reach.kind, event.errors)
                     host.gap = host.gap or remote_host.ended(
                         host.name, self.reach.kind, event.code, event.errors, alive=host.alive
                     )

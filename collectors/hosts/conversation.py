@@ -3,17 +3,20 @@
 What did answer counts; hosts without a process of the job become gaps.
 """
 
+import socket
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
-from whyhang.analyzer.facts import Gap
+from whyhang.analyzer.facts import Gap, HostAddress, HostSilence, Source, Statement, Who
 from whyhang.collectors.files.bundle import Bundle, Clock
 from whyhang.collectors.hosts import remote_host
 from whyhang.collectors.hosts.connections import Connections
 from whyhang.collectors.hosts.merge import HostJobNumber, Parts
+from whyhang.collectors.hosts.names import resolved
 from whyhang.collectors.hosts.planners import ssh
+from whyhang.collectors.hosts.reach import ReachedHost
 from whyhang.collectors.hosts.remote_host import RemoteHost, host_gap, left_to_others, plain
 from whyhang.collectors.hosts.wire import Answer
 from whyhang.collectors.live.capture import More, Named
@@ -30,7 +33,10 @@ WRONG_CLOCK = 2.0
 
 
 class Conversation:
-    """A job on the hosts of ``connections``, asked there; ``parts`` is what they have sent."""
+    """A job on the hosts of ``connections``, asked there; ``parts`` is what they have sent.
+
+    ``interrupted``: Ctrl-C has come, and only what is under way is awaited.
+    """
 
     def __init__(
         self,
@@ -47,22 +53,32 @@ class Conversation:
         self._options = options
         self._patterns = sorted(patterns)
         self._whole = whole
-        self._interrupted = False
+        self.interrupted = False
         connections.handlers |= {"found": self._take_processes, "part": self._part}
 
     def find(self) -> None:
         """Reach all hosts, and have each find the processes of the job.
 
-        Where a host knows of others that the job runs on, these are reached, too.
+        Where a host knows of others that the job runs on, these are reached, too. Ctrl-C ends the
+        reaching: who has answered by then is looked at, unless it comes again.
         """
-        self.connections.open(self.reach.hosts)
+        self._reach(self.reach.hosts)
         self._find()
-        while self.reach.grows and (names := self._new_names()):
-            self.connections.open([ssh.host(name, connect=ssh.CONNECT) for name in names])
+        while self.reach.grows and not self.interrupted and (names := self._new_names()):
+            self._reach([ssh.host(name, connect=ssh.CONNECT) for name in names])
             self._find()
         known = len(self.connections.hosts)
         if self.reach.count is not None and known < self.reach.count:
             self.gaps.append(remote_host.not_all_known(known, self.reach.count))
+
+    def _reach(self, hosts: Sequence[ReachedHost]) -> None:
+        try:
+            self.connections.open(hosts)
+        except KeyboardInterrupt:
+            if not self.connections.ready:
+                raise
+            self.interrupted = True
+            self.connections.give_up_unready("it had not answered when Ctrl-C came")
 
     def look(self) -> None:
         """Have all take their snapshots at the same moment."""
@@ -94,11 +110,13 @@ class Conversation:
             clocks.append(Clock(host=host.name, ahead=ahead, within=within))
             if abs(ahead) > max(WRONG_CLOCK, within):
                 gaps.append(_clock_differs(host.name, ahead))
-        return self.parts.bundle(gaps, [host.name for host in hosts], self.reach.printed, clocks)
+        names = [host.name for host in hosts]
+        silent = list(_silence(host for host in hosts if host.silent))
+        return self.parts.bundle(gaps, names, self.reach.printed, clocks, silent)
 
     def _ask(self, what: str, processes: Iterable[Named] = (), **how: float) -> None:
         """Ask while there is time. Ctrl-C ends the asking: what has come is diagnosed."""
-        if self._interrupted or self.connections.left() < ENOUGH:
+        if self.interrupted or self.connections.left() < ENOUGH:
             return
         pids: dict[str, list[int]] = {}
         ready = self.connections.ready
@@ -112,7 +130,7 @@ class Conversation:
         try:
             self.connections.wait(f"asking for {what.replace('_', ' ')}")
         except KeyboardInterrupt:
-            self._interrupted = True
+            self.interrupted = True
 
     def _find(self) -> None:
         ready = self.connections.ready
@@ -190,6 +208,19 @@ class Conversation:
             self.connections.give_up(host, host_gap(host.name, why, "Collect there by hand"))
         else:
             host.sent = True
+
+
+def _silence(hosts: Iterable[RemoteHost]) -> Iterator[Statement]:
+    """Yield that these hosts gave no answer, and the addresses at which they should be."""
+    why = {host.name: host.gap.why for host in hosts if host.gap is not None}
+    bare = {name: name.rpartition("@")[2] for name in why}
+    addresses = resolved(bare.values(), socket.gethostbyname)
+    source = Source(file="hosts.claims.json")
+    for name, said in why.items():
+        who = Who(host=bare[name])
+        yield HostSilence(why=said, who=who, source=source)
+        if address := addresses.get(bare[name]):
+            yield HostAddress(address=address, who=who, source=source)
 
 
 def _clock_differs(name: str, ahead: float) -> Gap:

@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from whyhang.analyzer.errors import BundleError
-from whyhang.analyzer.facts import Gap, replace
+from whyhang.analyzer.facts import Gap, Statement, replace
 from whyhang.analyzer.redact import redact_bytes
 from whyhang.collectors.files import unpack
 from whyhang.collectors.files.archive import refusal
 from whyhang.collectors.files.bundle import MANIFEST, Bundle, Clock, Entry, Manifest, read_manifest
+from whyhang.collectors.files.claims import rows
 from whyhang.collectors.files.own_files import facts_file
 from whyhang.collectors.files.spool import SpentError, UnpackBudget, UnpackLimits
 
@@ -55,9 +56,11 @@ class Parts:
         order: Sequence[str],
         printed: Sequence[tuple[str, bytes]] = (),
         clocks: Sequence[Clock] = (),
+        silent: Sequence[Statement] = (),
     ) -> Bundle:
         """Return all as one bundle, hosts in this order; ``gaps`` are of those that are missing.
 
+        ``silent`` is what is known of those of them that did not answer at all.
         ``printed`` is what the scheduler says of the job, by the name of a file.
         """
         files: dict[str, bytes] = {}
@@ -76,6 +79,9 @@ class Parts:
         if gaps:
             files["hosts.gaps.json"] = facts_file("gaps", gaps)
             entries.append(Entry(path="hosts.gaps.json", kind="gaps"))
+        if silent:
+            files["hosts.claims.json"] = facts_file("claims", [r for s in silent for r in rows(s)])
+            entries.append(Entry(path="hosts.claims.json", kind="claims"))
         manifests = [self._manifests[part] for part in parts]
         first = manifests[0] if manifests else Manifest()
         touched = (text for manifest in manifests for text in manifest.touched)

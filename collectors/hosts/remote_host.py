@@ -20,6 +20,7 @@ class RemoteHost:
 
     ``channel`` is the command that reaches it, alone or with others; ``own_name`` is what it calls
     itself on the wire, ``node`` what its system calls it. ``alive``: it gave a sign of life,
+    ``silent``: it gave none, and nothing there refused the connection either,
     ``hello`` is what it said of itself, ``fed``: it was sent whyhang, ``ready``: that runs there,
     ``busy``: it has an order to answer, ``sent``: it sent evidence.
     """
@@ -32,6 +33,7 @@ class RemoteHost:
         self.hello: Answer | None = None
         self.fed = False
         self.alive = False
+        self.silent = False
         self.ready = False
         self.busy = False
         self.sent = False
@@ -136,13 +138,22 @@ def not_all_known(known: int, count: int) -> Gap:
 def ended(name: str, kind: str, code: int | None, errors: str, *, alive: bool) -> Gap:
     """Return why the command that reaches a host has ended, from what it printed."""
     lines = [line for line in errors.splitlines() if line.strip()]
-    tool = kind if kind in {"slurm", "kubernetes", "ray"} else "ssh"
-    if failure := failure_of(tool, errors):
+    if failure := failure_of(_tool(kind), errors):
         return host_gap(name, failure.why, failure.remedy.format(name=name))
     if lines:
         return host_gap(name, f"{kind} said: {plain(lines[-1])}", "")
     how = "was killed" if code is None or code > 128 else f"ended with code {code}"
     return host_gap(name, f"what ran there {how}" if alive else f"the command {how}", "")
+
+
+def is_silent(kind: str, errors: str) -> bool:
+    """Return whether the command that should reach a host has ended because nothing answered."""
+    failure = failure_of(_tool(kind), errors)
+    return failure is not None and failure.silent
+
+
+def _tool(kind: str) -> str:
+    return kind if kind in {"slurm", "kubernetes", "ray"} else "ssh"
 
 
 def plain(text: str) -> str:

@@ -25,7 +25,7 @@ from whyhang.analyzer.facts import LockWait, Process, replace
 from whyhang.analyzer.redact import redact, redact_command
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.proc import Proc
-from whyhang.collectors.live.sockets import Sockets, other_end
+from whyhang.collectors.live.sockets import Sockets, awaited_connection, other_end
 
 MAX_LINES = 64
 """Lines kept; sockets and devices go before files."""
@@ -115,6 +115,7 @@ def with_files(
                 added,
                 locked_by_others=locks.of_others(pid),
                 other_end=other_end(host, pid, sockets),
+                awaits=awaited_connection(host, pid, sockets),
                 positions=positions(host.proc, pid),
                 silent_for=silent.get(pid),
                 messages=passed.get(pid),

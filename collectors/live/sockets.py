@@ -26,6 +26,10 @@ _STATES = (  # include/net/tcp_states.h
 )
 _ESTABLISHED = b"01"
 _LISTEN = b"0A"
+_SENDS_AGAIN = "01:"
+"""Begins the column of the timer where a packet waits for its acknowledgement."""
+WORTH_SAYING = 2
+"""Times that a packet was sent again; one is lost now and then on any network."""
 _MAPPED = "0000000000000000FFFF0000"  # an IPv4 address among those of IPv6
 
 MOST_POLLED = 8
@@ -54,7 +58,7 @@ class Sockets:
         if kind == "unix":
             path = field[7].decode(errors="replace") if len(field) > 7 else "socket"
             return f"unix {path}"
-        return socket_line(kind, *(f.decode() for f in field[1:4])) if kind else "socket"
+        return socket_line(kind, *(f.decode() for f in field[1:7])) if kind else "socket"
 
     def other_end(self, pid: int, inode: str) -> str | None:
         """Return the inode of the other socket of a TCP connection within the network."""
@@ -104,14 +108,33 @@ class Sockets:
         return table
 
 
-def socket_line(kind: str, local: str, remote: str, state: str) -> str:
-    """Put one line of the kernel's socket table into words."""
+def socket_line(
+    kind: str,
+    local: str,
+    remote: str,
+    state: str,
+    queues: str = "",
+    timer: str = "",
+    tries: str = "",
+) -> str:
+    """Put one line of the kernel's socket table into words.
+
+    Of TCP they tell what gets no answer: how often a packet was sent again and how many bytes wait
+    for it, or how many connections nobody has accepted (net/ipv4/tcp_ipv4.c of Linux).
+    """
     here, there = _address(local), _address(remote)
     number = int(state, 16) if kind == "tcp" else 0
     word = _STATES[number] if number < len(_STATES) else ""
+    sent, _, received = queues.partition(":")
     if word == "listen" or there.endswith(":0"):
-        return f"{kind} {here} {word}".rstrip()
-    return f"{kind} {here} -> {there} {word}".rstrip()
+        waiting = int(received or "0", 16) if word == "listen" else 0
+        return f"{kind} {here} {word}".rstrip() + (f", {waiting} not accepted" if waiting else "")
+    line = f"{kind} {here} -> {there} {word}".rstrip()
+    again = int(tries or "0", 16) if word and timer.startswith(_SENDS_AGAIN) else 0
+    if again < WORTH_SAYING:
+        return line
+    unanswered = int(sent or "0", 16) if word != "syn-sent" else 0
+    return f"{line}, {f'{unanswered} bytes ' * bool(unanswered)}sent again {again} times"
 
 
 def _address(text: str) -> str:
@@ -187,6 +210,15 @@ def other_end(host: Host, pid: int, sockets: Sockets) -> OtherEnd | None:
         return None
     owner = pids.pop()
     return OtherEnd(pid=owner, command=redact_command(host.arguments(owner)))
+
+
+def awaited_connection(host: Host, pid: int, sockets: Sockets) -> str | None:
+    """Return the TCP connection at which the main thread of ``pid`` waits, if it is but one."""
+    links = (host.proc.link_of(f"{pid}/fd/{number}") or "" for number in _awaited(host, pid))
+    inodes = {link[8:-1] for link in links if link.startswith("socket:[")}
+    lines = {sockets.name(pid, inode) for inode in inodes}
+    line = lines.pop() if len(lines) == 1 else ""
+    return line if line.startswith("tcp ") and " -> " in line else None
 
 
 def _awaited(host: Host, pid: int) -> list[int]:

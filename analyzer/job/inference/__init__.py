@@ -16,6 +16,7 @@ from whyhang.analyzer.job.inference.completed import (
     with_stacks_of_exceptions,
 )
 from whyhang.analyzer.job.inference.device_ranks import with_device_ranks
+from whyhang.analyzer.job.inference.given_twice import once
 from whyhang.analyzer.job.inference.group_ranks import with_group_ranks
 from whyhang.analyzer.job.inference.local_ranks import numbered
 from whyhang.analyzer.job.inference.whose import (
@@ -27,6 +28,7 @@ from whyhang.analyzer.job.inference.whose import (
 from whyhang.analyzer.job.inference.years import in_one_year
 
 STEPS: tuple[Callable[[Sequence[Fact]], Sequence[Fact]], ...] = (
+    once,  # what was given
     *(plausible, of_the_last_attempt, in_one_year, with_numbers_of_pods),  # what is believed
     *(
         with_hosts_of_files,

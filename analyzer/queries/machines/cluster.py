@@ -19,6 +19,7 @@ from whyhang.analyzer.facts import (
 )
 from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INCOMPLETE, Hit
 from whyhang.analyzer.job import slurm_hosts
+from whyhang.analyzer.job.sockets import tcp_sockets
 from whyhang.analyzer.queries.hits import others_than
 from whyhang.analyzer.queries.registry import query
 from whyhang.analyzer.report import cite
@@ -275,7 +276,17 @@ def _is_odd(key: tuple[str | None, str], now: dict[tuple[str | None, str], Netwo
 
 
 def _is_used(case: Case, port: NetworkPort) -> bool:
-    """Return whether a setting or line of the job's NCCL or gloo names the port."""
+    """Return whether the job is told to use the port, or has connections at its address."""
+    if port.addresses and any(
+        (port.who.host is None or same_host(member.host, port.who.host))
+        and socket.peer is not None
+        and socket.own.host == address.partition("/")[0]
+        for member in case.job.members
+        for process in member.processes[-1:]
+        for socket in tcp_sockets(process)
+        for address in port.addresses
+    ):
+        return True
     names = {port.name.partition("/")[0], port.netdev or port.name}
     chosen = [fact.value for fact in case.job.of(Variable) if fact.name in CHOOSING]
     chosen += [setup.interface for setup in case.job.of(NcclSetup)]

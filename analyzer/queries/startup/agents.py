@@ -7,6 +7,7 @@ from typing import Literal
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Agent, counted, ranks_in_words, replace
 from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INDIRECT, Hit
+from whyhang.analyzer.job.records import Child
 from whyhang.analyzer.job.roles import main_thread
 from whyhang.analyzer.job.slurm_hosts import other_hosts
 from whyhang.analyzer.job.store_keys import Round, round_of
@@ -53,7 +54,7 @@ def _differ(case: Case) -> Iterator[Hit]:
 
 def _opens_store(case: Case, agent: Agent) -> bool:
     """Return whether an agent was seen to open that store only, which is done in no time."""
-    dumps = [d for one in case.job.launchers if one.pid == agent.who.pid for d in one.dumps]
+    dumps = [d for one in case.job.launchers if _is_of(one, agent) for d in one.dumps]
     stacks = [thread.frames for dump in dumps if (thread := main_thread(dump)) is not None]
     return bool(stacks) and all(
         any(frame.function.endswith(OPENS_STORE) for frame in frames) for frames in stacks
@@ -201,6 +202,12 @@ def _names(agents: list[Agent]) -> str:
     return f"torchrun ({'; '.join([*names, *more])})"
 
 
+def _is_of(launcher: Child, agent: Agent) -> bool:
+    """Return whether a launcher is the process of an agent, by its host and pid."""
+    hosts = {agent.who.host, *(process.who.host for process in launcher.processes)} - {None}
+    return launcher.pid == agent.who.pid and len(hosts) < 2
+
+
 def _pid(agent: Agent) -> str:
     return f"pid {agent.who.pid}" if agent.who.pid is not None else agent.source.file
 
@@ -215,10 +222,10 @@ def _quotes(agents: list[Agent]) -> list[Evidence]:
 
 def _stacks(case: Case, agents: Iterable[Agent]) -> list[Evidence]:
     """Cite the frame in which each agent stands, where stacks were taken."""
-    pids = {agent.who.pid for agent in agents}
+    of = list(agents)
     evidence = []
     for launcher in case.job.launchers:
-        if launcher.pid not in pids or not launcher.dumps:
+        if not launcher.dumps or not any(_is_of(launcher, agent) for agent in of):
             continue
         dump = launcher.dumps[-1]
         thread = main_thread(dump)

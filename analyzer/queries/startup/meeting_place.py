@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import Address, InitArguments, replace
+from whyhang.analyzer.facts import Address, replace
 from whyhang.analyzer.findings.signature import CLEAR, INDIRECT, Hit
 from whyhang.analyzer.job.sockets import Socket, tcp_sockets
 from whyhang.analyzer.queries.hits import hit_about, places_of
@@ -76,12 +76,11 @@ def _same_place(one: StartingRank, here: Sequence[StartingRank], usual: Address)
 def _cite_given(case: Case, at: StartingRank) -> Evidence:
     """Return where a rank was given its place: in the call, else in its environment."""
     member = case.member(at.member)
-    given = next(
-        (g for g in case.job.of(InitArguments) if g.address and g.who.pid == member.pid), None
-    )
+    arguments = (fact for one, fact in case.job.init_arguments() if one is member and fact.address)
+    given = next(arguments, None)
     source = given.source if given is not None else member.processes[-1].source
     words = (
-        f"init_process_group at {given.address}"
+        f"init_process_group at {at.address}"
         if given is not None
         else f"MASTER_ADDR:MASTER_PORT={at.address}"
     )
@@ -153,8 +152,7 @@ def _cite_sockets(case: Case, number: int) -> Evidence:
 def _mtu(case: Case) -> Iterator[Hit]:
     """Yield one hit for all ranks of which that is so; it is the way, not the rank."""
     lost = [v for v in case.job.stores if v.echo_small is True and v.echo_large is False]
-    pids = {pid for view in lost for pid in view.asked_by}
-    members = [m.id for m in case.job.members if m.pid in pids]
+    members = sorted({number for view in lost for number in case.job.members_asked(view)})
     if not members or case.graph.progress:
         return
     fields = subject_fields(case, [case.states[number] for number in members], ())

@@ -91,8 +91,7 @@ def _stale(case: Case) -> Iterator[Hit]:
 
 
 def _members(case: Case, views: Sequence[FileView]) -> tuple[int, ...]:
-    pids = {pid for view in views for pid in view.asked_by}
-    return tuple(member.id for member in case.job.members if member.pid in pids)
+    return tuple(sorted({number for view in views for number in case.job.members_asked(view)}))
 
 
 def _hit(
@@ -173,7 +172,7 @@ def _by_leftover(case: Case) -> Iterator[Hit]:
         for one in view.listeners:
             if not one.same_script or one.started_at is None or view.own_address is False:
                 continue
-            own = next((m for m in case.job.members if m.pid == one.pid), None)
+            own = case.job.member_at(view.who.host, one.pid)
             young = tuple(m.id for m in case.job.members if m is not own and _began(m) is not None)
             if not young or any(
                 (_began(case.member(n)) or 0) < one.started_at + LATER for n in young

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import (
     Address,
-    InitArguments,
     Record,
     StoreView,
     counted,
@@ -56,19 +55,18 @@ class StartingRank(Record):
 def starting_ranks(case: Case) -> list[StartingRank]:
     """List the ranks inside init_process_group, with the place that each was given."""
     inside = {n for m in case.graph.operations if m.kind is WaitKind.INIT for n in m.members}
-    given = {fact.who.pid: fact.address for fact in case.job.of(InitArguments) if fact.address}
-    views = {pid: view for view in case.job.stores for pid in view.asked_by}
+    given = {m.id: fact.address for m, fact in case.job.init_arguments() if fact.address}
+    views = {n: view for view in case.job.stores for n in case.job.members_asked(view)}
     starting = []
     for number in sorted(inside):
         member = case.member(number)
         environ = member.processes[-1].environ if member.processes else {}
-        address = given.get(member.pid)
+        address = given.get(number)
         port = environ.get("MASTER_PORT", "")
         if address is None and "MASTER_ADDR" in environ and port.isdecimal():
             address = Address(host=environ["MASTER_ADDR"], port=int(port))
-        view = views.get(member.pid) if member.pid is not None else None
         if address is not None:
-            starting.append(StartingRank(member=number, address=address, view=view))
+            starting.append(StartingRank(member=number, address=address, view=views.get(number)))
     return starting
 
 

@@ -23,11 +23,14 @@ from whyhang.analyzer.rank_state.over_time.recent import ended_meanwhile
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.report import Evidence
 from whyhang.analyzer.stacks import Scope, WaitKind
-from whyhang.analyzer.wording.describe import call_of, evidence_of, other_end
+from whyhang.analyzer.wording.describe import call_of, evidence_of, other_end, other_side
 from whyhang.analyzer.wording.title_fields import subject_fields
 
 HELD = (Status.BLOCKED, Status.RUNNING)
 """Neither waiting for other ranks, nor stopped, moving or dead: held by something local."""
+
+KNOWN = {Status.STOPPED, Status.GONE}
+"""What a process does not do then is certain, whatever its stack leaves open."""
 
 KNOWN_LOCAL_CAUSES = (
     WaitKind.DATALOADER,
@@ -123,7 +126,9 @@ def _lagging_hit(case: Case, states: list[RankState], waiters: tuple[int, ...]) 
     affected = tuple(sorted(set(waiters) - set(members)))
     evidence = [piece for state in states for piece in evidence_of(case, state)]
     evidence += places_of(case, *(meeting.members[0] for meeting in case.graph.operations))
-    certain = all(state.place is None or state.place.certain for state in states)
+    certain = all(
+        state.place is None or state.place.certain or state.status in KNOWN for state in states
+    )
     strength = CLEAR if certain and affected else INDIRECT
     too_many = _too_many(case, members, waiters)
     if too_many:
@@ -150,6 +155,9 @@ def _is_open(case: Case, states: list[RankState]) -> bool:
         ended = len(states) > 1 and all(state.status is Status.GONE for state in states)
         if ended or all(WaitKind.STORE in kinds_of(state) for state in states):
             return True
+    sides = (other_side(case, state) for state in states)
+    if any(side is not None and side.member is not None for side in sides):
+        return True
     ends = ((case.member(state.member).host, other_end(case, state)) for state in states)
     return any(
         end is not None and case.job.member_of(Who(host=host, pid=end.pid)) for host, end in ends

@@ -1,7 +1,7 @@
 """The parts of a report that judge nothing: the job, rows of ranks and GPUs, what is missing."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 
 from whyhang.analyzer.case import Case
@@ -23,10 +23,11 @@ from whyhang.analyzer.job.launchers import STARTED_BY
 from whyhang.analyzer.queries.machines.cluster import hosts_of_ranks
 from whyhang.analyzer.queries.machines.gpus import faults_of, gpu_names
 from whyhang.analyzer.rank_state.state import RankState
-from whyhang.analyzer.report import GpuRow, Job, RankRow, RankStateName
+from whyhang.analyzer.report import Captured, GpuRow, Job, RankRow, RankStateName
 from whyhang.analyzer.wording.describe import activity, location_of, site_location, status_word
 
 MAX_GAPS = 25
+MAX_COMMAND = 200  # characters of a command line
 MOST_NAMES = 32  # hosts that one folded gap names
 FAR_IN_TIME = 10.0  # seconds between the looks at two hosts: they are no one moment then
 MOST_PAUSES = 4
@@ -49,7 +50,41 @@ def job_facts(case: Case) -> Job:
         backend=backend,
         torch_version=_most_common(job.of(Setting), "torch"),
         nccl_version=_most_common(job.of(Setting), "nccl") if of_nccl else None,
+        command=_command(case),
+        run_id=_run_id(environs),
     )
+
+
+RUN_IDS = {"SLURM_JOB_ID": "Slurm job", "TORCHELASTIC_RUN_ID": "torchrun", "RAY_JOB_ID": "Ray job"}
+"""Variables that name a run, and what calls it so."""
+_NO_ID = {"", "none"}
+
+
+def _run_id(environs: Iterable[Mapping[str, str]]) -> str | None:
+    """Return what a launcher or scheduler calls the run, where all ranks are told the same."""
+    known = list(environs)
+    for name, kind in RUN_IDS.items():
+        values = {environ.get(name, "") for environ in known}
+        if len(values) == 1 and not values & _NO_ID:
+            return f"{kind} {values.pop()}"
+    return None
+
+
+def _command(case: Case) -> str | None:
+    """Return the command line of the first rank that was looked at."""
+    ranked = (m for m in case.job.members if m.processes and m.processes[-1].command)
+    first = min(ranked, key=lambda m: (m.rank is None, m.rank or 0), default=None)
+    return first.processes[-1].command[:MAX_COMMAND] if first is not None else None
+
+
+def captured(case: Case) -> Captured | None:
+    """Return when the processes of a job were looked at; None where none were."""
+    processes = [process for member in case.job.members for process in member.processes]
+    times = [process.taken_at for process in processes if process.taken_at is not None]
+    if not times:
+        return None
+    looks = len({process.look for process in processes})
+    return Captured(first=round(min(times), 3), last=round(max(times), 3), looks=looks)
 
 
 def _most_common(settings: Iterable[Setting], name: SettingName) -> str | None:

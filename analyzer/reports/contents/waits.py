@@ -17,9 +17,11 @@ from whyhang.analyzer.queries.waits.moving import left_behind
 from whyhang.analyzer.queries.waits.states import is_shared_lock
 from whyhang.analyzer.rank_state.state import NOT_WAITING, Status
 from whyhang.analyzer.report import RankRow, WaitEdge, WaitNode, Waits
+from whyhang.analyzer.stacks import WaitKind
 
 MAX_NODES = 40
 MAX_NAMES = 8
+MAX_HOSTS = 4
 UNSEEN = {"missing", "unreachable"}
 
 Role: TypeAlias = Literal["root", "cycle", "missing", ""]
@@ -79,7 +81,9 @@ def _of_stacks(
     late = behind or {subject(member) for member in graph.lagging} | expected
     inside = [{subject(member) for member in each.members} for each in graph.operations]
     for operation, waiters in zip(graph.operations, inside, strict=True):
-        others = set().union(*inside) - waiters
+        # who is past its start has come there: those that still start wait for none of them
+        came = operation.kind is WaitKind.INIT
+        others = set() if came else set().union(*inside) - waiters
         on = frozenset(one for one in late - waiters or others if one is not None)
         for waiter in sorted(one for one in waiters - behind if one is not None):
             yield _edge(waiter, str(operation.says.call), on, certain=bool(late))
@@ -97,6 +101,7 @@ class _Drawing:
     ) -> None:
         self.rows = rows
         self.culprits = culprits
+        self.several_hosts = len({row.host for row in rows if row.host}) > 1
         roots, cycles = ends(edges)
         self.ends = {root.member for root in roots if root.direct}
         self.circle = {member for cycle in cycles for member in cycle.members}
@@ -169,6 +174,7 @@ class _Drawing:
     def _node(self, members: Sequence[int]) -> WaitNode:
         rows = [self.rows[one] for one in members]
         same = len({row.activity for row in rows}) == 1
+        hosts = dict.fromkeys(row.host for row in rows if row.host)
         return WaitNode(
             kind="ranks",
             says=rows[0].activity if same else f"{_without_ranks(rows[0].activity)}, …",
@@ -178,6 +184,7 @@ class _Drawing:
             state=rows[0].state,
             role=self.role(members[0]),
             culprit=rows[0].rank in self.culprits,
+            hosts=tuple(hosts) if self.several_hosts and len(hosts) <= MAX_HOSTS else (),
         )
 
 

@@ -20,7 +20,7 @@
  * @typedef {{start: number|null, end: number|null, last_common: Call|null, gap: number|null,
  *   lanes: Lane[]}} Timeline
  * @typedef {{kind: string, says: string, ranks: string, count: number, names: string[],
- *   state: string|null, role: string, culprit: boolean}} WaitNode
+ *   state: string|null, role: string, culprit: boolean, hosts: string[]}} WaitNode
  * @typedef {{source: number, target: number, certain: boolean}} WaitEdge
  * @typedef {{verdict: string, culprits: string, first: number, count: number, ranks: Ranks,
  *   groups: [string, string, number|null, number|null, string, string][], stacks: Stacks,

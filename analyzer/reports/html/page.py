@@ -19,11 +19,11 @@ from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
 from whyhang.analyzer.facts import Record, few
-from whyhang.analyzer.report import LinesAround, Report
+from whyhang.analyzer.report import Lane, LinesAround, Report
 from whyhang.analyzer.reports.blocks import Block, Headline, Section, Table
 from whyhang.analyzer.reports.finding import is_command
 from whyhang.analyzer.reports.html.data import drawn
-from whyhang.analyzer.reports.page import job_line, page
+from whyhang.analyzer.reports.page import job_line, looked_line, page, run_line
 
 MAX_QUOTES = 40  # quotes of one finding; the others are in the JSON report
 SCRIPTS = (
@@ -68,9 +68,12 @@ def render(report: Report) -> bytes:
         headline=headline,
         report=report,
         facts=job_line(report),
+        run=run_line(report),
+        looked=looked_line(report).rstrip(","),
         parts={part.name: part for part in _parts(report, blocks)},
         around=around,
         numbered=_numbered,
+        in_time=any(_is_drawn(report, lane) for lane in report.timeline.lanes),
         devices=[row for row in report.devices if row not in report.gpus],
         policy=_POLICY.format(script=_hash(script), style=_hash(style)),
         style=Markup(style),  # noqa: S704 - files of this package
@@ -78,6 +81,11 @@ def render(report: Report) -> bytes:
         data=_json(drawn(report)),
     )
     return text.encode("utf-8", "replace")
+
+
+def _is_drawn(report: Report, lane: Lane) -> bool:
+    """Return whether a line of the timeline has anything on it: a call, or an event with a time."""
+    return bool(lane.calls) or any(report.story[n].seconds is not None for n in lane.events)
 
 
 def _parts(report: Report, blocks: Iterable[Block]) -> list[Part]:

@@ -11,6 +11,7 @@ function waitGraph() {
     const box = element("div", `node ${node.kind} ${node.role}${node.culprit ? " culprit" : ""}`);
     if (node.kind === "ranks") {
       box.append(element("b", "", inWords(node.ranks, node.count, node.names) + (node.count > 8 ? ` (${node.count})` : "")));
+      if (node.hosts.length) box.append(` on ${node.hosts.join(", ")}`, element("br", ""));
       box.style.borderLeftColor = `var(--${node.state})`;
     }
     if (!through.some((call) => node.says.includes(call))) box.append(node.says);

@@ -10,31 +10,29 @@ Other jobs meet at one address: the agents of torchrun are connected to the stor
 knows where the store is, and the host of the store has a connection from each of the others.
 """
 
-import contextlib
 import ipaddress
 import os
 import posixpath
 import re
 import socket
-import threading
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
+from whyhang.analyzer.facts import replace
 from whyhang.analyzer.job.launch import Plan, plan_of_agent
 from whyhang.collectors.hosts import remote_host
+from whyhang.collectors.hosts.names import resolved
 from whyhang.collectors.hosts.planners import ssh
 from whyhang.collectors.hosts.reach import KnownHosts, Reach, ReachedHost, Selector, selector_of
 from whyhang.collectors.live.job.environment import options
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import HostJob
+from whyhang.collectors.live.proc import Proc
 from whyhang.collectors.live.sockets import connected, own_addresses
 
 CONNECT = 3
 """Seconds that ssh tries to connect, where nobody asked for other hosts by name."""
 
 PATIENCE = 4.0
-NAMING = 1.0
-"""Seconds for the names of all addresses together."""
 
 _HEADS = {"mpirun", "mpiexec", "orterun", "prterun", "mpiexec.hydra", "mpirun.openmpi"}
 _HEADS |= {"mpiexec.openmpi", "mpiexec.mpich"}
@@ -75,15 +73,30 @@ def reach(host: Host, job: HostJob) -> Reach | None:
     )
 
 
+def with_own_host(reach: Reach, pids: Sequence[int]) -> Reach:
+    """Return how to reach hosts that were named, and this one, where processes were named, too."""
+    node = os.uname().nodename
+    proc = Proc()
+    own = {node, node.partition(".")[0], "localhost", *own_addresses(proc, os.getpid())}
+    names = {host.name: host.name.rpartition("@")[2] for host in reach.hosts}
+    addresses = resolved(names.values(), socket.gethostbyname)
+    own |= {name for name in names.values() if _is_loopback(name)}
+    if any(name in own or addresses.get(name) in own for name in names.values()):
+        return reach
+    here = ReachedHost(name=node, pids=tuple(pids))
+    sentence = f"this host and {reach.sentence}"
+    return replace(reach, hosts=(here, *reach.hosts), sentence=sentence)
+
+
 def others_of(host: Host, there: KnownHosts) -> list[str]:
     """Return names that ssh knows for what was found, without this host's own."""
     node = os.uname().nodename
     own = own_addresses(host.proc, there.pid)
     own |= {"localhost", node, node.partition(".")[0]}
     others = [name for name in there.names if name not in own and not name.startswith("127.")]
-    addresses = _resolved(others, socket.gethostbyname)
+    addresses = resolved(others, socket.gethostbyname)
     others = [name for name in others if addresses.get(name) not in own]
-    names = _resolved(filter(_is_address, others), _name_of)
+    names = resolved(filter(_is_address, others), _name_of)
     return [name for name in dict.fromkeys(names.get(n) or n for n in others) if ssh.is_name(name)]
 
 
@@ -104,23 +117,6 @@ def _is_address(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _resolved(names: Iterable[str], how: Callable[[str], str]) -> dict[str, str]:
-    """Ask for all beside each other; a name server that does not answer costs a second."""
-    answers: dict[str, str] = {}
-
-    def ask(name: str) -> None:
-        with contextlib.suppress(OSError):
-            answers[name] = how(name)
-
-    threads = [threading.Thread(target=ask, args=(name,), daemon=True) for name in names]
-    for thread in threads:
-        thread.start()
-    until = time.monotonic() + NAMING
-    for thread in threads:
-        thread.join(max(0.0, until - time.monotonic()))
-    return dict(answers)
 
 
 def _by_mpi(host: Host, job: HostJob) -> KnownHosts | None:

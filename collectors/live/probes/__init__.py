@@ -4,6 +4,7 @@ from whyhang.collectors.live.probes import (
     file_store,
     gpus,
     heartbeats,
+    interfaces,
     kernel_log,
     libraries,
     logs,
@@ -27,5 +28,6 @@ PROBES: tuple[Probe, ...] = (
     logs.PROBE,
     libraries.PROBE,
     pressure.PROBE,
+    interfaces.PROBE,
 )
 """In the order in which their files stand in a bundle."""

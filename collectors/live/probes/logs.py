@@ -82,9 +82,9 @@ def collect(site: Site, collected: Collected) -> None:
         total += len(content.data)
         names.add(name := _free_name(shown, names))
         trust = who.trust if who.rank is not None else Trust.NONE
-        about = {"pid": who.pid, "rank": who.rank, "trust": trust, "local_rank": who.local_rank}
-        written = content.modified_at
-        collected.files.append(site.file(name, "log", content.data, taken_at=written, **about))
+        about: dict[str, object] = {"pid": who.pid, "rank": who.rank, "trust": trust}
+        about |= {"host": who.host, "local_rank": who.local_rank, "taken_at": content.modified_at}
+        collected.files.append(site.file(name, "log", content.data, **about))
         if start:
             process, most = Who(host=site.hostname, pid=who.pid), MAX_BYTES >> 20
             collected.facts.append(gap("log-cut", process, path=redact(shown), most=most))
@@ -133,12 +133,20 @@ def candidates(site: Site) -> Iterator[tuple[str, str, Who]]:
                 writers.setdefault(link, []).append(member)
     for link, path in paths.items():
         yield path, link, _whose(site, link, writers[link]) or nobody
+    world, here = site.job.world_size, len(site.job.ranks)
+    elsewhere = world is not None and world > here and not _all_started_here(site, world)
     for link, path in _beside(site, paths):
-        yield path, link, replace(from_path(link), host=site.hostname)
+        yield path, link, replace(from_path(link), host=None if elsewhere else site.hostname)
     if not site.job.ranks:
         for pid, name in named(site):
             for path in _below(site, host.proc.path_for(pid, name), DEPTH):
                 yield path, path, nobody
+
+
+def _all_started_here(site: Site, world: int) -> bool:
+    """Return whether what started the ranks counts as many on this host as there are in all."""
+    environs = (site.host.environ(rank.pid) for rank in site.job.ranks)
+    return any(environ.get("LOCAL_WORLD_SIZE") == str(world) for environ in environs)
 
 
 def _is_log(site: Site, pid: int, number: int, link: str) -> bool:

@@ -72,8 +72,9 @@ class Site:
         self._changed = threading.Condition()
 
     def file(self, path: str, kind: str, data: bytes, **about: Any) -> BundleFile:
-        """Make a file of the bundle; ``about`` are further fields of its entry."""
-        return BundleFile(entry=Entry(path=path, kind=kind, host=self.hostname, **about), data=data)
+        """Make a file of the bundle, of this host unless ``about``, further fields, says other."""
+        entry = Entry(path=path, kind=kind, **{"host": self.hostname, **about})
+        return BundleFile(entry=entry, data=data)
 
     @property
     def ranks_seen(self) -> list[Process]:

@@ -8,6 +8,7 @@ or wait for them. A host that refuses a login, or on which nothing of the job ra
 from collections.abc import Iterator
 
 from whyhang.analyzer import queries
+from whyhang.analyzer.findings.signature import CLEAR, GUESSED
 from whyhang.analyzer.queries import Case, Hit, Signature
 
 SILENT = (
@@ -25,7 +26,11 @@ SILENT = (
 
 
 def when(case: Case) -> Iterator[Hit]:
-    """Yield one hit for the ranks that ran on hosts which do not answer, if others remain."""
+    """Yield one hit for the ranks that ran on hosts which do not answer, if others remain.
+
+    Of hosts that whyhang itself could not reach it is more than likely only where connections of
+    the other ranks to them get no answer either: between ssh and a host there may be a firewall.
+    """
     lines = case.job.lines_with(SILENT)
     nodes = list(dict.fromkeys(line.fields["node"] for line in lines if "node" in line.fields))
     ranks = queries.ranks_on(case, nodes)
@@ -36,19 +41,50 @@ def when(case: Case) -> Iterator[Hit]:
             ranks=ranks,
             affected=others,
             evidence=queries.cite_lines(lines[:4]),
-            fields={"node": ", ".join(nodes), "who": queries.ranks_in_words(ranks)},
+            fields={"node": ", ".join(nodes), "who": queries.ranks_in_words(ranks), "also": ""},
         )
+    elif not lines:
+        yield from _not_reached(case)
+
+
+def _not_reached(case: Case) -> Iterator[Hit]:
+    """Yield one hit for the ranks on hosts that whyhang could not reach, if all wait for them."""
+    silent = queries.silent_hosts(case)
+    ranks = queries.ranks_on_silent(case, silent)
+    waiting = queries.waiters_for(case)
+    held = [n for n in case.graph.not_waiting if case.member(n).rank not in ranks]
+    if not silent or not ranks or not waiting or held or case.graph.progress:
+        return
+    cut = [c for c in queries.unanswered(case) if any(queries.leads_to(case, c, h) for h in silent)]
+    yield Hit(
+        ranks=ranks,
+        affected=waiting,
+        evidence=(
+            *(queries.cite(fact.source, f"{host}: {fact.why}") for host, fact in silent.items()),
+            *queries.cite_unanswered(case, cut[:4]),
+            *queries.places_of(case, *waiting[:1]),
+        ),
+        strength=CLEAR if cut else GUESSED,
+        fields={
+            "node": ", ".join(silent),
+            "who": queries.ranks_in_words(ranks),
+            "also": f" Nor does what {case.names(dict.fromkeys(c.member for c in cut))} "
+            "sent there get an answer."
+            if cut
+            else " Whether the other ranks reach it, nothing shows.",
+        },
+    )
 
 
 SIGNATURE = Signature(
     id="host-does-not-answer",
     category="rank-died",
     level="machine",
-    title="{node} does not answer, on which {who} ran",
+    title="Host {node} does not answer, on which {who} ran",
     when=when,
     means=(
         "Nobody reaches {node} any more. What ran there ({who}) is gone or cut off; the others can "
-        "only wait for it, or lose their connections."
+        "only wait for it, or lose their connections.{also}"
     ),
     confidence="strong",
     patterns=SILENT,

@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from whyhang.analyzer import queries
-from whyhang.analyzer.facts import MAX_RANKS, InitArguments, LogTail, Source
+from whyhang.analyzer.facts import MAX_RANKS, LogTail, Source
 from whyhang.analyzer.job.records import Member
 from whyhang.analyzer.queries import Case, Hit, Signature
 from whyhang.analyzer.report import cite
@@ -27,12 +27,10 @@ _OF = re.compile(r"(?:\bof|/|world[_ ]?size[ =:]{1,2}) ?(?P<size>\d{1,6})\b", re
 
 def when(case: Case) -> Iterator[Hit]:
     """Yield one hit for all ranks that are claimed twice; the number is to blame."""
-    given = {
-        fact.who.pid: fact.rank for fact in case.job.of(InitArguments) if fact.rank is not None
-    }
+    given = {m.id: f.rank for m, f in case.job.init_arguments() if f.rank is not None}
     claims: dict[int, list[Member]] = defaultdict(list)
     for member in case.job.members:
-        rank = given.get(member.pid, member.rank)
+        rank = given.get(member.id, member.rank)
         if rank is not None and member.processes:
             claims[rank].append(member)
     twice = {rank: members for rank, members in sorted(claims.items()) if len(members) > 1}
@@ -67,7 +65,7 @@ def when(case: Case) -> Iterator[Hit]:
         names_culprit=not several_runs,
         evidence=tuple(
             cite(m.processes[-1].source, f"pid {m.pid}: init_process_group(rank={own})", m.rank)
-            if (own := given.get(m.pid, m.rank)) != m.rank
+            if (own := given.get(m.id, m.rank)) != m.rank
             else queries.cite_environ(m.processes[-1], ("RANK", "WORLD_SIZE"))
             for m in members
         ),

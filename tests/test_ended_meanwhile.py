@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from small_jobs import ALL_REDUCE, ELSEWHERE, dump, process, report_of, still
+from log_docs import read_log
+from small_jobs import ALL_REDUCE, ELSEWHERE, case_of, dump, process, report_of, still
 
+from whyhang.analyzer.commands.left_open import some_have_ended
 from whyhang.analyzer.facts import Fact
 
 
@@ -24,6 +26,35 @@ def test_a_job_that_ended_stands_first() -> None:
         "The job ended while it was looked at: ranks 0-1 had a process before and none later."
     )
     assert {row.state for row in report.ranks} == {"exited"}
+
+
+def test_a_job_that_ended_as_planned_is_healthy() -> None:
+    """Its logs, read when it was over, show an end and nothing wrong."""
+    log = "".join(f"epoch {epoch} done\n" for epoch in range(4)) + "training finished\n"
+    report = report_of([*ended(0, 2), *ended(1, 2), *read_log(log)])
+
+    assert report.verdict == "healthy"
+    assert "ended while it was looked at" in report.headline
+
+
+def test_a_rank_that_was_gone_before_the_first_snapshot_has_ended_meanwhile() -> None:
+    """It lived when the job was found; of a zombie that is not known."""
+    gone = [process(rank, state="X", environ={"WORLD_SIZE": "2"}) for rank in range(2)]
+    dead = [process(rank, state="Z", environ={"WORLD_SIZE": "2"}) for rank in range(2)]
+
+    assert report_of(gone).headline.startswith("The job ended while it was looked at: ranks 0-1")
+    assert report_of(dead).findings[0].category == "rank-died"
+
+
+@pytest.mark.parametrize(("alive", "asked"), [((0,), [1]), ((0, 1), []), ((), [])])
+def test_while_ranks_end_one_after_the_other_one_waits_for_the_last(
+    alive: tuple[int, ...], asked: list[int]
+) -> None:
+    """What it prints may tell that the end was planned."""
+    gone = [fact for rank in {0, 1} - {*alive} for fact in ended(rank, 2)]
+    case = case_of([*gone, *still(dict.fromkeys(alive, ELSEWHERE), world=2)])
+
+    assert some_have_ended(case) == asked
 
 
 def test_a_rank_that_ended_and_for_which_nobody_waits_is_no_cause() -> None:

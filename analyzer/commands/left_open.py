@@ -12,7 +12,11 @@ from whyhang.analyzer.queries.waits.moving import stragglers
 from whyhang.analyzer.rank_state.over_time.job_progress import step_counters
 from whyhang.analyzer.rank_state.over_time.long_steps import WORKS, needed
 from whyhang.analyzer.rank_state.over_time.motion import Moved, motion
-from whyhang.analyzer.rank_state.over_time.recent import since_all_at_rest
+from whyhang.analyzer.rank_state.over_time.recent import (
+    all_ended_meanwhile,
+    ended_meanwhile,
+    since_all_at_rest,
+)
 from whyhang.analyzer.rank_state.state import RankState, Status, busy_worker
 from whyhang.analyzer.stacks import WaitKind, undecided
 
@@ -32,6 +36,16 @@ def come_to_rest(case: Case) -> Sequence[int]:
         return []
     differ = len(case.graph.operations) > 1
     return _everyone(case) if differ or since_all_at_rest(case.job, 2) is not None else []
+
+
+def some_have_ended(case: Case) -> Sequence[int]:
+    """List the ranks that have ended while others live on, of a job that may be at its end.
+
+    At the end ranks end one after the other; what the last of them print may tell that it was
+    planned.
+    """
+    over = ended_meanwhile(case.job)
+    return [] if all_ended_meanwhile(case.job) else sorted(over)
 
 
 def between_steps(case: Case) -> Sequence[int]:

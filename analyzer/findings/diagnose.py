@@ -234,7 +234,8 @@ def _finding(case: Case, candidate: Candidate) -> Finding:
     explanation = sentence(fill(signature.means, words))
     where = divergence(case, hit.members, hit.affected) if hit.members else None
     if where is not None:
-        under = branch_in_words(case, hit.members) if hit.names_culprit else ""
+        named = hit.members if hit.names_culprit else ()
+        under = branch_in_words(case, named, hit.affected, explanation) if named else ""
         explanation += f" The ranks part in {where}{'; ' * bool(under)}{under}."
     pressing = pressure_of(case, hit) if category in KINDS["held-back"] and known else []
     if pressing:

@@ -37,6 +37,9 @@ A loop that goes on while any file is there may be a service: the condition has 
 MAX_BLOCK = 12
 """Lines of a branch that are looked at for one that leaves the loop."""
 
+MAX_BELOW = 60
+"""Lines below a call that are looked at for the one that undoes it."""
+
 _BRANCH = re.compile(r"\s*(?:el)?if\b")
 _ELSE = re.compile(r"\s*(?:else\b|elif\b)")
 
@@ -113,6 +116,26 @@ def lines_above(frame: Frame, text: LineText) -> Iterator[str]:
         yield line
 
 
+_WAY_OUT = re.compile(r"\s*(?:return|raise|break|continue)\b")
+
+
+def exits_before(frame: Frame, word: str, text: LineText) -> Iterator[Frame]:
+    """Yield the lines below a frame that leave its function, loop or turn before ``word`` comes.
+
+    ``word`` is what the function calls to undo what it has begun on the line of the frame.
+    """
+    here = text(frame)
+    depth = indent(here) if here is not None else 0
+    for number in range((frame.line or 0) + 1, (frame.line or 0) + MAX_BELOW):
+        line = text(replace(frame, line=number))
+        if line is None or not line.strip():
+            continue
+        if indent(line) < depth or (word in line and indent(line) == depth):
+            return
+        if _WAY_OUT.match(line):
+            yield replace(frame, line=number)
+
+
 def _returns_above(frame: Frame, text: LineText) -> bool:
     """Return whether a function may have been left above the line where a frame stands."""
     return any(line.startswith("return") for line in lines_above(frame, text))
@@ -157,6 +180,37 @@ def rank_branch(path: Sequence[Frame], text: LineText) -> Frame | None:
             if _BRANCH.match(line) and _RANK.search(line):
                 return head
     return None
+
+
+_CONDITION = re.compile(r"\s*(?:(?:el)?if|while)\b(?! True\b| 1\b)")
+_SAME_FOR_ALL = re.compile(
+    r"__name__|\bis_(?:initialized|available|distributed)\b|world_?size|\btraining\b|\bddp\b"
+)
+"""What a condition asks that is answered alike on all ranks."""
+
+_FOR = re.compile(r"\s*(?:async\s+)?for\b")
+_ALIKE = re.compile(
+    r"\bin\s*(?:[(\[]\s*[\"'\d]|range\([\d_,\s]+\)\s*:)|param|grad|bucket|layer|module|tensor"
+)
+"""What a loop goes over that is as long on all ranks: numbers written there, parts of a model."""
+
+
+def apart_by(path: Sequence[Frame], other: Sequence[Frame], text: LineText) -> list[Frame]:
+    """Return the innermost condition, and the innermost loop over data, that ``other`` is not in.
+
+    Of all blocks around ``path`` from the function on in which the two part.
+    """
+    forked = fork(path, other)
+    if forked is None:
+        return []
+    shared = {*heads(forked[1], text)}
+    inside = reversed(path[path.index(forked[0]) :])
+    around = [head for frame in inside for head in heads(frame, text) if head not in shared]
+    lines = [(head, text(head) or "") for head in around]
+    asks = (h for h, line in lines if _CONDITION.match(line) and not _SAME_FOR_ALL.search(line))
+    loops = (h for h, line in lines if _FOR.match(line) and not _ALIKE.search(line))
+    found = (next(asks, None), next(loops, None))
+    return [head for head in found if head is not None]
 
 
 def turned_off(path: Sequence[Frame], text: LineText) -> Frame | None:

@@ -12,8 +12,8 @@ from whyhang.analyzer.rank_state.over_time.motion import Moved
 from whyhang.analyzer.rank_state.state import RankState, Status, busy_worker
 from whyhang.analyzer.redact import redact
 from whyhang.analyzer.report import Collective, Evidence, Location, RankStateName, cite
-from whyhang.analyzer.stacks import Place, WaitKind
-from whyhang.analyzer.stacks.source_blocks import heads, rank_branch, unasked
+from whyhang.analyzer.stacks import LineText, Place, WaitKind
+from whyhang.analyzer.stacks.source_blocks import apart_by, heads, rank_branch, unasked
 from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.stacks.usercode import in_words, line_of, short, user_path
 from whyhang.analyzer.wait_graph import PendingOperation
@@ -250,30 +250,48 @@ def path_of(case: Case, state: RankState) -> list[Frame]:
     return user_path(thread.frames) if thread is not None else []
 
 
+_IF = re.compile(r"\s*(?:el)?if\b")
+_ASKS = re.compile(r"\s*(?:(?:el)?if|while)\b")
 _WHILE = re.compile(r"\s*while (?!True\b|1\b)")
 """A loop that says what it goes on for."""
 
 
-def branch_in_words(case: Case, members: Sequence[int]) -> str:
+def branch_in_words(
+    case: Case, members: Sequence[int], others: Sequence[int] = (), said: str = ""
+) -> str:
     """Return in which branch on its rank's number, or in whose call, the first member stands.
 
-    And what it asks for as it sleeps between two turns of a loop. Empty where nothing tells: most
-    calls stand in the program.
+    And what it asks for as it sleeps between two turns of a loop. Where the rank's number is not
+    asked for, the condition or the loop that ``others`` are not in. Without what was ``said``
+    already; empty where nothing tells: most calls stand in the program.
     """
     text = source_lines(case.job.excerpts)
     state = case.states[members[0]]
     path = path_of(case, state)
     there = f"{case.names(members)} {'are' if len(members) > 1 else 'is'} there"
     words = []
-    if head := rank_branch(path, text):
-        condition = (text(head) or "").partition("  #")[0].strip().rstrip(":")
-        words.append(f"{there} under `{condition}` ({line_of(head)})")
+    head = rank_branch(path, text)
+    apart = apart_by(path, path_of(case, case.states[others[0]]) if others else (), text)
+    if state.status not in {Status.WAITING, Status.MAYBE}:  # a loop does not hold it up
+        apart = [block for block in apart if _ASKS.match(text(block) or "")]
+    if head is not None:
+        apart = [head, *(block for block in apart if not _IF.match(text(block) or ""))]
     sleeps = state.place is not None and state.place.kind is WaitKind.SLEEP
     around = heads(path[-1], text) if path and sleeps else ()
-    if loop := next((head for head in around if _WHILE.match(text(head) or "")), None):
-        condition = (text(loop) or "").partition("  #")[0].strip().rstrip(":")
+    slept = next((each for each in around if _WHILE.match(text(each) or "")), None)
+    for block in apart:
+        if block != slept and quoted(block, text) not in said:
+            into = "under" if _IF.match(text(block) or "") else "in the loop"
+            words.append(f"{there} {into} {quoted(block, text)}")
+    if slept is not None:
         sleep = "sleep" if len(members) > 1 else "sleeps"
-        words.append(f"{case.names(members)} {sleep} in the loop `{condition}` ({line_of(loop)})")
+        words.append(f"{case.names(members)} {sleep} in the loop {quoted(slept, text)}")
     if called := unasked(path, text):
         words.append(f"{there} in {called[1]}, {in_words(called[0])}, which runs at any line")
     return "; ".join(words)
+
+
+def quoted(head: Frame, text: LineText) -> str:
+    """Quote the line that opens a block, without its comment, and say where it stands."""
+    condition = (text(head) or "").partition("  #")[0].strip().rstrip(":")
+    return f"`{condition}` ({line_of(head)})"

@@ -9,12 +9,13 @@ from whyhang.analyzer.facts import Frame, replace
 from whyhang.analyzer.findings.signature import INCOMPLETE, Hit
 from whyhang.analyzer.queries.hits import hit_about, places_of
 from whyhang.analyzer.queries.registry import query
-from whyhang.analyzer.queries.waits.states import await_messages
+from whyhang.analyzer.queries.waits.states import OF_A_HOLDER, await_messages
 from whyhang.analyzer.rank_state.over_time.job_progress import step_counters
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.stacks import LineText, WaitKind
 from whyhang.analyzer.stacks.kinds import last_name
 from whyhang.analyzer.stacks.source_blocks import (
+    apart_by,
     fork,
     heads,
     indent,
@@ -24,10 +25,14 @@ from whyhang.analyzer.stacks.source_blocks import (
 )
 from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.stacks.usercode import COMPREHENSIONS, line_of
-from whyhang.analyzer.wording.describe import call_of, evidence_of, path_of
+from whyhang.analyzer.wording.describe import call_of, evidence_of, path_of, quoted
+
+UNEVEN = "Most often the ranks have different numbers of batches."
 
 _LOOP = re.compile(r"\s*(?:async\s+)?(?:for|while)\b")
 
+_WHILE = re.compile(r"\s*while\b")
+_IF = re.compile(r"\s*(?:el)?if\b")
 _WORD = re.compile(r"\w+")
 _HANDLER = re.compile(r"\s*(?:finally|except\b.*):")
 _IN_BRACKETS = re.compile(r"\bfor\b.*")
@@ -55,7 +60,8 @@ def _loop_over_data(case: Case, inside: list[RankState], outside: list[RankState
     forked = fork(path_of(case, outside[0]), path)
     if forked is None or rank_branch(path, text) is not None:
         return False  # a branch for some ranks only holds more than data
-    return any(_is_over_data(text(head) or "") for head in _left(text, *forked))
+    own = any(_is_over_data(text(head) or "") for head in _left(text, *forked))
+    return own or _in_loop_below(text, forked[1], path)
 
 
 def _left(text: LineText, past: Frame, inside: Frame) -> Iterator[Frame]:
@@ -180,6 +186,13 @@ def past_its_partners(case: Case) -> RankState | None:
     return left[0] if len(left) == 1 else None
 
 
+def went_on(case: Case, state: RankState, other: RankState) -> bool:
+    """Return whether a rank has left the loop of another, and neither has a part of its own."""
+    text = source_lines(case.job.excerpts)
+    own = any(rank_branch(path_of(case, each), text) for each in (state, other))
+    return not own and _past(case, state, other) == 1.0
+
+
 def _past(case: Case, state: RankState, other: RankState) -> float:
     """Return how sure it is that ``state`` has left the loop of ``other``; 0 is: not at all."""
     forked = fork(path_of(case, state), path_of(case, other))
@@ -251,13 +264,36 @@ def _in_loop_below(text: LineText, caller: Frame, path: list[Frame]) -> bool:
     return _is_over_data(next(loops, ""))
 
 
+def _loop_between(text: LineText, past: list[Frame], inside: list[Frame]) -> Frame | None:
+    """Return the head of the outermost loop that one rank is in and the other has left."""
+    forked = fork(past, inside)
+    if forked is None:
+        return None
+    own = [head for head in _left(text, *forked) if head not in {*heads(forked[0], text)}]
+    below = inside[inside.index(forked[1]) + 1 :]
+    loops = (*reversed(own), *(h for f in below for h in reversed(list(heads(f, text)))))
+    return next((head for head in loops if _LOOP.match(text(head) or "")), None)
+
+
+def _asked_within(text: LineText, past: list[Frame], inside: list[Frame]) -> str:
+    """Quote the condition around the call of a loop, if it stands within that loop."""
+    blocks = apart_by(inside, past, text)
+    asks = [block for block in blocks if _IF.match(text(block) or "")]
+    return quoted(asks[0], text) if asks and blocks[0] is asks[0] and len(blocks) > 1 else ""
+
+
 @query
-def loop_left(case: Case, by: Literal["few", "many", "rank"]) -> Iterator[Hit]:
+def loop_left(
+    case: Case,
+    by: Literal["few", "many", "rank"],
+    over: Literal["data", "condition", "any"] = "any",
+) -> Iterator[Hit]:
     """Yield one hit if few ranks have left a loop that the others are in, or all but few have.
 
     Seen in the source: further down, and no deeper than the head of a loop that the others are
     in. Without the source, further down and shutting down says the same, less surely. ``rank``: few
-    have, and a branch on the number of the rank led them past the call of the others.
+    have, and a branch on the number of the rank led them past the call of the others. ``over``: a
+    loop over data around calls of torch alone; or one with a condition, or around those of MPI.
     """
     sides = _sides(case, smallest=by == "many")
     if sides is None or (by == "many" and not _loop_over_data(case, *sides[:2])):
@@ -268,6 +304,14 @@ def loop_left(case: Case, by: Literal["few", "many", "rank"]) -> Iterator[Hit]:
     branch = turned_off(path_of(case, sides[0][0]), text) if by != "many" else None
     if (branch is not None) is not (by == "rank"):
         return
+    if any(s.place is not None and s.place.op in OF_A_HOLDER for s in sides[0]):
+        return  # they wait for who holds a lock, not for all
+    paths = [path_of(case, side[0]) for side in reversed(sides[:2])]
+    loop = _loop_between(text, *paths)
+    of_mpi = all(operation.kind is WaitKind.MPI for operation in case.graph.operations)
+    asks = loop is not None and _WHILE.match(text(loop) or "") is not None
+    if over != "any" and (over == "condition") is not (asks or of_mpi):
+        return
     evidence = [p for n in (*members, others[0]) for p in evidence_of(case, case.states[n])]
     hit = hit_about(
         case,
@@ -276,9 +320,15 @@ def loop_left(case: Case, by: Literal["few", "many", "rank"]) -> Iterator[Hit]:
         evidence=evidence if by != "many" else places_of(case, members[0], others[0]),
         strength=sides[2],
         collective=call_of(case, inside),
+        fields={"loop": "a loop" if by == "many" else "the loop", "uneven": UNEVEN},
     )
-    if all(operation.kind is WaitKind.MPI for operation in case.graph.operations):
+    if of_mpi:
         hit = replace(hit, category="mpi-mismatch")
+    if asked := _asked_within(text, *paths):
+        uneven = f"The ranks have different numbers of batches, or {asked} held more often on some."
+        hit = replace(hit, fields={**hit.fields, "uneven": uneven})
+    if loop is not None:
+        hit = replace(hit, fields={**hit.fields, "loop": f"the loop {quoted(loop, text)}"})
     if branch is not None:
         line = f"“{(text(branch) or '').strip().rstrip(':')}” ({line_of(branch)})"
         hit = replace(hit, fields={**hit.fields, "branch": line})

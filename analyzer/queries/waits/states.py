@@ -14,6 +14,8 @@ WAITERS = {Status.WAITING, Status.MAYBE}
 OWN = {Status.BLOCKED, Status.RUNNING, Status.MOVING}
 """At something of their own."""
 
+OF_A_HOLDER = {"win_lock", "win_lock_all"}  # who waits in them waits for the one that holds it
+
 
 def waiters_for(case: Case) -> tuple[int, ...]:
     """List the members that wait for other ranks; a "maybe" counts once there is a root."""

@@ -1,0 +1,139 @@
+"""The condition and the loop that part the ranks, read off the source around where they stand."""
+
+from __future__ import annotations
+
+import pytest
+from small_jobs import native, report_of, still
+
+from whyhang.analyzer.facts import Excerpt, Fact
+
+KEEPER = """
+def offer(self, model, loss):
+    if loss < self.best:
+        self.best = loss
+        state = {
+            "model": model,
+        }
+        save(state, self.path)
+
+def main():
+    for epoch in range(9):
+        train(model)
+        keeper.offer(model, evaluate(model))
+"""
+WARM = """
+def mean(value):
+    dist.all_reduce(value)
+    return value / world
+
+def calibrate(logits):
+    while spread(logits) > 0.5:
+        logits = logits * mean(logits)
+
+def main():
+    calibrate(logits)
+    dist.barrier()
+"""
+COUNTER = """
+def next_item(win):
+    win.Lock(0)
+    win.Get(number, 0)
+    if number in done:
+        return None
+    win.Unlock(0)
+    return number
+
+def main():
+    while True:
+        item = next_item(win)
+        if item is None:
+            break
+    comm.Barrier()
+"""
+SAVE = "gather (torch/distributed/distributed_c10d.py:3300)\nsave (torch/distributed/x.py:9)"
+REDUCE = "all_reduce (torch/distributed/distributed_c10d.py:3100)"
+BARRIER = "barrier (torch/distributed/distributed_c10d.py:4900)"
+
+
+def line(source: str, words: str) -> int:
+    """Return the number of the first line with these words."""
+    return next(n for n, text in enumerate(source.split("\n")) if words in text)
+
+
+def at(source: str, call: str, *places: tuple[str, str]) -> str:
+    """Make a stack: a call, below it functions at the lines with these words, innermost first."""
+    frames = (f"{name} (job.py:{line(source, words)})" for name, words in places)
+    return "\n".join((call, *frames))
+
+
+def facts(source: str, *stacks: str, of_mpi: bool = False) -> list[Fact]:
+    """Make ranks that stand still in a program whose source is known."""
+    lines = tuple(source.split("\n")[1:])
+    job = still(dict(enumerate(stacks)))
+    return [*(native(job) if of_mpi else job), Excerpt(file="job.py", first_line=1, lines=lines)]
+
+
+def test_the_condition_around_the_call_of_the_one_is_named() -> None:
+    """It stands some lines above, in a function that the others are not in."""
+    save = at(KEEPER, SAVE, ("offer", "save("), ("main", "keeper.offer"))
+    train = at(KEEPER, REDUCE, ("main", "train("))
+
+    finding = report_of(facts(KEEPER, save, train, train)).findings[0]
+
+    assert finding.culprit_ranks == (0,)
+    assert "rank 0 is there under `if loss < self.best` (job.py:2)" in finding.explanation
+
+
+@pytest.mark.parametrize("condition", ["dist.is_initialized()", "world_size > 1", "self.training"])
+def test_a_condition_that_is_alike_on_all_ranks_is_not(condition: str) -> None:
+    """It sends nobody another way."""
+    source = KEEPER.replace("loss < self.best", condition)
+    save = at(source, SAVE, ("offer", "save("), ("main", "keeper.offer"))
+    train = at(source, REDUCE, ("main", "train("))
+
+    finding = report_of(facts(source, save, train, train)).findings[0]
+
+    assert "is there under" not in finding.explanation
+
+
+@pytest.mark.parametrize(
+    ("inside", "signature", "culprit"),
+    [(1, "loop-goes-on-for-some", 2), (2, "loop-ended-by-some", 0)],
+)
+def test_a_loop_of_the_caller_that_ends_by_a_condition(
+    inside: int, signature: str, culprit: int
+) -> None:
+    """The call stands in a helper; whether the loop goes on, each rank decides for itself."""
+    goes_on = at(
+        WARM, REDUCE, ("mean", "dist.all"), ("calibrate", "* mean"), ("main", "calibrate(l")
+    )
+    stacks = [at(WARM, BARRIER, ("main", "dist.barrier"))] * (3 - inside) + [goes_on] * inside
+
+    finding = report_of(facts(WARM, *stacks)).findings[0]
+
+    assert (finding.signature, finding.culprit_ranks) == (signature, (culprit,))
+    assert "`while spread(logits) > 0.5` (job.py:6)" in finding.title
+    assert not any("DistributedSampler" in text for text in finding.remedies)
+
+
+def test_the_lock_of_a_window_that_a_function_was_left_with() -> None:
+    """Who is out of the loop of all that wait took the lock along; its ways out are shown."""
+    waits = at(COUNTER, "PMPI_Win_lock (libmpi.so:1)", ("next_item", "Lock(0"), ("main", "item = "))
+    gone = at(COUNTER, "PMPI_Barrier (libmpi.so:1)", ("main", "comm.Barrier"))
+
+    finding = report_of(facts(COUNTER, waits, gone, waits, of_mpi=True)).findings[0]
+
+    assert (finding.signature, finding.culprit_ranks) == ("mpi-window-kept", (1,))
+    assert "between Lock and Unlock stands `return None` (job.py:5)" in finding.title
+
+
+def test_a_rank_that_never_wanted_the_lock_of_a_window_is_not_to_blame() -> None:
+    """One that waits may have kept it, and wants it again."""
+    source = COUNTER + "\ndef serve():\n    comm.Barrier()\n"
+    waits = at(source, "PMPI_Win_lock (libmpi.so:1)", ("next_item", "Lock(0"), ("main", "item = "))
+    serves = f"PMPI_Barrier (libmpi.so:1)\nserve (job.py:{line(source, 'def serve') + 1})"
+
+    report = report_of(facts(source, waits, serves, waits, of_mpi=True))
+
+    assert report.findings[0].signature == "mpi-window-kept"
+    assert {finding.culprit_ranks for finding in report.findings} == {None}

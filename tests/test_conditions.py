@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from small_jobs import native, report_of, still
 
-from whyhang.analyzer.facts import Excerpt, Fact
+from whyhang.analyzer.facts import NOBODY, Excerpt, Fact, Source, StoreView
 
 KEEPER = """
 def offer(self, model, loss):
@@ -137,3 +137,62 @@ def test_a_rank_that_never_wanted_the_lock_of_a_window_is_not_to_blame() -> None
 
     assert report.findings[0].signature == "mpi-window-kept"
     assert {finding.culprit_ranks for finding in report.findings} == {None}
+
+
+JOINED = """
+def main():
+    with Join([model]):
+        for batch in part:
+            model(batch).backward()
+            dist.all_reduce(loss)
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "call", "signature"),
+    [
+        ("dist.all_reduce", "all_reduce", "collective-beside-join"),
+        ("model(batch)", "forward (torch/nn/parallel/distributed.py:1600)\nforward", None),
+    ],
+)
+def test_a_collective_beside_join_is_made_by_those_with_data_alone(
+    words: str, call: str, signature: str | None
+) -> None:
+    """Join makes up for the calls of its models, on the ranks that have none left."""
+    join = "torch/distributed/algorithms/join.py"
+    frames = f"{REDUCE}\n_get_num_nonjoined_procs ({join}:286)\n__exit__ ({join}:265)"
+    through = at(JOINED, frames, ("main", "with Join"))
+    calls = at(JOINED, REDUCE if call == "all_reduce" else f"{REDUCE}\n{call} (m.py:1)")
+    calls = at(JOINED, calls, ("main", words))
+
+    found = [each.signature for each in report_of(facts(JOINED, calls, through, through)).findings]
+
+    assert (found[0] == "collective-beside-join") is (signature is not None)
+
+
+@pytest.mark.parametrize(
+    ("keys", "call", "group"),
+    [
+        (None, "dist.all_reduce(loss)", "default_pg"),
+        (None, "dist.all_reduce(loss, group=self.tp_group)", "tp_group"),
+        (None, "dist.all_reduce(loss, group=groups[rank % 2])", None),
+        (None, "loss.backward()", None),
+        (("default_pg/0//cpu//0/0", "default_pg/0//cpu//0/1"), "loss.backward()", "default_pg"),
+        (("default_pg/0//cpu//0/0", "default_pg/0//1//cpu//0/0"), "loss.backward()", None),
+    ],
+)
+def test_the_group_of_a_call_is_named_by_its_line_or_by_the_store(
+    keys: tuple[str, ...] | None, call: str, group: str | None
+) -> None:
+    """Without a record of calls; where several groups may be meant, none is."""
+    source = f"\ndef main():\n    {call}\n    load()\n"
+    calls = at(source, REDUCE, ("main", call))
+    elsewhere = f"load (data.py:3)\nmain (job.py:{line(source, 'load()')})"
+    stored = StoreView(
+        who=NOBODY, source=Source(file="s"), host="h", port=1, outcome="answered", keys=keys
+    )
+
+    finding = report_of([*facts(source, calls, elsewhere), stored]).findings[0]
+
+    assert finding.collective is not None
+    assert (finding.collective.op, finding.collective.group) == ("all_reduce", group)

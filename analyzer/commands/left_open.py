@@ -247,7 +247,9 @@ def with_a_stuck_worker(case: Case) -> list[int]:
 
     def is_stuck(number: int) -> bool:
         worker = busy_worker(case.states[number])
-        if worker is None or worker[1].native or worker[1].kind is not WaitKind.DATASET:
+        if worker is None or worker[1].native:
+            return False
+        if worker[1].certain and worker[1].kind is not WaitKind.DATASET:
             return False
         child = case.member(number).children[worker[0]]
         return motion(child.dumps, child.processes).moved is not Moved.ON

@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterable, Sequence
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import Frame, OtherEnd, Process, StackDump, counted
+from whyhang.analyzer.facts import Frame, OtherEnd, Process, StackDump, counted, grouped
+from whyhang.analyzer.job.records import Child
 from whyhang.analyzer.job.roles import main_thread
 from whyhang.analyzer.rank_state.from_logs.ends import End
 from whyhang.analyzer.rank_state.listed import WORDS
@@ -31,6 +32,7 @@ STATES: dict[Status, RankStateName] = {
 }
 CONTEXT_LINES = 4
 MAX_QUOTED = 80
+MOST_PLACES = 3
 POOL = "its process pool"
 
 
@@ -162,7 +164,8 @@ def evidence_of(case: Case, state: RankState) -> list[Evidence]:
     worker = busy_worker(state)
     if worker is not None and member.children[worker[0]].dumps:
         evidence.append(_frames(member.children[worker[0]].dumps[-1], worker[1], member.rank))
-    return evidence
+    awaited = _awaited_children(case, state)[:1]
+    return evidence + [_frames(child.dumps[-1], its, member.rank) for child, its in awaited]
 
 
 def beat_of(case: Case, state: RankState) -> Evidence:
@@ -289,6 +292,39 @@ def branch_in_words(
     if called := unasked(path, text):
         words.append(f"{there} in {called[1]}, {in_words(called[0])}, which runs at any line")
     return "; ".join(words)
+
+
+def waits_for_process(place: Place) -> bool:
+    """Return whether a place is the wait for another process at what multiprocessing shares."""
+    return place.frame is not None and "multiprocessing/" in place.frame.file
+
+
+def children_in_words(case: Case, members: Sequence[int]) -> str:
+    """Say where the child processes stand of the first member, which waits for one of them.
+
+    Who should put into a queue or notify is one of them, and may itself wait for the member.
+    """
+    state = case.states[members[0]]
+    standing = grouped(
+        _awaited_children(case, state),
+        lambda each: (str(each[1].says), in_words(each[1].user) if each[1].user else ""),
+    )
+    words = []
+    for (says, where), theirs in list(standing.items())[:MOST_PLACES]:
+        pids = ", ".join(str(child.pid) for child, _ in theirs)
+        words.append(f"{pids} {'are' if len(theirs) > 1 else 'is'} {says} at {where}")
+    name = case.member(state.member).name
+    return f" Of the child processes of {name}, {'; '.join(words)}." if words else ""
+
+
+def _awaited_children(case: Case, state: RankState) -> list[tuple[Child, Place]]:
+    """List the child processes in the user's code of a member that waits for what one gives."""
+    place = state.place
+    if place is None or place.kind not in {WaitKind.QUEUE, WaitKind.LOCK}:
+        return []
+    children = zip(case.member(state.member).children, state.children, strict=False)
+    own = ((child, its) for child, its in children if its is not None and child.dumps)
+    return [(c, p) for c, p in own if p.user is not None] if waits_for_process(place) else []
 
 
 def quoted(head: Frame, text: LineText) -> str:

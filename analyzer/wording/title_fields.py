@@ -9,7 +9,7 @@ from whyhang.analyzer.job.records import Member
 from whyhang.analyzer.rank_state.over_time.motion import SPINNING, motion
 from whyhang.analyzer.rank_state.state import RankState, busy_worker, waits_for_pool
 from whyhang.analyzer.stacks import UNNAMED, LineText, Phrase, Place, WaitKind
-from whyhang.analyzer.stacks.kinds import Manner, last_name
+from whyhang.analyzer.stacks.kinds import SHARED_LOCK, Manner, last_name
 from whyhang.analyzer.stacks.place import from_kernel
 from whyhang.analyzer.stacks.source_blocks import heads
 from whyhang.analyzer.stacks.threads import source_lines
@@ -22,6 +22,7 @@ from whyhang.analyzer.wording.describe import (
     location_of,
     other_end,
     pid_in_words,
+    waits_for_process,
 )
 
 _TAKES_LOCK = re.compile(r"\s*(?:async\s+)?with\b.*(?:lock|mutex|sem)", re.IGNORECASE)
@@ -210,7 +211,8 @@ def _other_lock(case: Case, state: RankState) -> str:
             return f"; {name} seems to hold it"
         others.append(name)
     if not others:
-        return ". Nobody outside the process can release it"
+        shared = state.place.op == SHARED_LOCK or waits_for_process(state.place)
+        return "" if shared else ". Nobody outside the process can release it"
     return f"; {others[0]} does not go on either"
 
 

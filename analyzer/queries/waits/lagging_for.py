@@ -15,7 +15,7 @@ from whyhang.analyzer.rank_state.over_time.motion import Moved
 from whyhang.analyzer.rank_state.state import RankState, busy_worker
 from whyhang.analyzer.report import cite
 from whyhang.analyzer.stacks import WaitKind
-from whyhang.analyzer.stacks.kinds import EXIT, FILE_LOCK, PROCESS_POOL
+from whyhang.analyzer.stacks.kinds import EXIT, FILE_LOCK, OPENMP, PROCESS_POOL
 from whyhang.analyzer.wording.describe import evidence_of, location_of
 from whyhang.analyzer.wording.title_fields import subject_fields
 
@@ -112,6 +112,24 @@ def _fork_deadlock(case: Case) -> Iterable[Hit]:
             only=lambda state: _worker_wants_lock(state) and _has_child_in(case, state, _FORK),
             alone=True,
         ),
+    )
+
+
+@side("lagging_for", reason="forked-openmp")
+def _forked_openmp(case: Case) -> Iterable[Hit]:
+    """Return hits for the ranks, a forked process of which waits for OpenMP threads.
+
+    They lived in the parent and were not copied, so none comes to the team's barrier.
+    """
+
+    def waits_for_threads(state: RankState) -> bool:
+        places = [place for place in state.children if place is not None]
+        return any(p.op == OPENMP for p in places) and _has_child_in(case, state, _FORK)
+
+    return merged(
+        lagging(case, WaitKind.DATALOADER, only=waits_for_threads, alone=True),
+        lagging(case, WaitKind.FUTURE, op=PROCESS_POOL, only=waits_for_threads, alone=True),
+        lagging(case, WaitKind.SUBPROCESS, only=waits_for_threads, alone=True),
     )
 
 

@@ -4,8 +4,10 @@ import re
 from collections.abc import Iterator, Sequence
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import CallArgument, Frame, ranks_in_words
+from whyhang.analyzer.collectives.shared_calls import WORLD
+from whyhang.analyzer.facts import CallArgument, Frame, ranks_in_words, replace
 from whyhang.analyzer.findings.signature import Hit
+from whyhang.analyzer.job.store_keys import joined
 from whyhang.analyzer.queries.hits import hit_about
 from whyhang.analyzer.queries.registry import query
 from whyhang.analyzer.queries.waits.states import (
@@ -19,6 +21,7 @@ from whyhang.analyzer.stacks.usercode import line_of, short
 MAX_CALL_LINES = 8
 DEFAULT_GROUP = "the default group"
 
+_OF_TORCH = {WaitKind.COLLECTIVE, WaitKind.P2P}
 _WORLD = {"None", "dist.group.WORLD", "group.WORLD", "torch.distributed.group.WORLD"}
 
 # dist.all_reduce(x, group=self.tp_group): the whole argument, by name. Given by position, by a
@@ -103,6 +106,34 @@ def _group_given(case: Case, state: RankState) -> str | None:
         and case.job.member_of(fact.who) == case.member(state.member)
     ]
     return given[-1].removeprefix("self.").strip("_") if given else None
+
+
+def in_its_group(case: Case, collective: Collective | None) -> Collective | None:
+    """Return a call with the name of its group, where no record tells it but all ranks in it do.
+
+    By their source lines or variables; or the job's store shows that none but the default group
+    was made.
+    """
+    if collective is None or collective.group is not None:
+        return collective
+    own = [meeting for meeting in case.graph.operations if meeting.op == collective.op]
+    named = {
+        _group_of(case, case.states[number], meeting.kind)
+        for meeting in own
+        for number in meeting.members
+    }
+    name = named.pop() if len(named) == 1 else None
+    of_torch = own and all(meeting.kind in _OF_TORCH for meeting in own)
+    if name == DEFAULT_GROUP or (name is None and of_torch and _has_one_group(case)):
+        name = WORLD
+    known = name is not None and not _ANY.fullmatch(name)
+    return replace(collective, group=name) if known else collective
+
+
+def _has_one_group(case: Case) -> bool:
+    """Return whether the keys of the job's store are of the default group alone."""
+    groups = [group for view in case.job.stores if view.complete for group in joined(view)]
+    return bool(groups) and all(group.default for group in groups)
 
 
 def names_its_own_group(case: Case, one: RankState, others: Sequence[RankState]) -> bool:

@@ -5,7 +5,18 @@ from __future__ import annotations
 import pytest
 from small_jobs import native, report_of, still
 
-from whyhang.analyzer.facts import NOBODY, Excerpt, Fact, Source, StoreView
+from whyhang.analyzer.facts import (
+    NOBODY,
+    Call,
+    CallState,
+    Excerpt,
+    Fact,
+    Group,
+    Source,
+    StoreView,
+    Track,
+    Who,
+)
 
 KEEPER = """
 def offer(self, model, loss):
@@ -71,6 +82,13 @@ def facts(source: str, *stacks: str, of_mpi: bool = False) -> list[Fact]:
     lines = tuple(source.split("\n")[1:])
     job = still(dict(enumerate(stacks)))
     return [*(native(job) if of_mpi else job), Excerpt(file="job.py", first_line=1, lines=lines)]
+
+
+def in_message(rank: int, op: str, peer: int) -> Track:
+    """Make a send or receive that a stack shows."""
+    call = Call(op=op, state=CallState.INSIDE, p2p=True, peer=peer)
+    who, source = Who(rank=rank), Source(file=f"rank{rank}.json")
+    return Track(who=who, group=Group(name=""), kind="stack", source=source, calls=(call,))
 
 
 def test_the_condition_around_the_call_of_the_one_is_named() -> None:
@@ -196,3 +214,81 @@ def test_the_group_of_a_call_is_named_by_its_line_or_by_the_store(
 
     assert finding.collective is not None
     assert (finding.collective.op, finding.collective.group) == ("all_reduce", group)
+
+
+LEVELS = """
+def share(norm):
+    if WORLD.rank == 0 and norm > 20:
+        return WORLD.allreduce(norm)
+    return norm
+
+def total(part):
+    NODE.Reduce(part, whole)
+    if LEADERS != MPI.COMM_NULL:
+        LEADERS.Allreduce(whole)
+    NODE.Bcast(whole)
+
+def main():
+    for step in range(9):
+        total(part)
+        share(norm)
+"""
+
+
+@pytest.mark.parametrize(
+    ("condition", "culprits"), [("WORLD.rank == 0 and norm > 20", (0,)), ("norm > 20", None)]
+)
+def test_a_call_on_all_ranks_behind_a_condition_on_the_rank_is_the_odd_one(
+    condition: str, culprits: tuple[int, ...] | None
+) -> None:
+    """Beside calls on parts of the job, which only some ranks come to by design."""
+    source = LEVELS.replace("WORLD.rank == 0 and norm > 20", condition)
+    places = {
+        "WORLD.allr": "share",
+        "NODE.Reduce": "total",
+        "LEADERS.Allr": "total",
+        "NODE.B": "total",
+    }
+    ops = ("Allreduce", "Reduce", "Allreduce", "Bcast")
+    stacks = [
+        at(source, f"PMPI_{op} (libmpi.so:1)", (function, words), ("main", f"    {function}("))
+        for op, (words, function) in zip(ops, places.items(), strict=True)
+    ]
+
+    finding = report_of(facts(source, *stacks, of_mpi=True)).findings[0]
+
+    assert (finding.signature, finding.culprit_ranks) == ("mpi-communicators-crossed", culprits)
+    assert "rank 1 in reduce on NODE (job.py:7); rank 2 in allreduce on LEADERS" in finding.title
+    assert "rank 3 in bcast on NODE (job.py:10)" in finding.title
+
+
+def test_the_stage_that_went_round_its_loop_less_often_is_named() -> None:
+    """Its partners on both sides are still in theirs, a function that is called by itself."""
+    source = """
+def forward(self):
+    for m in range(self.micro):
+        x = recv(self.rank - 1)
+        send(x, self.rank + 1)
+
+def backward(self):
+    for x in reversed(self.outs):
+        grad = recv(self.rank + 1)
+
+def main():
+    stage.forward()
+    stage.backward()
+"""
+    sends = "send (torch/distributed/distributed_c10d.py:2753)"
+    receives = "recv (torch/distributed/distributed_c10d.py:2799)"
+    inside = (("forward", "x = recv"), ("main", "stage.forward"))
+    stacks = [
+        at(source, sends, ("forward", "send(x"), inside[1]),
+        at(source, receives, ("backward", "grad ="), ("main", "stage.backward")),
+        at(source, receives, *inside),
+    ]
+    peers = [in_message(*each) for each in ((0, "send", 1), (1, "recv", 2), (2, "recv", 1))]
+
+    finding = report_of([*facts(source, *stacks), *peers]).findings[0]
+
+    assert (finding.signature, finding.culprit_ranks) == ("p2p-mismatch", (1,))
+    assert "rank 1 has left the loop `for m in range(self.micro)` (job.py:2)" in finding.title

@@ -166,10 +166,11 @@ def _goes_round_ahead(case: Case, state: RankState, other: RankState) -> bool:
     )
 
 
-def past_its_partners(case: Case) -> RankState | None:
+def past_its_partners(case: Case) -> tuple[RankState, str] | None:
     """Return the one rank that has left a loop in which all wait to send to it or receive from it.
 
-    Two of them at least: what one offers and another wants it does not take and give any more.
+    And that loop, in words. Two of them at least: what one offers and another wants it does not
+    take and give any more.
     """
     waiting: dict[int, list[RankState]] = {}
     by_rank = case.job.by_rank
@@ -178,12 +179,17 @@ def past_its_partners(case: Case) -> RankState | None:
             peer = by_rank[position.call.peer]
             waiting.setdefault(peer, []).append(case.states[by_rank[rank]])
     left = [
-        case.states[member]
+        (case.states[member], partners[0])
         for member, partners in waiting.items()
         if len(partners) > 1
         and all(_past(case, case.states[member], partner) == 1.0 for partner in partners)
     ]
-    return left[0] if len(left) == 1 else None
+    if len(left) != 1:
+        return None
+    state, partner = left[0]
+    text = source_lines(case.job.excerpts)
+    loop = _loop_between(text, path_of(case, state), path_of(case, partner))
+    return state, f"the loop {quoted(loop, text)}" if loop is not None else "the loop"
 
 
 def went_on(case: Case, state: RankState, other: RankState) -> bool:
@@ -251,8 +257,8 @@ def _in_loop_below(text: LineText, caller: Frame, path: list[Frame]) -> bool:
     Who is behind that line has come back from it, and so out of its loop.
     """
     below = path[path.index(caller) + 1 :]
-    if not below or last_name(below[0]) == "forward":
-        return False  # a module goes over its parts
+    if not below or (last_name(below[0]) == "forward" and "forward(" not in (text(caller) or "")):
+        return False  # a module, which is called by itself, goes over its parts
     if last_name(below[0]) in COMPREHENSIONS:
         match = _IN_BRACKETS.search(text(below[0]) or "")
         return match is not None and not _LITERAL.search(match[0]) and _is_over_data(match[0])
@@ -301,7 +307,9 @@ def loop_left(
     inside, outside = (tuple(s.member for s in side) for side in sides[:2])
     members, others = (inside, outside) if by == "many" else (outside, inside)
     text = source_lines(case.job.excerpts)
-    branch = turned_off(path_of(case, sides[0][0]), text) if by != "many" else None
+    # each stage of a pipeline has conditions for what it sends and receives
+    asks_rank = by != "many" and not await_messages(sides[0])
+    branch = turned_off(path_of(case, sides[0][0]), text) if asks_rank else None
     if (branch is not None) is not (by == "rank"):
         return
     if any(s.place is not None and s.place.op in OF_A_HOLDER for s in sides[0]):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from log_docs import read_log
+from log_docs import lines, read_log
 from small_jobs import ALL_REDUCE, ELSEWHERE, case_of, dump, process, report_of, still
 
-from whyhang.analyzer.commands.left_open import some_have_ended
-from whyhang.analyzer.facts import Fact
+from whyhang.analyzer.commands.left_open import all_in_collectives, some_have_ended
+from whyhang.analyzer.facts import Fact, Trust, Who, replace
 
 
 def ended(rank: int, world: int) -> list[Fact]:
@@ -73,3 +73,13 @@ def test_a_rank_that_ended_and_for_which_others_wait_is_the_cause(waiting: int) 
     assert report.findings[0].category == "rank-died"
     assert report.findings[0].culprit_ranks == (0,)
     assert report.verdict == "hung"
+
+
+def test_a_number_that_only_a_log_names_leaves_no_question_unasked() -> None:
+    """Workers that went on in a smaller world have other ranks than their lines begin with."""
+    (line,) = lines("step 7\n", "step 7")
+    line = replace(line, who=Who(rank=5, trust=Trust.PREFIX))
+    case = case_of([*still({0: ALL_REDUCE, 1: ALL_REDUCE}, world=2), line])
+
+    assert len(case.states) == 3
+    assert all_in_collectives(case) == [0, 1]

@@ -32,7 +32,7 @@ def come_to_rest(case: Case) -> Sequence[int]:
 
     It may have come to its hang between the snapshots, as one does that has just been started.
     """
-    if not case.graph.progress or any(state.status not in WAITS for state in case.states):
+    if not case.graph.progress or any(state.status not in WAITS for state in _seen(case)):
         return []
     differ = len(case.graph.operations) > 1
     return _everyone(case) if differ or since_all_at_rest(case.job, 2) is not None else []
@@ -183,7 +183,7 @@ def with_a_long_step(case: Case) -> Sequence[int]:
 
 def all_run(case: Case) -> list[int]:
     """List all ranks if all or their workers compute: a step may take longer than a snapshot."""
-    return _everyone(case) if all(map(_runs, case.states)) else []
+    return _everyone(case) if all(map(_runs, _seen(case))) else []
 
 
 def _runs(state: RankState) -> bool:
@@ -200,7 +200,7 @@ def all_asleep(case: Case) -> list[int]:
     kinds = {WaitKind.SLEEP, WaitKind.LOCK}
     naps = all(
         state.place is not None and state.place.kind in kinds and state.motion.moved in RAN
-        for state in case.states
+        for state in _seen(case)
     )
     return _everyone(case) if naps else []
 
@@ -222,9 +222,10 @@ def with_a_peer(case: Case) -> list[int]:
 
 def all_in_collectives(case: Case) -> list[int]:
     """List all ranks if all wait in collectives, though perhaps in different steps."""
-    if case.graph.progress or len(case.states) < 2:
+    seen = _seen(case)
+    if case.graph.progress or len(seen) < 2:
         return []
-    return _everyone(case) if all(state.status in WAITS for state in case.states) else []
+    return _everyone(case) if all(state.status in WAITS for state in seen) else []
 
 
 def with_open_stacks(case: Case) -> list[int]:
@@ -269,4 +270,9 @@ def with_a_slow_rank(case: Case) -> list[int]:
 
 
 def _everyone(case: Case) -> list[int]:
-    return [state.member for state in case.states]
+    return [state.member for state in _seen(case)]
+
+
+def _seen(case: Case) -> list[RankState]:
+    """List the ranks that were looked at; of others a log may tell, and numbers that are over."""
+    return [state for state in case.states if state.status is not Status.UNSEEN]

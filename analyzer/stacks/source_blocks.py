@@ -86,6 +86,22 @@ def fork(mine: Sequence[Frame], its: Sequence[Frame]) -> tuple[Frame, Frame] | N
     return None
 
 
+def called_first(mine: Sequence[Frame], its: Sequence[Frame], text: LineText) -> Frame | None:
+    """Return the line on which two paths part, if what ``its`` is in is an argument of the other.
+
+    As in ``backward(forward(batch))``: who is in the outer call has come back from the inner one.
+    """
+    shared = [a for a, b in zip(mine, its, strict=False) if a == b]
+    at = len(shared)
+    if not shared or shared != list(mine[:at]) or at >= min(len(mine), len(its)):
+        return None
+    outer, inner = f"{last_name(mine[at])}(", f"{last_name(its[at])}("
+    _, found, arguments = (text(shared[-1]) or "").partition(outer)
+    before = arguments.partition(inner)
+    open_yet = before[0].count("(") - before[0].count(")")
+    return shared[-1] if found and before[1] and open_yet >= 0 else None
+
+
 _STRAIGHT = re.compile(r"\s*(?:async\s+)?(?:with|try)\b")
 
 

@@ -14,6 +14,7 @@ from whyhang.analyzer.rank_state.state import RankState, Status, busy_worker
 from whyhang.analyzer.redact import redact
 from whyhang.analyzer.report import Collective, Evidence, Location, RankStateName, cite
 from whyhang.analyzer.stacks import LineText, Place, WaitKind
+from whyhang.analyzer.stacks.kinds import last_name
 from whyhang.analyzer.stacks.source_blocks import apart_by, heads, rank_branch, unasked
 from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.stacks.usercode import in_words, line_of, short, user_path
@@ -228,7 +229,7 @@ def site_location(frame: Frame | None) -> Location | None:
     """Return the place of a recorded call, without its source lines."""
     if frame is None:
         return None
-    return Location(file=short(frame.file), line=frame.line, function=frame.function)
+    return Location(file=short(frame.file), line=frame.line, function=last_name(frame))
 
 
 def call_of(case: Case, waiters: Iterable[int]) -> Collective | None:

@@ -16,6 +16,7 @@ from whyhang.analyzer.stacks import LineText, WaitKind
 from whyhang.analyzer.stacks.kinds import last_name
 from whyhang.analyzer.stacks.source_blocks import (
     apart_by,
+    called_first,
     fork,
     heads,
     indent,
@@ -201,13 +202,15 @@ def went_on(case: Case, state: RankState, other: RankState) -> bool:
 
 def _past(case: Case, state: RankState, other: RankState) -> float:
     """Return how sure it is that ``state`` has left the loop of ``other``; 0 is: not at all."""
+    text = source_lines(case.job.excerpts)
     forked = fork(path_of(case, state), path_of(case, other))
     if forked is None:
-        return 0.0
+        caller = called_first(path_of(case, state), path_of(case, other), text)
+        in_loop = caller is not None and _in_loop_below(text, caller, path_of(case, other))
+        return 1.0 if in_loop and state.status in {Status.WAITING, Status.MAYBE} else 0.0
     mine, its = forked
     if mine.line is None or its.line is None or mine.line <= its.line:
         return 0.0
-    text = source_lines(case.job.excerpts)
     here, there = text(mine), text(its)
     if here is not None and there is not None:
         around = {*heads(mine, text)}
@@ -273,6 +276,9 @@ def _in_loop_below(text: LineText, caller: Frame, path: list[Frame]) -> bool:
 def _loop_between(text: LineText, past: list[Frame], inside: list[Frame]) -> Frame | None:
     """Return the head of the outermost loop that one rank is in and the other has left."""
     forked = fork(past, inside)
+    caller = called_first(past, inside, text) if forked is None else None
+    if caller is not None:
+        forked = (caller, caller)
     if forked is None:
         return None
     own = [head for head in _left(text, *forked) if head not in {*heads(forked[0], text)}]

@@ -292,3 +292,37 @@ def main():
 
     assert (finding.signature, finding.culprit_ranks) == ("p2p-mismatch", (1,))
     assert "rank 1 has left the loop `for m in range(self.micro)` (job.py:2)" in finding.title
+
+
+EXCHANGE = """
+def migrate(self):
+    if not self.particles:
+        return 0
+    return sum(self.group.all_to_all(self.boxes()))
+
+def main():
+    for step in range(400):
+        if self.is_due(step):
+            migrate(self)
+        dist.barrier()
+"""
+TO_ALL = "all_to_all (torch/distributed/distributed_c10d.py:4000)"
+
+
+@pytest.mark.parametrize(
+    ("left_out", "words"),
+    [
+        ("", "may have left by `return 0` (job.py:3) under `if not self.particles` (job.py:2)"),
+        ("        return 0\n", "ranks 1-2 stand there under `if self.is_due(step)` (job.py:"),
+    ],
+)
+def test_what_led_a_rank_past_the_call_of_the_others(left_out: str, words: str) -> None:
+    """A return above it under a condition, or a condition around it."""
+    source = EXCHANGE.replace(left_out, "") if left_out else EXCHANGE
+    exchanges = at(source, TO_ALL, ("migrate", "all_to_all"), ("main", "    migrate(self)"))
+    gone = at(source, BARRIER, ("main", "dist.barrier"))
+
+    finding = report_of(facts(source, gone, exchanges, exchanges)).findings[0]
+
+    assert finding.culprit_ranks == (0,)
+    assert words in finding.explanation

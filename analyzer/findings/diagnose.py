@@ -43,7 +43,11 @@ from whyhang.analyzer.reports.contents.summary import (
 )
 from whyhang.analyzer.reports.contents.timeline import process_groups, timeline
 from whyhang.analyzer.reports.contents.waits import waits
-from whyhang.analyzer.wording.describe import branch_in_words, children_in_words
+from whyhang.analyzer.wording.describe import (
+    branch_in_words,
+    children_in_words,
+    passed_in_words,
+)
 from whyhang.analyzer.wording.fill_texts import fill, sentence
 from whyhang.analyzer.wording.subjects import (
     file_of,
@@ -240,7 +244,8 @@ def _finding(case: Case, candidate: Candidate) -> Finding:
     named = hit.members if hit.names_culprit else ()
     if where is not None:
         under = branch_in_words(case, named, hit.affected, explanation) if named else ""
-        explanation += f" The ranks part in {where}{'; ' * bool(under)}{under}."
+        past = passed_in_words(case, named, hit.affected) if named and not under else ""
+        explanation += f" The ranks part in {where}{'; ' * bool(under)}{under}{past}."
     pressing = pressure_of(case, hit) if category in KINDS["held-back"] and known else []
     if pressing:
         explanation += f" Also, {'; '.join(pressure_in_words(pressing))}."

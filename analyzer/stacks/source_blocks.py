@@ -152,6 +152,21 @@ def exits_before(frame: Frame, word: str, text: LineText) -> Iterator[Frame]:
             yield replace(frame, line=number)
 
 
+def returns_above(frame: Frame, text: LineText) -> Iterator[tuple[Frame, Frame]]:
+    """Yield the lines above a frame that leave its function under a condition, and that condition.
+
+    The nearest first; who came back from the function without this frame's call may have left so.
+    """
+    for number in range((frame.line or 1) - 1, 0, -1):
+        at = replace(frame, line=number)
+        line = (text(at) or "").lstrip()
+        if line.startswith(_FUNCTION):
+            return
+        around = next(heads(at, text), None) if line.startswith("return") else None
+        if around is not None and _BRANCH.match(text(around) or ""):
+            yield at, around
+
+
 def _returns_above(frame: Frame, text: LineText) -> bool:
     """Return whether a function may have been left above the line where a frame stands."""
     return any(line.startswith("return") for line in lines_above(frame, text))

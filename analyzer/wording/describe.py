@@ -15,7 +15,14 @@ from whyhang.analyzer.redact import redact
 from whyhang.analyzer.report import Collective, Evidence, Location, RankStateName, cite
 from whyhang.analyzer.stacks import LineText, Place, WaitKind
 from whyhang.analyzer.stacks.kinds import last_name
-from whyhang.analyzer.stacks.source_blocks import apart_by, heads, rank_branch, unasked
+from whyhang.analyzer.stacks.source_blocks import (
+    apart_by,
+    fork,
+    heads,
+    rank_branch,
+    returns_above,
+    unasked,
+)
 from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.stacks.usercode import in_words, line_of, short, user_path
 from whyhang.analyzer.wait_graph import PendingOperation
@@ -293,6 +300,29 @@ def branch_in_words(
     if called := unasked(path, text):
         words.append(f"{there} in {called[1]}, {in_words(called[0])}, which runs at any line")
     return "; ".join(words)
+
+
+def passed_in_words(case: Case, members: Sequence[int], others: Sequence[int]) -> str:
+    """Say what may have led the first member past the call of others; empty where nothing tells.
+
+    It stands further down than they do: it has come back from their function without that call, or
+    a condition around the call did not hold for it.
+    """
+    text = source_lines(case.job.excerpts)
+    mine, its = (path_of(case, case.states[each[0]]) for each in (members, others))
+    forked = fork(mine, its)
+    if forked is None or (forked[0].line or 0) <= (forked[1].line or 0):
+        return ""
+    below = its[its.index(forked[1]) + 1 :]
+    ways = [way for frame in below for way in returns_above(frame, text)]
+    name = case.names(members)
+    if ways:
+        left = " or ".join(f"{quoted(a, text)} under {quoted(b, text)}" for a, b in ways[:2])
+        return f"; {name} has come past that call: it may have left by {left}"
+    asks = [block for block in apart_by(its, mine, text) if _IF.match(text(block) or "")]
+    names = case.names(others)
+    there = "stand" if len(others) > 1 else "stands"
+    return f"; {names} {there} there under {quoted(asks[0], text)}" if asks else ""
 
 
 def waits_for_process(place: Place) -> bool:

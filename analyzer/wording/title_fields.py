@@ -212,7 +212,11 @@ def _other_lock(case: Case, state: RankState) -> str:
         others.append(name)
     if not others:
         shared = state.place.op == SHARED_LOCK or waits_for_process(state.place)
-        return "" if shared else ". Nobody outside the process can release it"
+        gone = (
+            ". No other thread of the process is in the program's code: who took it has ended, or "
+            "went on without giving it back"
+        )
+        return "" if shared or dumps[-1].main_only else gone
     return f"; {others[0]} does not go on either"
 
 

@@ -122,13 +122,14 @@ def _heads(text: list[str], lines: Iterable[int]) -> set[int]:
             if above.strip() and not above.lstrip().startswith("#") and _depth(above) < depth:
                 depth = _depth(above)
                 heads.add(number)
-                if above.lstrip().startswith(("def ", "async def ")):
+                if above.lstrip().startswith(_DEF):
                     break
     return heads
 
 
 _LOOP = re.compile(r"\s*(?:async\s+)?(?:for|while)\b")
 _IF = re.compile(r"\s*(?:el)?if\b")
+_DEF = ("def ", "async def ")
 _TAKES = re.compile(r"\.(?:Lock|Lock_all|acquire|lock)\(")
 _GIVES_BACK = re.compile(r"\.(?:Unlock|Unlock_all|release|unlock)\(")
 _RAISES = re.compile(r"\s*raise\b")
@@ -136,7 +137,7 @@ _LEAVES = re.compile(r"\s*(?:return|break|continue)\b")
 
 
 def _ways_out(text: list[str], lines: Iterable[int], heads: Collection[int]) -> set[int]:
-    """Find the branches above each line, in the innermost loop around it, that leave the loop.
+    """Find the branches above each line that leave the innermost loop around it, or its function.
 
     They tell why a rank is not in the call of the others: with each, the line that leaves.
     """
@@ -145,8 +146,10 @@ def _ways_out(text: list[str], lines: Iterable[int], heads: Collection[int]) -> 
         depth = _depth(text[line - 1]) if line <= len(text) else 0
         loops = [n for n in heads if n < line and _LOOP.match(text[n - 1])]
         loops = [n for n in loops if _depth(text[n - 1]) < depth]
+        above = [n for n in heads if n < line and text[n - 1].lstrip().startswith(_DEF)]
+        start = max(loops or above[-1:] or [line])
         branch = 0
-        for number in range(max(loops) + 1, line) if loops else ():
+        for number in range(start + 1, line):
             inside = branch and _depth(text[number - 1]) > _depth(text[branch - 1])
             if _IF.match(text[number - 1]):
                 branch = number

@@ -30,6 +30,9 @@ from whyhang.analyzer.stacks.usercode import line_of
 NOWHERE = Source(file="")
 
 
+MOST_SITES = 3
+
+
 class PendingOperation(Record):
     """An operation that ranks wait in. ``sites`` are their places in the user's code.
 
@@ -46,8 +49,10 @@ class PendingOperation(Record):
 
     @property
     def at(self) -> str:
-        """The first of its places in brackets, or nothing."""
-        return f" ({self.sites[0]})" if self.sites and self.sites[0] else ""
+        """Its places in brackets, the first of them where they are many, or nothing."""
+        known = [site for site in self.sites if site]
+        few = known if len(known) <= MOST_SITES else known[:1]
+        return f" ({' and '.join(few)})" if few else ""
 
 
 class WaitGraph(Record):

@@ -81,6 +81,69 @@ def test_a_manager_beside_the_workers_waits_for_no_lock() -> None:
     assert "multiprocessing manager" in finding.title
 
 
+LEARNER = """
+wait (multiprocessing/synchronize.py:268)
+rollout (learner.py:33)
+<module> (train.py:60)
+"""
+ACTOR = """
+wait (multiprocessing/synchronize.py:349)
+actor (actor.py:12)
+run (multiprocessing/process.py:108)
+"""
+
+
+def test_who_waits_for_a_child_process_is_shown_with_what_that_does() -> None:
+    """It may wait in turn; that nobody outside the process can help is said of threads alone."""
+    facts = still({0: ALL_REDUCE, 1: LEARNER})
+    for pid in (4000, 4001):
+        child = replace(process(1, pid=pid), role=Role.DATALOADER_WORKER, ppid=1001)
+        facts += [replace(child, who=Who(pid=pid)), dump(None, ACTOR, pid=pid)]
+
+    finding = report_of(facts).findings[0]
+
+    assert "waiting to be notified by another process at rollout" in finding.title
+    assert "4000, 4001 are waiting to be notified by another process at actor (actor.py:12)" in (
+        finding.explanation
+    )
+    assert "actor (actor.py:12)" in finding.evidence[-2].quote
+    assert "outside the process" not in finding.explanation
+
+
+FORKED = """
+0x7f754a41e073 (torch/lib/libgomp.so.1:0)
+0x7f754a41ca9d (torch/lib/libgomp.so.1:0)
+mkl_blas_sgemm (torch/lib/libtorch_cpu.so:0)
+tokenize (text.py:12)
+worker (multiprocessing/pool.py:125)
+_launch (multiprocessing/popen_fork.py:71)
+_worker_entry (train.py:3)
+"""
+
+
+@pytest.mark.parametrize("forked", [True, False])
+def test_a_forked_worker_waits_for_openmp_threads_of_its_parent(*, forked: bool) -> None:
+    """They were not copied; who was started anew has threads of its own, which may be at work."""
+    stack = FORKED if forked else FORKED.replace("popen_fork", "spawn")
+    facts = still({0: ALL_REDUCE, 1: POOL})
+    worker = replace(
+        process(1, pid=4000), role=Role.DATALOADER_WORKER, ppid=1001, who=Who(pid=4000)
+    )
+    deep = dump(None, stack, pid=4000)
+    frames = deep.threads[0].frames
+    top = tuple(replace(frame, native=True) for frame in frames[:3])
+    facts += [
+        worker,
+        replace(deep, threads=(replace(deep.threads[0], frames=(*top, *frames[3:])),)),
+    ]
+
+    finding = report_of(facts).findings[0]
+
+    assert (finding.signature == "forked-openmp") is forked
+    assert finding.culprit_ranks == (1,)
+    assert "OpenMP threads" in finding.title
+
+
 @pytest.mark.parametrize(("stack", "category"), [(POOLED, True), (SHARED, False)])
 def test_a_pools_worker_may_wait_for_a_lock_copied_by_fork(stack: str, *, category: bool) -> None:
     """What a DataLoader's worker may fall into, a pool's may: not for a lock that they share."""

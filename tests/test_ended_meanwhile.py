@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from small_jobs import ALL_REDUCE, ELSEWHERE, dump, process, report_of, still
+from log_docs import lines, read_log
+from small_jobs import ALL_REDUCE, ELSEWHERE, case_of, dump, process, report_of, still
 
-from whyhang.analyzer.facts import Fact
+from whyhang.analyzer.commands.left_open import all_in_collectives, some_have_ended
+from whyhang.analyzer.facts import Fact, Trust, Who, replace
 
 
 def ended(rank: int, world: int) -> list[Fact]:
@@ -26,6 +28,35 @@ def test_a_job_that_ended_stands_first() -> None:
     assert {row.state for row in report.ranks} == {"exited"}
 
 
+def test_a_job_that_ended_as_planned_is_healthy() -> None:
+    """Its logs, read when it was over, show an end and nothing wrong."""
+    log = "".join(f"epoch {epoch} done\n" for epoch in range(4)) + "training finished\n"
+    report = report_of([*ended(0, 2), *ended(1, 2), *read_log(log)])
+
+    assert report.verdict == "healthy"
+    assert "ended while it was looked at" in report.headline
+
+
+def test_a_rank_that_was_gone_before_the_first_snapshot_has_ended_meanwhile() -> None:
+    """It lived when the job was found; of a zombie that is not known."""
+    gone = [process(rank, state="X", environ={"WORLD_SIZE": "2"}) for rank in range(2)]
+    dead = [process(rank, state="Z", environ={"WORLD_SIZE": "2"}) for rank in range(2)]
+
+    assert report_of(gone).headline.startswith("The job ended while it was looked at: ranks 0-1")
+    assert report_of(dead).findings[0].category == "rank-died"
+
+
+@pytest.mark.parametrize(("alive", "asked"), [((0,), [1]), ((0, 1), []), ((), [])])
+def test_while_ranks_end_one_after_the_other_one_waits_for_the_last(
+    alive: tuple[int, ...], asked: list[int]
+) -> None:
+    """What it prints may tell that the end was planned."""
+    gone = [fact for rank in {0, 1} - {*alive} for fact in ended(rank, 2)]
+    case = case_of([*gone, *still(dict.fromkeys(alive, ELSEWHERE), world=2)])
+
+    assert some_have_ended(case) == asked
+
+
 def test_a_rank_that_ended_and_for_which_nobody_waits_is_no_cause() -> None:
     """At the end of a job ranks end one after the other."""
     report = report_of([*ended(0, 2), *still({1: ELSEWHERE}, world=2)])
@@ -42,3 +73,13 @@ def test_a_rank_that_ended_and_for_which_others_wait_is_the_cause(waiting: int) 
     assert report.findings[0].category == "rank-died"
     assert report.findings[0].culprit_ranks == (0,)
     assert report.verdict == "hung"
+
+
+def test_a_number_that_only_a_log_names_leaves_no_question_unasked() -> None:
+    """Workers that went on in a smaller world have other ranks than their lines begin with."""
+    (line,) = lines("step 7\n", "step 7")
+    line = replace(line, who=Who(rank=5, trust=Trust.PREFIX))
+    case = case_of([*still({0: ALL_REDUCE, 1: ALL_REDUCE}, world=2), line])
+
+    assert len(case.states) == 3
+    assert all_in_collectives(case) == [0, 1]

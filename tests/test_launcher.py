@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from small_jobs import ALL_REDUCE, BARRIER, BROADCAST, INIT, LOADER, dump, process, report_of, still
 
-from whyhang.analyzer.facts import Excerpt, Fact, Role, Trust, Who, replace
+from whyhang.analyzer.facts import Excerpt, Fact, Role, StackDump, Trust, Who, replace
 
 SERVER = """
 select (selectors.py:415)
@@ -76,6 +76,52 @@ def test_a_server_that_others_wait_for_amid_a_request(line: int, verdict: str) -
     source = Excerpt(file="train.py", first_line=30, lines=FOLLOW)
 
     assert report_of([*still({0: SERVER, 1: follows}), source]).verdict == verdict
+
+
+FRONT = (
+    "def front(self):",
+    "    while True:",
+    "        request = self.requests.get()",
+    "        dist.broadcast(request, src=0)",
+)
+TAKES = "get (queue.py:171)\nfront (serve.py:32)\n<module> (serve.py:60)"
+LISTENS = """
+select (selectors.py:415)
+serve_forever (socketserver.py:232)
+listen (serve.py:12)
+run (threading.py:982)
+"""
+
+
+@pytest.mark.parametrize(
+    ("loop", "thread", "verdict"),
+    [
+        ("    while True:", LISTENS, "healthy"),
+        ("    for step in range(steps):", LISTENS, "hung"),
+        ("    while True:", LISTENS.replace("listen (serve.py:12)\n", ""), "hung"),
+        ("    while True:", "do_POST (serve.py:20)" + LISTENS, "hung"),
+    ],
+)
+def test_a_server_on_a_thread_of_its_own_hands_requests_through_a_queue(
+    loop: str, thread: str, verdict: str
+) -> None:
+    """Who takes them in a loop without an end waits for nothing else.
+
+    A server that the program's own code did not start may be one of a library, beside training.
+    """
+    facts = still({0: TAKES, 1: BROADCAST, 2: BROADCAST})
+    beside = replace(dump(0, thread).threads[0], name="Thread-1", tid=7)
+    facts = [
+        replace(f, threads=(*f.threads, beside))
+        if isinstance(f, StackDump) and f.who.rank == 0
+        else f
+        for f in facts
+    ]
+    lines = (FRONT[0], loop, *FRONT[2:])
+    report = report_of([*facts, Excerpt(file="serve.py", first_line=30, lines=lines)])
+
+    assert report.verdict == verdict
+    assert verdict == "hung" or len(report.findings) == 1
 
 
 def test_a_server_at_work_for_a_request_is_not_idle() -> None:

@@ -57,6 +57,22 @@ def test_the_log_of_a_rank_and_of_those_that_ended(
     }
 
 
+def test_the_log_of_who_has_ended_since_is_read_to_its_end(
+    tmp_path: Path, printing: subprocess.Popen[bytes]
+) -> None:
+    """Nobody has it open any more, and what was printed last tells whether the end was planned."""
+    rank = JobProcess(pid=printing.pid, ppid=1, role=Role.RANK, rank=0, trust=Trust.ENVIRONMENT)
+    site = site_of(Host(Proc()), HostJob(members=(rank,)))
+    before = list(logs.candidates(site))
+    printing.kill()
+    printing.wait()
+    (tmp_path / "rank0.log").write_text("step 5\ntraining finished\n")
+
+    assert [(shown, who.rank) for _, shown, who in before] == [(f"{tmp_path}/rank0.log", 0)]
+    (file,) = collected(logs.collect, site).files
+    assert (file.entry.rank, file.data) == (0, b"step 5\ntraining finished\n")
+
+
 def test_what_a_script_names_once_its_ranks_have_ended(tmp_path: Path) -> None:
     """Nobody has the files open any more; the script that started the ranks says where they are."""
     (tmp_path / "out").mkdir()

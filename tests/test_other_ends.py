@@ -9,7 +9,7 @@ import pytest
 from fake_proc import FakeProc
 from small_jobs import ALL_REDUCE, process, report_of, still
 
-from whyhang.analyzer.facts import Excerpt, Fact, OtherEnd, Process, replace
+from whyhang.analyzer.facts import Excerpt, Fact, OtherEnd, Process, Role, Who, replace
 from whyhang.collectors.live.sockets import Sockets, other_end
 
 READ = "0 0x3 0x7f 0x10 0x0 0x0 0x0 0x7ff 0x7f"
@@ -125,3 +125,26 @@ def test_the_connection_to_the_store_is_no_wait_for_rank_zero() -> None:
 
     assert (finding.category, finding.culprit_ranks) == ("store-key-never-set", (2,))
     assert "rank 0, pid" not in finding.title
+
+
+@pytest.mark.parametrize(
+    ("wchan", "ppid", "signature"),
+    [
+        ("anon_pipe_write", 1002, "child-pipes-both-full"),
+        ("anon_pipe_read", 1002, "storage-io-blocked"),
+        ("anon_pipe_write", 1, "storage-io-blocked"),
+    ],
+)
+def test_a_child_that_is_fed_and_not_read(wchan: str, ppid: int, signature: str) -> None:
+    """It has filled a pipe of its own; parent and child wait for each other."""
+    end = OtherEnd(pid=77, command="python tokenizer.py")
+    writes = [
+        replace(f, wchan="anon_pipe_write") if isinstance(f, Process) and f.who.rank == 2 else f
+        for f in _job("tokenize (text.py:18)\nmain (train.py:30)", end)
+    ]
+    fed = process(2, pid=77, look=1)
+    child = replace(fed, who=Who(pid=77), role=Role.OTHER, ppid=ppid, wchan=wchan)
+
+    finding = report_of([*writes, child]).findings[0]
+
+    assert (finding.signature, finding.culprit_ranks) == (signature, (2,))

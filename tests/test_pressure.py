@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from small_jobs import ELSEWHERE, INIT, dump, process, report_of
+from small_jobs import ALL_REDUCE, ELSEWHERE, INIT, dump, process, report_of, still
 
 from whyhang.analyzer.facts import NearLimit, Role, Source, Who, replace
 from whyhang.collectors.live.job.members import JobProcess
@@ -119,3 +119,14 @@ def test_a_limit_that_was_read_twice_is_reported_once_as_it_was_last() -> None:
     assert quotes == ["the load of the host is 7 on 2 processors"]
     two = report_of([*facts, *loads(("a", 9), ("a", 7), ("b", 5))]).findings[0]
     assert "Also, the load of a is 7 on 2 processors; the load of b is 5 on" in two.explanation
+
+
+def test_who_does_not_run_at_all_is_not_held_back_by_the_load() -> None:
+    """It wants no processor."""
+    load = NearLimit(limit="load", measured=9, size=2, who=Who(host="a"), source=Source(file="x"))
+    facts = [replace(f, who=replace(f.who, host="a")) for f in still({0: ALL_REDUCE, 1: ELSEWHERE})]
+
+    first = report_of([*facts, load]).findings[0]
+
+    assert first.culprit_ranks == (1,)
+    assert "load of the host" not in first.explanation

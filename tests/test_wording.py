@@ -6,6 +6,7 @@ import pytest
 
 from whyhang.analyzer.facts import counted, program, ranks_in_words
 from whyhang.analyzer.stacks import FILE_LOCK, WaitKind
+from whyhang.analyzer.stacks.kinds import NOTIFICATION
 from whyhang.analyzer.toml import table
 from whyhang.analyzer.wording.fill_texts import fill
 
@@ -57,4 +58,4 @@ def test_advice_is_given_for_waits_that_there_are() -> None:
     kinds = {kind.name.lower() for kind in WaitKind}
 
     assert advice["kinds"].keys() | advice["workers"].keys() <= kinds
-    assert advice["operations"].keys() <= {FILE_LOCK}
+    assert advice["operations"].keys() <= {FILE_LOCK, NOTIFICATION}

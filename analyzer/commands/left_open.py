@@ -12,7 +12,11 @@ from whyhang.analyzer.queries.waits.moving import stragglers
 from whyhang.analyzer.rank_state.over_time.job_progress import step_counters
 from whyhang.analyzer.rank_state.over_time.long_steps import WORKS, needed
 from whyhang.analyzer.rank_state.over_time.motion import Moved, motion
-from whyhang.analyzer.rank_state.over_time.recent import since_all_at_rest
+from whyhang.analyzer.rank_state.over_time.recent import (
+    all_ended_meanwhile,
+    ended_meanwhile,
+    since_all_at_rest,
+)
 from whyhang.analyzer.rank_state.state import RankState, Status, busy_worker
 from whyhang.analyzer.stacks import WaitKind, undecided
 
@@ -28,10 +32,20 @@ def come_to_rest(case: Case) -> Sequence[int]:
 
     It may have come to its hang between the snapshots, as one does that has just been started.
     """
-    if not case.graph.progress or any(state.status not in WAITS for state in case.states):
+    if not case.graph.progress or any(state.status not in WAITS for state in _seen(case)):
         return []
     differ = len(case.graph.operations) > 1
     return _everyone(case) if differ or since_all_at_rest(case.job, 2) is not None else []
+
+
+def some_have_ended(case: Case) -> Sequence[int]:
+    """List the ranks that have ended while others live on, of a job that may be at its end.
+
+    At the end ranks end one after the other; what the last of them print may tell that it was
+    planned.
+    """
+    over = ended_meanwhile(case.job)
+    return [] if all_ended_meanwhile(case.job) else sorted(over)
 
 
 def between_steps(case: Case) -> Sequence[int]:
@@ -172,7 +186,7 @@ def with_a_long_step(case: Case) -> Sequence[int]:
 
 def all_run(case: Case) -> list[int]:
     """List all ranks if all or their workers compute: a step may take longer than a snapshot."""
-    return _everyone(case) if all(map(_runs, case.states)) else []
+    return _everyone(case) if all(map(_runs, _seen(case))) else []
 
 
 def _runs(state: RankState) -> bool:
@@ -189,7 +203,7 @@ def all_asleep(case: Case) -> list[int]:
     kinds = {WaitKind.SLEEP, WaitKind.LOCK}
     naps = all(
         state.place is not None and state.place.kind in kinds and state.motion.moved in RAN
-        for state in case.states
+        for state in _seen(case)
     )
     return _everyone(case) if naps else []
 
@@ -211,9 +225,10 @@ def with_a_peer(case: Case) -> list[int]:
 
 def all_in_collectives(case: Case) -> list[int]:
     """List all ranks if all wait in collectives, though perhaps in different steps."""
-    if case.graph.progress or len(case.states) < 2:
+    seen = _seen(case)
+    if case.graph.progress or len(seen) < 2:
         return []
-    return _everyone(case) if all(state.status in WAITS for state in case.states) else []
+    return _everyone(case) if all(state.status in WAITS for state in seen) else []
 
 
 def in_different_steps(case: Case) -> list[int]:
@@ -256,7 +271,9 @@ def with_a_stuck_worker(case: Case) -> list[int]:
 
     def is_stuck(number: int) -> bool:
         worker = busy_worker(case.states[number])
-        if worker is None or worker[1].native or worker[1].kind is not WaitKind.DATASET:
+        if worker is None or worker[1].native:
+            return False
+        if worker[1].certain and worker[1].kind is not WaitKind.DATASET:
             return False
         child = case.member(number).children[worker[0]]
         return motion(child.dumps, child.processes).moved is not Moved.ON
@@ -276,4 +293,9 @@ def with_a_slow_rank(case: Case) -> list[int]:
 
 
 def _everyone(case: Case) -> list[int]:
-    return [state.member for state in case.states]
+    return [state.member for state in _seen(case)]
+
+
+def _seen(case: Case) -> list[RankState]:
+    """List the ranks that were looked at; of others a log may tell, and numbers that are over."""
+    return [state for state in case.states if state.status is not Status.UNSEEN]

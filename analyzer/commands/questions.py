@@ -16,6 +16,7 @@ from whyhang.collectors.live.capture import More, Named
 
 MORE_SNAPSHOTS = 3
 WATCHES = 8  # parts in which they are watched, as long as it is open
+ENDINGS = 2  # further snapshots of a job of which some ranks have ended
 SURE_SNAPSHOTS = 5  # more, before a rank of a job that moves is called slow, or all asleep
 
 
@@ -58,6 +59,9 @@ def questions(*, several_snapshots: bool, native: bool) -> list[Question]:
 
     ``several_snapshots``: the stacks may be taken again; ``native``: native stacks may be.
     """
+    end = Question(
+        open_for=left_open.some_have_ended, take=lambda job, _: job.look_more(1, spacing=2.0)
+    )
     rest = Question(
         open_for=left_open.come_to_rest, take=lambda job, _: job.look_more(MORE_SNAPSHOTS)
     )
@@ -89,6 +93,7 @@ def questions(*, several_snapshots: bool, native: bool) -> list[Question]:
         open_for=left_open.with_a_slow_rank, take=lambda job, _: job.look_more(SURE_SNAPSHOTS)
     )
     return [
+        *([end] * ENDINGS if several_snapshots else ()),
         *([nap] * WATCHES if several_snapshots else ()),
         *((rest, paced, late, own, beside, naps, pace) if several_snapshots else ()),
         *((*[long] * WATCHES, turn, turn, load) if several_snapshots else ()),

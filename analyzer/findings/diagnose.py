@@ -29,6 +29,7 @@ from whyhang.analyzer.findings.verdict import headline_of, still_tried, verdict_
 from whyhang.analyzer.queries.hits import with_members
 from whyhang.analyzer.queries.logs.failures import has_no_ranks_to_blame
 from whyhang.analyzer.queries.machines.cluster import slurm_job
+from whyhang.analyzer.queries.waits.named_groups import in_its_group
 from whyhang.analyzer.report import Finding, Report, cite
 from whyhang.analyzer.reports.contents.stacks import divergence, stack_groups
 from whyhang.analyzer.reports.contents.story import story
@@ -45,7 +46,11 @@ from whyhang.analyzer.reports.contents.summary import (
 )
 from whyhang.analyzer.reports.contents.timeline import process_groups, timeline
 from whyhang.analyzer.reports.contents.waits import waits
-from whyhang.analyzer.wording.describe import branch_in_words
+from whyhang.analyzer.wording.describe import (
+    branch_in_words,
+    children_in_words,
+    passed_in_words,
+)
 from whyhang.analyzer.wording.fill_texts import fill, sentence
 from whyhang.analyzer.wording.subjects import (
     file_of,
@@ -60,6 +65,7 @@ from whyhang.analyzer.wording.subjects import (
 )
 
 MAX_EFFECTS = 6
+SOUND = {"healthy"}
 STACK_OF_ERROR = 16  # lines that the error of a library has, as MPI prints it call by call
 
 
@@ -142,6 +148,8 @@ def _findings(case: Case, candidates: list[Candidate]) -> tuple[Finding, ...]:
     roots = [c for c, other in zip(causes, above, strict=True) if other is None]
     findings = [_finding(case, candidate) for candidate in roots]
     for candidate, other in zip(causes, above, strict=True):
+        if other is not None and other.signature.category in SOUND:
+            continue  # what looks bad in a job that is well is not said of it
         if other is not None and not candidate.only_sums_up:
             cause = roots.index(other) if other in roots else 0
             finding = _finding(case, candidate)
@@ -238,12 +246,15 @@ def _finding(case: Case, candidate: Candidate) -> Finding:
         words["who"] = names or (f"process {pid}" if pid.isdecimal() else "the job")
     explanation = sentence(fill(signature.means, words))
     where = divergence(case, hit.members, hit.affected) if hit.members else None
+    named = hit.members if hit.names_culprit else ()
     if where is not None:
-        under = branch_in_words(case, hit.members) if hit.names_culprit else ""
-        explanation += f" The ranks part in {where}{'; ' * bool(under)}{under}."
+        under = branch_in_words(case, named, hit.affected, explanation) if named else ""
+        past = passed_in_words(case, named, hit.affected) if named and not under else ""
+        explanation += f" The ranks part in {where}{'; ' * bool(under)}{under}{past}."
     pressing = pressure_of(case, hit) if category in KINDS["held-back"] and known else []
     if pressing:
         explanation += f" Also, {'; '.join(pressure_in_words(pressing))}."
+    explanation += children_in_words(case, named) if named else ""
     hosts = hosts_of(case, hit)
     steps = _next_steps(case, signature, ranks)
     uses_job = any("JOB" in step for step in (*steps, *signature.remedies))
@@ -270,7 +281,7 @@ def _finding(case: Case, candidate: Candidate) -> Finding:
         explanation=explanation,
         culprit_ranks=culprits,
         affected_ranks=case.ranks(hit.affected),
-        collective=hit.collective,
+        collective=in_its_group(case, hit.collective),
         location=hit.location,
         evidence=(*hit.evidence, *(cite(fact.source, fact.says) for fact in pressing)),
         remedies=fitting(case, map(placed, signature.remedies), NETWORK[0]),

@@ -5,20 +5,25 @@ from collections.abc import Sequence
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import NearLimit
 from whyhang.analyzer.findings.signature import Hit
+from whyhang.analyzer.rank_state.over_time.motion import Moved
 
 MOST = 6  # limits
+OF_PROCESSORS = {"load", "cpu-quota"}
 
 
 def pressure_of(case: Case, hit: Hit) -> list[NearLimit]:
     """Return what was near its limit for the ranks of a hit, or for their host: each limit once.
 
-    A job that was collected twice has two readings of it, of which the last counts.
+    A job that was collected twice has two readings of it, of which the last counts. Who does not
+    run at all wants no processor.
     """
     members = [case.member(number) for number in hit.members]
+    still = all(case.states[number].motion.moved is Moved.STILL for number in hit.members)
     last = {
         (fact.who.host, fact.who.pid, fact.limit, fact.size): fact
         for fact in case.job.of(NearLimit)
-        if any(
+        if not (still and fact.limit in OF_PROCESSORS)
+        and any(
             fact.who.host == member.host and fact.who.pid in {None, member.pid}
             for member in members
         )

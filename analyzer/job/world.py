@@ -21,14 +21,16 @@ def world_size(
 ) -> tuple[int | None, str]:
     """Return the number of ranks and how it is known; the processes' own word goes first."""
     in_environment = Counter(size for process in processes if (size := _size(process)) is not None)
-    logged = Counter(fact.size for fact in sizes)
+    sizes = tuple(sizes)
+    told = Counter(fact.size for fact in sizes)
     # Ranks share the list of a group's members; one of 10,000 is gone through once, not by each.
     listed = {id(group.ranks): group.ranks for group in groups if not group.inferred}
     widest = max((max(ranks) + 1 for ranks in listed.values() if ranks), default=0)
     if in_environment:
         size, how = in_environment.most_common(1)[0][0], "WORLD_SIZE of the processes"
-    elif logged:
-        size, how = logged.most_common(1)[0][0], "said in a log"
+    elif told:
+        size = told.most_common(1)[0][0]
+        how = f"said in {next(fact.source.file for fact in sizes if fact.size == size)}"
     else:
         size, how = widest, "the highest rank in any process group"
     return (size, how) if 0 < size <= MAX_RANKS else (None, "")

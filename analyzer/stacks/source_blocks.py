@@ -37,6 +37,9 @@ A loop that goes on while any file is there may be a service: the condition has 
 MAX_BLOCK = 12
 """Lines of a branch that are looked at for one that leaves the loop."""
 
+MAX_BELOW = 60
+"""Lines below a call that are looked at for the one that undoes it."""
+
 _BRANCH = re.compile(r"\s*(?:el)?if\b")
 _ELSE = re.compile(r"\s*(?:else\b|elif\b)")
 
@@ -83,6 +86,22 @@ def fork(mine: Sequence[Frame], its: Sequence[Frame]) -> tuple[Frame, Frame] | N
     return None
 
 
+def called_first(mine: Sequence[Frame], its: Sequence[Frame], text: LineText) -> Frame | None:
+    """Return the line on which two paths part, if what ``its`` is in is an argument of the other.
+
+    As in ``backward(forward(batch))``: who is in the outer call has come back from the inner one.
+    """
+    shared = [a for a, b in zip(mine, its, strict=False) if a == b]
+    at = len(shared)
+    if not shared or shared != list(mine[:at]) or at >= min(len(mine), len(its)):
+        return None
+    outer, inner = f"{last_name(mine[at])}(", f"{last_name(its[at])}("
+    _, found, arguments = (text(shared[-1]) or "").partition(outer)
+    before = arguments.partition(inner)
+    open_yet = before[0].count("(") - before[0].count(")")
+    return shared[-1] if found and before[1] and open_yet >= 0 else None
+
+
 _STRAIGHT = re.compile(r"\s*(?:async\s+)?(?:with|try)\b")
 
 
@@ -111,6 +130,41 @@ def lines_above(frame: Frame, text: LineText) -> Iterator[str]:
         if line.startswith(_FUNCTION):
             return
         yield line
+
+
+_WAY_OUT = re.compile(r"\s*(?:return|raise|break|continue)\b")
+
+
+def exits_before(frame: Frame, word: str, text: LineText) -> Iterator[Frame]:
+    """Yield the lines below a frame that leave its function, loop or turn before ``word`` comes.
+
+    ``word`` is what the function calls to undo what it has begun on the line of the frame.
+    """
+    here = text(frame)
+    depth = indent(here) if here is not None else 0
+    for number in range((frame.line or 0) + 1, (frame.line or 0) + MAX_BELOW):
+        line = text(replace(frame, line=number))
+        if line is None or not line.strip():
+            continue
+        if indent(line) < depth or (word in line and indent(line) == depth):
+            return
+        if _WAY_OUT.match(line):
+            yield replace(frame, line=number)
+
+
+def returns_above(frame: Frame, text: LineText) -> Iterator[tuple[Frame, Frame]]:
+    """Yield the lines above a frame that leave its function under a condition, and that condition.
+
+    The nearest first; who came back from the function without this frame's call may have left so.
+    """
+    for number in range((frame.line or 1) - 1, 0, -1):
+        at = replace(frame, line=number)
+        line = (text(at) or "").lstrip()
+        if line.startswith(_FUNCTION):
+            return
+        around = next(heads(at, text), None) if line.startswith("return") else None
+        if around is not None and _BRANCH.match(text(around) or ""):
+            yield at, around
 
 
 def _returns_above(frame: Frame, text: LineText) -> bool:
@@ -157,6 +211,37 @@ def rank_branch(path: Sequence[Frame], text: LineText) -> Frame | None:
             if _BRANCH.match(line) and _RANK.search(line):
                 return head
     return None
+
+
+_CONDITION = re.compile(r"\s*(?:(?:el)?if|while)\b(?! True\b| 1\b)")
+_SAME_FOR_ALL = re.compile(
+    r"__name__|\bis_(?:initialized|available|distributed)\b|world_?size|\btraining\b|\bddp\b"
+)
+"""What a condition asks that is answered alike on all ranks."""
+
+_FOR = re.compile(r"\s*(?:async\s+)?for\b")
+_ALIKE = re.compile(
+    r"\bin\s*(?:[(\[]\s*[\"'\d]|range\([\d_,\s]+\)\s*:)|param|grad|bucket|layer|module|tensor"
+)
+"""What a loop goes over that is as long on all ranks: numbers written there, parts of a model."""
+
+
+def apart_by(path: Sequence[Frame], other: Sequence[Frame], text: LineText) -> list[Frame]:
+    """Return the innermost condition, and the innermost loop over data, that ``other`` is not in.
+
+    Of all blocks around ``path`` from the function on in which the two part.
+    """
+    forked = fork(path, other)
+    if forked is None:
+        return []
+    shared = {*heads(forked[1], text)}
+    inside = reversed(path[path.index(forked[0]) :])
+    around = [head for frame in inside for head in heads(frame, text) if head not in shared]
+    lines = [(head, text(head) or "") for head in around]
+    asks = (h for h, line in lines if _CONDITION.match(line) and not _SAME_FOR_ALL.search(line))
+    loops = (h for h, line in lines if _FOR.match(line) and not _ALIKE.search(line))
+    found = (next(asks, None), next(loops, None))
+    return [head for head in found if head is not None]
 
 
 def turned_off(path: Sequence[Frame], text: LineText) -> Frame | None:

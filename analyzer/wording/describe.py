@@ -4,8 +4,9 @@ import re
 from collections.abc import Iterable, Sequence
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import Frame, OtherEnd, Process, StackDump, counted
+from whyhang.analyzer.facts import Frame, OtherEnd, Process, StackDump, counted, grouped
 from whyhang.analyzer.job.connections import OtherSide
+from whyhang.analyzer.job.records import Child
 from whyhang.analyzer.job.roles import main_thread
 from whyhang.analyzer.job.sockets import tcp_socket
 from whyhang.analyzer.rank_state.from_logs.ends import End
@@ -14,8 +15,16 @@ from whyhang.analyzer.rank_state.over_time.motion import Moved
 from whyhang.analyzer.rank_state.state import RankState, Status, busy_worker
 from whyhang.analyzer.redact import redact
 from whyhang.analyzer.report import Collective, Evidence, Location, RankStateName, cite
-from whyhang.analyzer.stacks import Place, WaitKind
-from whyhang.analyzer.stacks.source_blocks import heads, rank_branch, unasked
+from whyhang.analyzer.stacks import LineText, Place, WaitKind
+from whyhang.analyzer.stacks.kinds import last_name
+from whyhang.analyzer.stacks.source_blocks import (
+    apart_by,
+    fork,
+    heads,
+    rank_branch,
+    returns_above,
+    unasked,
+)
 from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.stacks.usercode import in_words, line_of, short, user_path
 from whyhang.analyzer.wait_graph import PendingOperation
@@ -33,6 +42,7 @@ STATES: dict[Status, RankStateName] = {
 }
 CONTEXT_LINES = 4
 MAX_QUOTED = 80
+MOST_PLACES = 3
 POOL = "its process pool"
 
 
@@ -180,7 +190,8 @@ def evidence_of(case: Case, state: RankState) -> list[Evidence]:
     worker = busy_worker(state)
     if worker is not None and member.children[worker[0]].dumps:
         evidence.append(_frames(member.children[worker[0]].dumps[-1], worker[1], member.rank))
-    return evidence
+    awaited = _awaited_children(case, state)[:1]
+    return evidence + [_frames(child.dumps[-1], its, member.rank) for child, its in awaited]
 
 
 def beat_of(case: Case, state: RankState) -> Evidence:
@@ -243,7 +254,7 @@ def site_location(frame: Frame | None) -> Location | None:
     """Return the place of a recorded call, without its source lines."""
     if frame is None:
         return None
-    return Location(file=short(frame.file), line=frame.line, function=frame.function)
+    return Location(file=short(frame.file), line=frame.line, function=last_name(frame))
 
 
 def call_of(case: Case, waiters: Iterable[int]) -> Collective | None:
@@ -268,30 +279,104 @@ def path_of(case: Case, state: RankState) -> list[Frame]:
     return user_path(thread.frames) if thread is not None else []
 
 
+_IF = re.compile(r"\s*(?:el)?if\b")
+_ASKS = re.compile(r"\s*(?:(?:el)?if|while)\b")
 _WHILE = re.compile(r"\s*while (?!True\b|1\b)")
 """A loop that says what it goes on for."""
 
 
-def branch_in_words(case: Case, members: Sequence[int]) -> str:
+def branch_in_words(
+    case: Case, members: Sequence[int], others: Sequence[int] = (), said: str = ""
+) -> str:
     """Return in which branch on its rank's number, or in whose call, the first member stands.
 
-    And what it asks for as it sleeps between two turns of a loop. Empty where nothing tells: most
-    calls stand in the program.
+    And what it asks for as it sleeps between two turns of a loop. Where the rank's number is not
+    asked for, the condition or the loop that ``others`` are not in. Without what was ``said``
+    already; empty where nothing tells: most calls stand in the program.
     """
     text = source_lines(case.job.excerpts)
     state = case.states[members[0]]
     path = path_of(case, state)
     there = f"{case.names(members)} {'are' if len(members) > 1 else 'is'} there"
     words = []
-    if head := rank_branch(path, text):
-        condition = (text(head) or "").partition("  #")[0].strip().rstrip(":")
-        words.append(f"{there} under `{condition}` ({line_of(head)})")
+    head = rank_branch(path, text)
+    apart = apart_by(path, path_of(case, case.states[others[0]]) if others else (), text)
+    if state.status not in {Status.WAITING, Status.MAYBE}:  # a loop does not hold it up
+        apart = [block for block in apart if _ASKS.match(text(block) or "")]
+    if head is not None:
+        apart = [head, *(block for block in apart if not _IF.match(text(block) or ""))]
     sleeps = state.place is not None and state.place.kind is WaitKind.SLEEP
     around = heads(path[-1], text) if path and sleeps else ()
-    if loop := next((head for head in around if _WHILE.match(text(head) or "")), None):
-        condition = (text(loop) or "").partition("  #")[0].strip().rstrip(":")
+    slept = next((each for each in around if _WHILE.match(text(each) or "")), None)
+    for block in apart:
+        if block != slept and quoted(block, text) not in said:
+            into = "under" if _IF.match(text(block) or "") else "in the loop"
+            words.append(f"{there} {into} {quoted(block, text)}")
+    if slept is not None:
         sleep = "sleep" if len(members) > 1 else "sleeps"
-        words.append(f"{case.names(members)} {sleep} in the loop `{condition}` ({line_of(loop)})")
+        words.append(f"{case.names(members)} {sleep} in the loop {quoted(slept, text)}")
     if called := unasked(path, text):
         words.append(f"{there} in {called[1]}, {in_words(called[0])}, which runs at any line")
     return "; ".join(words)
+
+
+def passed_in_words(case: Case, members: Sequence[int], others: Sequence[int]) -> str:
+    """Say what may have led the first member past the call of others; empty where nothing tells.
+
+    It stands further down than they do: it has come back from their function without that call, or
+    a condition around the call did not hold for it.
+    """
+    text = source_lines(case.job.excerpts)
+    mine, its = (path_of(case, case.states[each[0]]) for each in (members, others))
+    forked = fork(mine, its)
+    if forked is None or (forked[0].line or 0) <= (forked[1].line or 0):
+        return ""
+    below = its[its.index(forked[1]) + 1 :]
+    ways = [way for frame in below for way in returns_above(frame, text)]
+    name = case.names(members)
+    if ways:
+        left = " or ".join(f"{quoted(a, text)} under {quoted(b, text)}" for a, b in ways[:2])
+        return f"; {name} has come past that call: it may have left by {left}"
+    asks = [block for block in apart_by(its, mine, text) if _IF.match(text(block) or "")]
+    names = case.names(others)
+    there = "stand" if len(others) > 1 else "stands"
+    return f"; {names} {there} there under {quoted(asks[0], text)}" if asks else ""
+
+
+def waits_for_process(place: Place) -> bool:
+    """Return whether a place is the wait for another process at what multiprocessing shares."""
+    return place.frame is not None and "multiprocessing/" in place.frame.file
+
+
+def children_in_words(case: Case, members: Sequence[int]) -> str:
+    """Say where the child processes stand of the first member, which waits for one of them.
+
+    Who should put into a queue or notify is one of them, and may itself wait for the member.
+    """
+    state = case.states[members[0]]
+    standing = grouped(
+        _awaited_children(case, state),
+        lambda each: (str(each[1].says), in_words(each[1].user) if each[1].user else ""),
+    )
+    words = []
+    for (says, where), theirs in list(standing.items())[:MOST_PLACES]:
+        pids = ", ".join(str(child.pid) for child, _ in theirs)
+        words.append(f"{pids} {'are' if len(theirs) > 1 else 'is'} {says} at {where}")
+    name = case.member(state.member).name
+    return f" Of the child processes of {name}, {'; '.join(words)}." if words else ""
+
+
+def _awaited_children(case: Case, state: RankState) -> list[tuple[Child, Place]]:
+    """List the child processes in the user's code of a member that waits for what one gives."""
+    place = state.place
+    if place is None or place.kind not in {WaitKind.QUEUE, WaitKind.LOCK}:
+        return []
+    children = zip(case.member(state.member).children, state.children, strict=False)
+    own = ((child, its) for child, its in children if its is not None and child.dumps)
+    return [(c, p) for c, p in own if p.user is not None] if waits_for_process(place) else []
+
+
+def quoted(head: Frame, text: LineText) -> str:
+    """Quote the line that opens a block, without its comment, and say where it stands."""
+    condition = (text(head) or "").partition("  #")[0].strip().rstrip(":")
+    return f"`{condition}` ({line_of(head)})"

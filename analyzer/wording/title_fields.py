@@ -9,7 +9,7 @@ from whyhang.analyzer.job.records import Member
 from whyhang.analyzer.rank_state.over_time.motion import SPINNING, motion
 from whyhang.analyzer.rank_state.state import RankState, busy_worker, waits_for_pool
 from whyhang.analyzer.stacks import UNNAMED, LineText, Phrase, Place, WaitKind
-from whyhang.analyzer.stacks.kinds import Manner, last_name
+from whyhang.analyzer.stacks.kinds import SHARED_LOCK, Manner, last_name
 from whyhang.analyzer.stacks.place import from_kernel
 from whyhang.analyzer.stacks.source_blocks import heads
 from whyhang.analyzer.stacks.threads import source_lines
@@ -23,6 +23,7 @@ from whyhang.analyzer.wording.describe import (
     other_end,
     other_side,
     pid_in_words,
+    waits_for_process,
 )
 
 _TAKES_LOCK = re.compile(r"\s*(?:async\s+)?with\b.*(?:lock|mutex|sem)", re.IGNORECASE)
@@ -230,7 +231,12 @@ def _other_lock(case: Case, state: RankState) -> str:
             return f"; {name} seems to hold it"
         others.append(name)
     if not others:
-        return ". Nobody outside the process can release it"
+        shared = state.place.op == SHARED_LOCK or waits_for_process(state.place)
+        gone = (
+            ". No other thread of the process is in the program's code: who took it has ended, or "
+            "went on without giving it back"
+        )
+        return "" if shared or dumps[-1].main_only else gone
     return f"; {others[0]} does not go on either"
 
 

@@ -99,6 +99,7 @@ class Capture(Site):
 
         ``seen`` is called once that is known. Returns itself.
         """
+        log_growth.sizes(self)  # so that they are known if the job ends during the first snapshot
         self._take_snapshot()
         self._settle()
         self.spots = self._ask_for_spots()

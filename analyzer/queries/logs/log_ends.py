@@ -34,6 +34,7 @@ from whyhang.analyzer.rank_state.from_logs.log_ends import (
     not_overcome,
     tails_of_ranks,
 )
+from whyhang.analyzer.rank_state.over_time.recent import all_ended_meanwhile
 from whyhang.analyzer.report import cite
 
 MAX_QUOTES = 6
@@ -59,6 +60,7 @@ def _quiet(case: Case) -> Iterator[Hit]:
     inside = any(position.inside for position in case.graph.calls.positions.values())
     raised_any = not_overcome(job, [line for line in job.lines if line.raised is not None])
     looked_at = any(member.dumps or member.processes for member in job.members)
+    looked_at = looked_at and not all_ended_meanwhile(job)
     texts = [end.text for end in ends if " WARN " not in end.text]
     last = [text for text in texts if not OF_KERNEL.search(text)]
     bad = any(BARE_ERROR.search(text) or BAD_END.search(text) for text in last)

@@ -19,7 +19,7 @@ from whyhang.analyzer.queries.waits.named_groups import (
     groups_crossed,
     names_its_own_group,
 )
-from whyhang.analyzer.queries.waits.states import all_recorded, all_seen, count
+from whyhang.analyzer.queries.waits.states import OF_A_HOLDER, all_recorded, all_seen, count
 from whyhang.analyzer.rank_state.over_time.job_progress import Counter, step_counters
 from whyhang.analyzer.stacks import WaitKind
 from whyhang.analyzer.stacks.source_blocks import (
@@ -43,7 +43,6 @@ ONE_SIDED = ROOTED | _OF_MPI | {"broadcast_object_list", "scatter_object_list", 
 """Collectives that a rank may be through with while others still wait in them."""
 PEER_TO_PEER = ("send", "isend", "ssend", "bsend", "rsend", "recv", "irecv", "probe", "mprobe")
 LAST_CALL = "finalize"  # of MPI
-OF_A_HOLDER = {"win_lock", "win_lock_all"}  # who waits in them waits for the one that holds it
 
 
 def needs_everybody(op: str) -> bool:
@@ -158,7 +157,7 @@ def _different_hit(
         tie = tie or any(m.op in ONE_SIDED for m in meetings if m is not fewest)
     others = [meeting for meeting in meetings if meeting is not fewest]
     tie = tie or _has_gone_on(case, fewest, others)
-    tie = tie or fewest.op in OF_A_HOLDER
+    tie = tie or any(m.op in OF_A_HOLDER for m in meetings)
     tie = tie or _others_may_have_left(case, fewest, others)
     tie = tie or any(any(groups_crossed(case, m.kind)) for m in meetings)
     tie = tie or any(group_is_open(case, case.states[n]) for m in meetings for n in m.members)

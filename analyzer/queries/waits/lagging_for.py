@@ -15,8 +15,9 @@ from whyhang.analyzer.rank_state.over_time.motion import Moved
 from whyhang.analyzer.rank_state.state import RankState, busy_worker
 from whyhang.analyzer.report import cite
 from whyhang.analyzer.stacks import WaitKind
-from whyhang.analyzer.stacks.kinds import EXIT, FILE_LOCK, PROCESS_POOL
-from whyhang.analyzer.wording.describe import evidence_of, location_of
+from whyhang.analyzer.stacks.kinds import EXIT, FILE_LOCK, OPENMP, PIPE, PROCESS_POOL
+from whyhang.analyzer.stacks.place import from_kernel
+from whyhang.analyzer.wording.describe import evidence_of, location_of, other_end
 from whyhang.analyzer.wording.title_fields import subject_fields
 
 _ON_A_PROCESS = (
@@ -115,6 +116,24 @@ def _fork_deadlock(case: Case) -> Iterable[Hit]:
     )
 
 
+@side("lagging_for", reason="forked-openmp")
+def _forked_openmp(case: Case) -> Iterable[Hit]:
+    """Return hits for the ranks, a forked process of which waits for OpenMP threads.
+
+    They lived in the parent and were not copied, so none comes to the team's barrier.
+    """
+
+    def waits_for_threads(state: RankState) -> bool:
+        places = [place for place in state.children if place is not None]
+        return any(p.op == OPENMP for p in places) and _has_child_in(case, state, _FORK)
+
+    return merged(
+        lagging(case, WaitKind.DATALOADER, only=waits_for_threads, alone=True),
+        lagging(case, WaitKind.FUTURE, op=PROCESS_POOL, only=waits_for_threads, alone=True),
+        lagging(case, WaitKind.SUBPROCESS, only=waits_for_threads, alone=True),
+    )
+
+
 _FORK = ("multiprocessing/popen_fork.py", "")
 """In whose frames a child goes on that was forked, instead of started anew."""
 _LAST_PUT = ("multiprocessing/queues.py", "_finalize_join")
@@ -137,6 +156,29 @@ def _full_queue(case: Case) -> Iterable[Hit]:
     """Return one hit for the ranks at one place, a child of which has put what nobody takes."""
     full = functools.partial(_has_child_in, case, place=_LAST_PUT)
     return lagging(case, WaitKind.SUBPROCESS, only=full, alone=True)
+
+
+@side("lagging_for", reason="full-pipes")
+def _full_pipes(case: Case) -> Iterable[Hit]:
+    """Return one hit for the ranks at one place that write to a child, which writes in vain itself.
+
+    Both pipes are full: the child reads no more before somebody takes what it has written.
+    """
+
+    def writes_to_a_writer(state: RankState) -> bool:
+        end, member = other_end(case, state), case.member(state.member)
+        children = (h.processes[-1] for h in member.helpers if h.processes)
+        fed = (p for p in children if end is not None and p.who.pid == end.pid)
+        own = member.processes[-1:]
+        return any(p.ppid == member.pid and _writes(p) and all(map(_writes, own)) for p in fed)
+
+    return lagging(case, WaitKind.FILE, op=PIPE, only=writes_to_a_writer, alone=True)
+
+
+def _writes(process: Process) -> bool:
+    """Return whether a process waits in the kernel for room in a pipe."""
+    place = from_kernel(process.wchan)
+    return place is not None and place.op == PIPE and "write" in (process.wchan or "")
 
 
 @side("lagging_for", reason="own-lock")

@@ -9,12 +9,14 @@ from whyhang.analyzer.facts import Frame, replace
 from whyhang.analyzer.findings.signature import INCOMPLETE, Hit
 from whyhang.analyzer.queries.hits import hit_about, places_of
 from whyhang.analyzer.queries.registry import query
-from whyhang.analyzer.queries.waits.states import await_messages
+from whyhang.analyzer.queries.waits.states import OF_A_HOLDER, await_messages
 from whyhang.analyzer.rank_state.over_time.job_progress import step_counters
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.stacks import LineText, WaitKind
 from whyhang.analyzer.stacks.kinds import last_name
 from whyhang.analyzer.stacks.source_blocks import (
+    apart_by,
+    called_first,
     fork,
     heads,
     indent,
@@ -24,10 +26,14 @@ from whyhang.analyzer.stacks.source_blocks import (
 )
 from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.stacks.usercode import COMPREHENSIONS, line_of
-from whyhang.analyzer.wording.describe import call_of, evidence_of, path_of
+from whyhang.analyzer.wording.describe import call_of, evidence_of, path_of, quoted
+
+UNEVEN = "Most often the ranks have different numbers of batches."
 
 _LOOP = re.compile(r"\s*(?:async\s+)?(?:for|while)\b")
 
+_WHILE = re.compile(r"\s*while\b")
+_IF = re.compile(r"\s*(?:el)?if\b")
 _WORD = re.compile(r"\w+")
 _HANDLER = re.compile(r"\s*(?:finally|except\b.*):")
 _IN_BRACKETS = re.compile(r"\bfor\b.*")
@@ -55,7 +61,8 @@ def _loop_over_data(case: Case, inside: list[RankState], outside: list[RankState
     forked = fork(path_of(case, outside[0]), path)
     if forked is None or rank_branch(path, text) is not None:
         return False  # a branch for some ranks only holds more than data
-    return any(_is_over_data(text(head) or "") for head in _left(text, *forked))
+    own = any(_is_over_data(text(head) or "") for head in _left(text, *forked))
+    return own or _in_loop_below(text, forked[1], path)
 
 
 def _left(text: LineText, past: Frame, inside: Frame) -> Iterator[Frame]:
@@ -160,10 +167,11 @@ def _goes_round_ahead(case: Case, state: RankState, other: RankState) -> bool:
     )
 
 
-def past_its_partners(case: Case) -> RankState | None:
+def past_its_partners(case: Case) -> tuple[RankState, str] | None:
     """Return the one rank that has left a loop in which all wait to send to it or receive from it.
 
-    Two of them at least: what one offers and another wants it does not take and give any more.
+    And that loop, in words. Two of them at least: what one offers and another wants it does not
+    take and give any more.
     """
     waiting: dict[int, list[RankState]] = {}
     by_rank = case.job.by_rank
@@ -172,23 +180,37 @@ def past_its_partners(case: Case) -> RankState | None:
             peer = by_rank[position.call.peer]
             waiting.setdefault(peer, []).append(case.states[by_rank[rank]])
     left = [
-        case.states[member]
+        (case.states[member], partners[0])
         for member, partners in waiting.items()
         if len(partners) > 1
         and all(_past(case, case.states[member], partner) == 1.0 for partner in partners)
     ]
-    return left[0] if len(left) == 1 else None
+    if len(left) != 1:
+        return None
+    state, partner = left[0]
+    text = source_lines(case.job.excerpts)
+    loop = _loop_between(text, path_of(case, state), path_of(case, partner))
+    return state, f"the loop {quoted(loop, text)}" if loop is not None else "the loop"
+
+
+def went_on(case: Case, state: RankState, other: RankState) -> bool:
+    """Return whether a rank has left the loop of another, and neither has a part of its own."""
+    text = source_lines(case.job.excerpts)
+    own = any(rank_branch(path_of(case, each), text) for each in (state, other))
+    return not own and _past(case, state, other) == 1.0
 
 
 def _past(case: Case, state: RankState, other: RankState) -> float:
     """Return how sure it is that ``state`` has left the loop of ``other``; 0 is: not at all."""
+    text = source_lines(case.job.excerpts)
     forked = fork(path_of(case, state), path_of(case, other))
     if forked is None:
-        return 0.0
+        caller = called_first(path_of(case, state), path_of(case, other), text)
+        in_loop = caller is not None and _in_loop_below(text, caller, path_of(case, other))
+        return 1.0 if in_loop and state.status in {Status.WAITING, Status.MAYBE} else 0.0
     mine, its = forked
     if mine.line is None or its.line is None or mine.line <= its.line:
         return 0.0
-    text = source_lines(case.job.excerpts)
     here, there = text(mine), text(its)
     if here is not None and there is not None:
         around = {*heads(mine, text)}
@@ -238,8 +260,8 @@ def _in_loop_below(text: LineText, caller: Frame, path: list[Frame]) -> bool:
     Who is behind that line has come back from it, and so out of its loop.
     """
     below = path[path.index(caller) + 1 :]
-    if not below or last_name(below[0]) == "forward":
-        return False  # a module goes over its parts
+    if not below or (last_name(below[0]) == "forward" and "forward(" not in (text(caller) or "")):
+        return False  # a module, which is called by itself, goes over its parts
     if last_name(below[0]) in COMPREHENSIONS:
         match = _IN_BRACKETS.search(text(below[0]) or "")
         return match is not None and not _LITERAL.search(match[0]) and _is_over_data(match[0])
@@ -251,13 +273,39 @@ def _in_loop_below(text: LineText, caller: Frame, path: list[Frame]) -> bool:
     return _is_over_data(next(loops, ""))
 
 
+def _loop_between(text: LineText, past: list[Frame], inside: list[Frame]) -> Frame | None:
+    """Return the head of the outermost loop that one rank is in and the other has left."""
+    forked = fork(past, inside)
+    caller = called_first(past, inside, text) if forked is None else None
+    if caller is not None:
+        forked = (caller, caller)
+    if forked is None:
+        return None
+    own = [head for head in _left(text, *forked) if head not in {*heads(forked[0], text)}]
+    below = inside[inside.index(forked[1]) + 1 :]
+    loops = (*reversed(own), *(h for f in below for h in reversed(list(heads(f, text)))))
+    return next((head for head in loops if _LOOP.match(text(head) or "")), None)
+
+
+def _asked_within(text: LineText, past: list[Frame], inside: list[Frame]) -> str:
+    """Quote the condition around the call of a loop, if it stands within that loop."""
+    blocks = apart_by(inside, past, text)
+    asks = [block for block in blocks if _IF.match(text(block) or "")]
+    return quoted(asks[0], text) if asks and blocks[0] is asks[0] and len(blocks) > 1 else ""
+
+
 @query
-def loop_left(case: Case, by: Literal["few", "many", "rank"]) -> Iterator[Hit]:
+def loop_left(
+    case: Case,
+    by: Literal["few", "many", "rank"],
+    over: Literal["data", "condition", "any"] = "any",
+) -> Iterator[Hit]:
     """Yield one hit if few ranks have left a loop that the others are in, or all but few have.
 
     Seen in the source: further down, and no deeper than the head of a loop that the others are
     in. Without the source, further down and shutting down says the same, less surely. ``rank``: few
-    have, and a branch on the number of the rank led them past the call of the others.
+    have, and a branch on the number of the rank led them past the call of the others. ``over``: a
+    loop over data around calls of torch alone; or one with a condition, or around those of MPI.
     """
     sides = _sides(case, smallest=by == "many")
     if sides is None or (by == "many" and not _loop_over_data(case, *sides[:2])):
@@ -265,8 +313,18 @@ def loop_left(case: Case, by: Literal["few", "many", "rank"]) -> Iterator[Hit]:
     inside, outside = (tuple(s.member for s in side) for side in sides[:2])
     members, others = (inside, outside) if by == "many" else (outside, inside)
     text = source_lines(case.job.excerpts)
-    branch = turned_off(path_of(case, sides[0][0]), text) if by != "many" else None
+    # each stage of a pipeline has conditions for what it sends and receives
+    asks_rank = by != "many" and not await_messages(sides[0])
+    branch = turned_off(path_of(case, sides[0][0]), text) if asks_rank else None
     if (branch is not None) is not (by == "rank"):
+        return
+    if any(s.place is not None and s.place.op in OF_A_HOLDER for s in sides[0]):
+        return  # they wait for who holds a lock, not for all
+    paths = [path_of(case, side[0]) for side in reversed(sides[:2])]
+    loop = _loop_between(text, *paths)
+    of_mpi = all(operation.kind is WaitKind.MPI for operation in case.graph.operations)
+    asks = loop is not None and _WHILE.match(text(loop) or "") is not None
+    if over != "any" and (over == "condition") is not (asks or of_mpi):
         return
     evidence = [p for n in (*members, others[0]) for p in evidence_of(case, case.states[n])]
     hit = hit_about(
@@ -276,9 +334,15 @@ def loop_left(case: Case, by: Literal["few", "many", "rank"]) -> Iterator[Hit]:
         evidence=evidence if by != "many" else places_of(case, members[0], others[0]),
         strength=sides[2],
         collective=call_of(case, inside),
+        fields={"loop": "a loop" if by == "many" else "the loop", "uneven": UNEVEN},
     )
-    if all(operation.kind is WaitKind.MPI for operation in case.graph.operations):
+    if of_mpi:
         hit = replace(hit, category="mpi-mismatch")
+    if asked := _asked_within(text, *paths):
+        uneven = f"The ranks have different numbers of batches, or {asked} held more often on some."
+        hit = replace(hit, fields={**hit.fields, "uneven": uneven})
+    if loop is not None:
+        hit = replace(hit, fields={**hit.fields, "loop": f"the loop {quoted(loop, text)}"})
     if branch is not None:
         line = f"“{(text(branch) or '').strip().rstrip(':')}” ({line_of(branch)})"
         hit = replace(hit, fields={**hit.fields, "branch": line})

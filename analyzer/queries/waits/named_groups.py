@@ -1,12 +1,14 @@
 """Groups by the names that source lines and variables give them: those crossed, and own ones."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import CallArgument, Frame, ranks_in_words
+from whyhang.analyzer.collectives.shared_calls import WORLD
+from whyhang.analyzer.facts import CallArgument, Frame, grouped, ranks_in_words, replace
 from whyhang.analyzer.findings.signature import Hit
-from whyhang.analyzer.queries.hits import hit_about
+from whyhang.analyzer.job.store_keys import joined
+from whyhang.analyzer.queries.hits import hit_about, places_of
 from whyhang.analyzer.queries.registry import query
 from whyhang.analyzer.queries.waits.states import (
     all_wait,
@@ -14,11 +16,15 @@ from whyhang.analyzer.queries.waits.states import (
 from whyhang.analyzer.rank_state.state import RankState
 from whyhang.analyzer.report import Collective
 from whyhang.analyzer.stacks import WaitKind
+from whyhang.analyzer.stacks.source_blocks import rank_branch
+from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.stacks.usercode import line_of, short
+from whyhang.analyzer.wording.describe import path_of
 
 MAX_CALL_LINES = 8
 DEFAULT_GROUP = "the default group"
 
+_OF_TORCH = {WaitKind.COLLECTIVE, WaitKind.P2P}
 _WORLD = {"None", "dist.group.WORLD", "group.WORLD", "torch.distributed.group.WORLD"}
 
 # dist.all_reduce(x, group=self.tp_group): the whole argument, by name. Given by position, by a
@@ -28,13 +34,18 @@ _GROUP = re.compile(
 )
 # A name that any group may have in a function of its own: the same as another's, or not.
 _ANY = re.compile(r"(?:\w+\.)*(?:\w|(?:process_)?group|pg|comm|communicator)")
+_OF_ALL = re.compile(r"(?i)(?:^|[._])world$")
 # comm.allreduce(x) of mpi4py: the object itself is the group.
 _COMM = r"(?P<group>[\w.]+(?:\[[^\]]*\])*)\s*\.\s*{op}\s*\("
 
 
 @query
 def groups_crossed(case: Case, kind: WaitKind) -> Iterator[Hit]:
-    """Yield one hit that blames nobody, if the line of every rank names its group."""
+    """Yield one hit if the line of every rank names its group.
+
+    It blames nobody, but for those that stand in a call on the group of all ranks behind a
+    condition on the number of their rank: such a call the others never come to.
+    """
     operations = case.graph.operations
     if not all_wait(case) or case.job.absent or any(m.kind is not kind for m in operations):
         return
@@ -50,17 +61,32 @@ def groups_crossed(case: Case, kind: WaitKind) -> Iterator[Hit]:
         return
     if len(by_group) < 2:
         return
-    sides = sorted(by_group.items(), key=lambda side: side[1][0].member)
-    first = sides[0][1][0].place
+    calls = grouped(states, lambda s: (_group_of(case, s, kind), s.place and s.place.user))
+    sides = sorted(calls.items(), key=lambda side: side[1][0].member)
+    odd = _alone_with_all(case, by_group)
+    first = case.states[odd[0]].place if odd else sides[0][1][0].place
     yield hit_about(
         case,
-        (),
-        sorted(state.member for state in states),
-        shown=[states[0].member for _, states in sides],
-        fields={"sides": "; ".join(_side(case, group, states) for group, states in sides)},
+        odd,
+        sorted(state.member for state in states if state.member not in odd),
+        shown=[*odd[:1], *(states[0].member for _, states in sides)],
+        evidence=places_of(case, *(states[0].member for _, states in sides)),
+        fields={
+            "sides": "; ".join(_side(case, group or "", states) for (group, _), states in sides)
+        },
         collective=Collective(op=(first.op if first else None) or "a collective"),
-        located=False,
+        located=bool(odd),
     )
+
+
+def _alone_with_all(case: Case, by_group: Mapping[str, Sequence[RankState]]) -> tuple[int, ...]:
+    """Return who is in a call on the group of all ranks, to which a condition on the rank led."""
+    text = source_lines(case.job.excerpts)
+    for group, states in by_group.items():
+        of_all = group == DEFAULT_GROUP or _OF_ALL.search(group) is not None
+        if of_all and all(rank_branch(path_of(case, state), text) for state in states):
+            return tuple(state.member for state in states)
+    return ()
 
 
 def _group_of(case: Case, state: RankState, kind: WaitKind) -> str | None:
@@ -103,6 +129,34 @@ def _group_given(case: Case, state: RankState) -> str | None:
         and case.job.member_of(fact.who) == case.member(state.member)
     ]
     return given[-1].removeprefix("self.").strip("_") if given else None
+
+
+def in_its_group(case: Case, collective: Collective | None) -> Collective | None:
+    """Return a call with the name of its group, where no record tells it but all ranks in it do.
+
+    By their source lines or variables; or the job's store shows that none but the default group
+    was made.
+    """
+    if collective is None or collective.group is not None:
+        return collective
+    own = [meeting for meeting in case.graph.operations if meeting.op == collective.op]
+    named = {
+        _group_of(case, case.states[number], meeting.kind)
+        for meeting in own
+        for number in meeting.members
+    }
+    name = named.pop() if len(named) == 1 else None
+    of_torch = own and all(meeting.kind in _OF_TORCH for meeting in own)
+    if name == DEFAULT_GROUP or (name is None and of_torch and _has_one_group(case)):
+        name = WORLD
+    known = name is not None and not _ANY.fullmatch(name)
+    return replace(collective, group=name) if known else collective
+
+
+def _has_one_group(case: Case) -> bool:
+    """Return whether the keys of the job's store are of the default group alone."""
+    groups = [group for view in case.job.stores if view.complete for group in joined(view)]
+    return bool(groups) and all(group.default for group in groups)
 
 
 def names_its_own_group(case: Case, one: RankState, others: Sequence[RankState]) -> bool:

@@ -62,12 +62,11 @@ def _with_who_left(case: Case, finding: CallFinding) -> CallFinding:
     if finding.verdict is not Verdict.P2P_UNPAIRED or finding.culprits:
         return finding
     left = past_its_partners(case)
-    rank = case.member(left.member).rank if left is not None else None
-    if rank not in finding.waiting:
+    if left is None or (rank := case.member(left[0].member).rank) not in finding.waiting:
         return finding
     return replace(
         finding,
-        says=f"{finding.says}; rank {rank} has left the loop in which its partners wait for it",
+        says=f"{finding.says}; rank {rank} has left {left[1]} in which its partners wait for it",
         culprits=(rank,),
         waiting=tuple(other for other in finding.waiting if other != rank),
         affected=tuple(other for other in finding.affected if other != rank),

@@ -14,6 +14,8 @@ WAITERS = {Status.WAITING, Status.MAYBE}
 OWN = {Status.BLOCKED, Status.RUNNING, Status.MOVING}
 """At something of their own."""
 
+OF_A_HOLDER = {"win_lock", "win_lock_all"}  # who waits in them waits for the one that holds it
+
 
 def waiters_for(case: Case) -> tuple[int, ...]:
     """List the members that wait for other ranks; a "maybe" counts once there is a root."""
@@ -41,7 +43,8 @@ def is_shared_lock(place: Place | None) -> bool:
     """Return whether a place is the wait for a lock that processes share (multiprocessing's)."""
     if place is None or place.op == SHARED_LOCK:
         return place is not None
-    return place.frame is not None and place.frame.file.endswith("multiprocessing/synchronize.py")
+    shared = place.frame is not None and place.frame.file.endswith("multiprocessing/synchronize.py")
+    return shared and place.kind is WaitKind.LOCK
 
 
 def has_initialized(member: Member) -> bool:

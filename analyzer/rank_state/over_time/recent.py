@@ -58,9 +58,13 @@ def _ran_before(member: Member) -> int | None:
 
 
 def _died_at(member: Member) -> int | None:
-    """Return the snapshot in which a rank was first seen to be dead, if it lived before."""
-    dead = [process.look for process in member.processes if process.dead]
-    return dead[0] if dead and dead[0] > member.processes[0].look else None
+    """Return the snapshot in which a rank was first seen to be dead, if it lived before.
+
+    One that was found and is no more, not even as a zombie, lived when the job was found.
+    """
+    dead = [process for process in member.processes if process.dead]
+    vanished = dead and dead[0].state == "X"
+    return dead[0].look if vanished or (dead and dead[0] is not member.processes[0]) else None
 
 
 def ended_meanwhile(job: Job) -> frozenset[int]:

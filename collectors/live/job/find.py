@@ -167,6 +167,9 @@ def _checked(host: Host, pid: int) -> int:
         status = host.proc.status(pid)
         return status.process or pid if status is not None else pid
     if not host.readable(pid):
+        now = host.proc.stat(pid)
+        if now is None or now.state in ENDED_STATES:  # it ended since it was listed
+            raise refusal("no-process", pid=pid)
         owner = host.proc.owner(pid)
         user = f"user {owner}"
         with contextlib.suppress(KeyError):

@@ -1,8 +1,8 @@
 """What the job prints: log files that its processes have open, or that its launcher names.
 
 A file is read through the process that has it open, so it may be deleted, or lie in a container.
-Where the ranks have ended nobody has their logs open any more; then scripts and command lines of
-what is left tell where they wrote to.
+Where the ranks have ended nobody has their logs open any more; then what was seen before is read
+once more, and scripts and command lines of what is left tell where they wrote to.
 """
 
 import itertools
@@ -119,20 +119,14 @@ def identity(site: Site, path: str, content: Content) -> str:
 def candidates(site: Site) -> Iterator[tuple[str, str, Who]]:
     """Yield files that may be logs: where to read each, its name, and whose it is."""
     host = site.host
-    nobody = Who(host=site.hostname)
-    writers: dict[str, list[JobProcess]] = {}
     paths: dict[str, str] = {}
-    for member in site.job.members:
-        for number, link in host.proc.open_files(member.pid).items():
-            if (
-                link.startswith("/")
-                and not _NO_FILE.match(link)
-                and _is_log(site, member.pid, number, link)
-            ):
-                paths.setdefault(link, f"{host.proc.root}/{member.pid}/fd/{number}")
-                writers.setdefault(link, []).append(member)
-    for link, path in paths.items():
-        yield path, link, _whose(site, link, writers[link]) or nobody
+    for link, (path, writers) in _open_logs(site).items():
+        paths[link] = path
+        yield path, link, _remembered(site, link, writers)
+    # a copy: another probe may see further ones meanwhile
+    for link, (_, who) in list(site.logs.items()):
+        if link not in paths:
+            yield link, link, who
     world, here = site.job.world_size, len(site.job.ranks)
     elsewhere = world is not None and world > here and not _all_started_here(site, world)
     for link, path in _beside(site, paths):
@@ -140,7 +134,35 @@ def candidates(site: Site) -> Iterator[tuple[str, str, Who]]:
     if not site.job.ranks:
         for pid, name in named(site):
             for path in _below(site, host.proc.path_for(pid, name), DEPTH):
-                yield path, path, nobody
+                yield path, path, Who(host=site.hostname)
+
+
+def _open_logs(site: Site) -> dict[str, tuple[str, list[JobProcess]]]:
+    """Return the logs that processes of the job have open: where each is read, who writes it."""
+    proc = site.host.proc
+    found: dict[str, tuple[str, list[JobProcess]]] = {}
+    for member in site.job.members:
+        for number, link in proc.open_files(member.pid).items():
+            is_file = link.startswith("/") and not _NO_FILE.match(link)
+            if is_file and _is_log(site, member.pid, number, link):
+                path = f"{proc.root}/{member.pid}/fd/{number}"
+                found.setdefault(link, (path, []))[1].append(member)
+    return found
+
+
+def _remembered(site: Site, link: str, writers: Iterable[JobProcess]) -> Who:
+    """Return whose an open file is, by all that were ever seen to write to it.
+
+    It is kept for when they have ended, unless it lies in files of their own, which end with them.
+    """
+    seen, known = site.logs.get(link, (frozenset[JobProcess](), None))
+    every = seen.union(writers)
+    who = known
+    if who is None or every != seen:
+        who = _whose(site, link, every) or Who(host=site.hostname)
+    if any(site.host.proc.path_for(each.pid, link) == link for each in writers):
+        site.logs[link] = (every, who)
+    return who
 
 
 def _all_started_here(site: Site, world: int) -> bool:

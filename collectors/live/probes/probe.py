@@ -13,7 +13,7 @@ from typing import Any
 from whyhang.analyzer.facts import Fact, InitArguments, Process, Record, Who
 from whyhang.collectors.files.bundle import Entry
 from whyhang.collectors.live.job.host import Host
-from whyhang.collectors.live.job.members import HostJob
+from whyhang.collectors.live.job.members import HostJob, JobProcess
 from whyhang.collectors.live.snapshot import Snapshot
 from whyhang.collectors.live.words import gap
 
@@ -58,7 +58,8 @@ class Site:
     """A job on this host, as probes see it: what was found, and what the snapshots have shown.
 
     ``spots`` is what ranks in ``init_process_group`` were told. The list of snapshots grows until
-    it is ``over``.
+    it is ``over``. ``logs`` are those that were seen open, by their path: their writers, and whose
+    each is; they are found again when their processes have ended.
     """
 
     def __init__(self, host: Host, job: HostJob, hostname: str, options: Options) -> None:
@@ -68,6 +69,7 @@ class Site:
         self.options = options
         self.snapshots: list[Snapshot] = []
         self.spots: tuple[InitArguments, ...] = ()
+        self.logs: dict[str, tuple[frozenset[JobProcess], Who]] = {}
         self.over = False
         self._changed = threading.Condition()
 

@@ -21,6 +21,9 @@ from whyhang.collectors.stacks.pyspy_json import read_traces
 AROUND = 4
 """Lines shown before and after each line that a frame stands at."""
 
+MAX_BELOW = 60
+"""Lines below one that takes a lock, in which it should be given back."""
+
 MAX_FILES = 200
 MAX_BYTES = 4 << 20
 MAX_COLUMNS = 400
@@ -77,7 +80,8 @@ def excerpts(host: Host, pids: Mapping[tuple[str, int], int]) -> Iterator[Excerp
         source = content.data.decode(errors="replace").splitlines() if whole else []
         text = without_literals(source, lines)
         heads = _heads(text, lines)
-        for first, last in _ranges(lines, heads | _ways_out(text, lines, heads)):
+        further = heads | _ways_out(text, lines, heads) | _ways_past(text, lines)
+        for first, last in _ranges(lines, further):
             clean = redact("\n".join(text[first - 1 : last])).split("\n")
             if text:
                 kept = tuple(line[:MAX_COLUMNS] for line in clean)  # half a secret looks like none
@@ -118,18 +122,22 @@ def _heads(text: list[str], lines: Iterable[int]) -> set[int]:
             if above.strip() and not above.lstrip().startswith("#") and _depth(above) < depth:
                 depth = _depth(above)
                 heads.add(number)
-                if above.lstrip().startswith(("def ", "async def ")):
+                if above.lstrip().startswith(_DEF):
                     break
     return heads
 
 
 _LOOP = re.compile(r"\s*(?:async\s+)?(?:for|while)\b")
 _IF = re.compile(r"\s*(?:el)?if\b")
+_DEF = ("def ", "async def ")
+_TAKES = re.compile(r"\.(?:Lock|Lock_all|acquire|lock)\(")
+_GIVES_BACK = re.compile(r"\.(?:Unlock|Unlock_all|release|unlock)\(")
+_RAISES = re.compile(r"\s*raise\b")
 _LEAVES = re.compile(r"\s*(?:return|break|continue)\b")
 
 
 def _ways_out(text: list[str], lines: Iterable[int], heads: Collection[int]) -> set[int]:
-    """Find the branches above each line, in the innermost loop around it, that leave the loop.
+    """Find the branches above each line that leave the innermost loop around it, or its function.
 
     They tell why a rank is not in the call of the others: with each, the line that leaves.
     """
@@ -138,13 +146,39 @@ def _ways_out(text: list[str], lines: Iterable[int], heads: Collection[int]) -> 
         depth = _depth(text[line - 1]) if line <= len(text) else 0
         loops = [n for n in heads if n < line and _LOOP.match(text[n - 1])]
         loops = [n for n in loops if _depth(text[n - 1]) < depth]
+        above = [n for n in heads if n < line and text[n - 1].lstrip().startswith(_DEF)]
+        start = max(loops or above[-1:] or [line])
         branch = 0
-        for number in range(max(loops) + 1, line) if loops else ():
+        for number in range(start + 1, line):
             inside = branch and _depth(text[number - 1]) > _depth(text[branch - 1])
             if _IF.match(text[number - 1]):
                 branch = number
             elif inside and _LEAVES.match(text[number - 1]):
                 ways |= {branch, number}
+    return ways
+
+
+def _ways_past(text: list[str], lines: Iterable[int]) -> set[int]:
+    """Find what may lead past the release of a lock that is taken on one of the lines.
+
+    The lines below that leave the function, the loop or its turn, with the branch that they stand
+    in, and the line that gives the lock back.
+    """
+    ways: set[int] = set()
+    for line in (n for n in lines if n <= len(text) and _TAKES.search(text[n - 1])):
+        depth, branch = _depth(text[line - 1]), 0
+        for number in range(line + 1, min(line + MAX_BELOW, len(text)) + 1):
+            below = text[number - 1]
+            if below.strip() and _depth(below) < depth:
+                break
+            if _IF.match(below):
+                branch = number
+            elif _LEAVES.match(below) or _RAISES.match(below):
+                ways |= {number, *([branch] if branch else [])}
+            elif _GIVES_BACK.search(below):
+                ways.add(number)
+                if _depth(below) == depth:
+                    break
     return ways
 
 

@@ -2,21 +2,27 @@
 
 One rank stands in the loop of a server, and the others in a broadcast, scatter or receive, where
 they take what it hands them. So does every job that serves a model, between two requests; in the
-midst of one, what they take stands below another such call in their function.
+midst of one, what they take stands below another such call in their function. Often the server has
+a thread of its own, and the rank waits for what that puts into a queue.
 """
 
+import re
 from collections.abc import Iterator
 
 from whyhang.analyzer import queries
+from whyhang.analyzer.facts import Frame, Thread
 from whyhang.analyzer.job.roles import main_thread
 from whyhang.analyzer.queries import Case, Hit, RankState, Signature, Status, WaitKind
-from whyhang.analyzer.stacks.kinds import REQUESTS
-from whyhang.analyzer.stacks.source_blocks import lines_above
+from whyhang.analyzer.stacks.kinds import REQUESTS, last_name
+from whyhang.analyzer.stacks.source_blocks import heads, lines_above
 from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.stacks.usercode import user_frame
 
 _FROM_ONE = {"broadcast", "scatter", "recv"}
 """Operations in which the others only take what one rank gives."""
+
+_LOOPS = (("serve_forever", "socketserver.py"), ("run_forever", "asyncio/base_events.py"))
+_FOR_EVER = re.compile(r"\s*while (?:True|1)\b")
 
 
 def when(case: Case) -> Iterator[Hit]:
@@ -47,7 +53,7 @@ SIGNATURE = Signature(
     title="{who} waits for requests, and {others} for what it hands them: nothing to do",
     when=when,
     means=(
-        "{who} is in the loop of a server{at} and {others} in {call}. So a server of several "
+        "{who} takes requests{at}, and {others} stands in {call}. So a server of several "
         "ranks stands between two requests."
     ),
     confidence="likely",
@@ -62,12 +68,41 @@ SIGNATURE = Signature(
 
 
 def _waits_for_requests(case: Case, state: RankState) -> bool:
-    """Return whether a rank is in the loop of a server and no thread works on a request."""
+    """Return whether a rank is in the loop of a server and no thread works on a request.
+
+    Or in one of its own, in which it takes what a thread in the loop of a server puts in a queue.
+    """
     place, dumps = state.place, case.member(state.member).dumps
-    if place is None or place.kind is not WaitKind.IDLE or place.op != REQUESTS or not dumps:
+    if place is None or not dumps:
         return False
     main = main_thread(dumps[-1])
-    return not any(user_frame(t.frames) for t in dumps[-1].threads if t is not main)
+    others = [thread for thread in dumps[-1].threads if thread is not main]
+    servers = [thread for thread in others if _serves(thread)]
+    if any(user_frame(t.frames) and t not in servers for t in others):
+        return False
+    if place.kind is WaitKind.IDLE and place.op == REQUESTS:
+        return True
+    return bool(servers) and place.kind is WaitKind.QUEUE and _goes_on_for_ever(case, state)
+
+
+def _serves(thread: Thread) -> bool:
+    """Return whether a thread that the program started waits in the loop of a server."""
+    loop = next((n for n, f in enumerate(thread.frames) if _is_server_loop(f)), None)
+    if loop is None or user_frame(thread.frames[:loop]) is not None:
+        return False
+    return user_frame(thread.frames[loop:]) is not None
+
+
+def _is_server_loop(frame: Frame) -> bool:
+    return any(last_name(frame) == name and frame.file.endswith(file) for name, file in _LOOPS)
+
+
+def _goes_on_for_ever(case: Case, state: RankState) -> bool:
+    """Return whether a rank stands in a loop of its own that nothing ends: it takes requests."""
+    text = source_lines(case.job.excerpts)
+    path = queries.path_of(case, state)
+    heads_of_it = heads(path[-1], text) if path else ()
+    return any(_FOR_EVER.match(text(head) or "") for head in heads_of_it)
 
 
 def _is_amid_a_request(case: Case, state: RankState) -> bool:

@@ -79,7 +79,7 @@ ANONYMOUS = "a process"
 
 def unnumbered(who: Who | Member) -> str:
     """Name a process whose rank is not known by its place in groups, its pid or its label."""
-    where = f" on {who.host}" if who.host else ""
+    where = f" on {who.host}" if who.host and who.host != who.label else ""
     if who.pid is not None and not GROUP_RANK.match(who.label or ""):
         return f"pid {who.pid}{where}"
     return f"{who.label or ANONYMOUS}{where}"

@@ -34,7 +34,7 @@ from whyhang.collectors.logs.lines.signs_of_life import (
     sign,
 )
 from whyhang.collectors.logs.text.line import Line, clean
-from whyhang.collectors.logs.text.logger_header import behind, header, header_end, reduce
+from whyhang.collectors.logs.text.logger_header import behind, header, reduce
 from whyhang.collectors.logs.text.own_rank import behind_own_label, last_state
 
 LAST = 1000  # bytes of the end of a file that its last line is taken from
@@ -159,7 +159,7 @@ def tails(data: bytes, file: LogFile, last: int, size: int) -> Iterator[LogTail]
             continue
         if who in over and (sign(line.text) or ENDED_WELL.search(line.text)):
             del over[who]  # it got over it
-        message = line.text[header_end(line.text, file.voice.logger) :].strip()
+        message = file.voice.message(line.text).strip()
         message = behind_own_label(message, who, file.voice.names)
         template, values = reduce(message)
         if any(letter.isalpha() for letter in template):

@@ -19,7 +19,7 @@ from whyhang.collectors import limits, tables
 from whyhang.collectors.logs.lines.line_reader import LogFile
 from whyhang.collectors.logs.lines.signs_of_life import sign
 from whyhang.collectors.logs.text.line import clean
-from whyhang.collectors.logs.text.logger_header import header_end, reduce
+from whyhang.collectors.logs.text.logger_header import reduce
 from whyhang.collectors.ops import OPERATIONS, op_of
 
 LEAST = 3  # rows
@@ -86,7 +86,7 @@ def state_tables(data: bytes, file: LogFile, last: int | None) -> Iterator[Accou
     lines = clean(data).split("\n")
     first = last - len(lines) + 1
     texts = [line[:LONGEST] for line in lines]
-    texts = [text[header_end(text, file.voice.logger) :].strip() for text in texts]
+    texts = [file.voice.message(text).strip() for text in texts]
     listed = [table for table in _tables(texts, first) if len(table.rows) >= LEAST]
     if not listed:
         return

@@ -22,7 +22,7 @@ from whyhang.analyzer.queries.registry import query
 from whyhang.analyzer.rank_state.from_logs.ends import is_of_wait
 from whyhang.analyzer.wording.describe import site_location
 
-_WORKER = re.compile(rf"{GROUP_RANK.pattern}|\w*[Ww]orker")
+_WORKER = re.compile(rf"{GROUP_RANK.pattern}|[\w-]*[Ww]orker")
 _OF_SOURCE = frozenset({"SyntaxError", "IndentationError", "TabError"})
 """Errors in the source, which all ranks read."""
 _NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+")

@@ -20,7 +20,7 @@ from whyhang.collectors.logs.text.own_rank import (
     rank_in_content,
     rank_in_statement,
 )
-from whyhang.collectors.logs.text.pasted import NO_MARGIN
+from whyhang.collectors.logs.text.pasted import NO_MARGIN, has_clock
 from whyhang.collectors.logs.text.prefix import OF_HOST, in_one_piece, split_prefix
 
 MOST_PARTS = 64
@@ -130,6 +130,10 @@ class Voice(Record):
     margin: re.Pattern[str] = NO_MARGIN
     logger: str = ""
     speakers: tuple[Who, ...] = ()
+
+    def message(self, text: str) -> str:
+        """Return a line without the header of a logger; its margin may have had the time."""
+        return text[header_end(text, self.logger, timed=has_clock(self.margin)) :]
 
 
 def clean(raw: bytes) -> str:
@@ -286,7 +290,7 @@ def _line(prefix: Who, text: str, time: float | None, around: Who, voice: Voice)
     if who.rank is None:
         who = join(who, rank_in_content(text))
     if who.rank is None:
-        who = join(who, _rank_in_message(text[header_end(text, voice.logger) :], voice))
+        who = join(who, _rank_in_message(voice.message(text), voice))
     return Line(who=who, text=text.rstrip(), time=time, prefix=prefix)
 
 

@@ -50,10 +50,11 @@ _RANK = re.compile(r"(?i)\W?(?:global[ _]?)?(?:rank|process|gpu)")
 MOST_ITEMS = 8
 
 
-def header_end(text: str, name: str = "") -> int:
+def header_end(text: str, name: str = "", *, timed: bool = False) -> int:
     """Return where the message of a line begins: 0 if no logger's header is in front of it.
 
-    ``name``: that of the logger, where it stands bare behind the header.
+    ``name``: that of the logger, where it stands bare behind the header. ``timed``: its time was
+    taken off before.
     """
     at = 0
     for _ in range(MOST_ITEMS):
@@ -61,7 +62,7 @@ def header_end(text: str, name: str = "") -> int:
         if item is None or item.end() == at:
             break
         at = item.end()
-    if at == 0 or _TELLS.search(text, 0, at) is None:
+    if at == 0 or not (timed or _TELLS.search(text, 0, at)):
         return 0
     return at + len(name) + 1 if name and text.startswith(f"{name} ", at) else at
 

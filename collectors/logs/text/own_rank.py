@@ -60,7 +60,10 @@ _OF_SO_MANY = r"(?: (?:of|de|von) \d{1,6}| ?/ ?\d{1,6})?"
 OWN_WORDS = re.compile(
     r"^[ \t]{0,8}(?:[#>*-]+ )?(?!Process \d+: (?:\S*/|python|ray::))"  # not the head of a dump
     rf"{_WORDS} ?[=:#]? ?(?P<rank>\d{{1,6}}){_OF_SO_MANY}(?=[\s,:;|-])"
-    r"|^[A-Za-z][\w.-]{0,60} (?:rank|Rank|RANK)[ =]?(?P<rank2>\d{1,6})(?= ?[|:])"  # behind a host
+    # behind the name of a host or of a library
+    r"|^[A-Za-z][\w.-]{0,60} (?:(?P<open>\[))?(?:rank|Rank|RANK)[ =]?"
+    rf"(?P<rank2>\d{{1,6}}){_OF_SO_MANY}"
+    r"(?(open)\](?= )|(?= ?[|:]))"
 )
 
 # A number alone in brackets, or of so many, which counts ranks only where ``_count_ranks`` says so.

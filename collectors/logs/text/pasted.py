@@ -62,6 +62,11 @@ _INDENT = re.compile(r"[ \t]+")
 NO_MARGIN = re.compile("")
 
 
+def has_clock(margin: re.Pattern[str]) -> bool:
+    """Return whether a margin has the time of each line."""
+    return _TIME in margin.pattern
+
+
 def margin_of(lines: Sequence[str]) -> re.Pattern[str]:
     """Return what matches the margin that all lines have, at the beginning of any line."""
     rest = [line.rstrip("\r\n") for line in lines if line.strip()][:SAMPLE]

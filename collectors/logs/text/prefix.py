@@ -23,7 +23,7 @@ _CLOCK = re.compile(
     r"(?:std(?:out|err) [FP] )?"  # container runtimes
     r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d [\w.-]+ [\w./-]+(?:\[\d+\])?: )"
 )
-_RANKS = ("rank", "rank2", "mpi", "ompi", "horovod", "gdb4hpc")
+_RANKS = ("rank", "composer", "rank2", "mpi", "ompi", "horovod", "gdb4hpc")
 _AXIS = r"(?:(?:ATTN|MOE)_)?(?:[DTPEC]P|[dtpc]p)"
 _NUMBER = r"(?:(?:[_ ]?[Rr]ank)?[= :])?\d{1,4}"
 _MESH = rf"(?:{_AXIS}{_NUMBER}[ _,|/.-]{{0,2}}){{1,6}}(?<![ _,|/.-])"
@@ -31,7 +31,9 @@ _MESH_PLACE = re.compile(rf"(?<![A-Za-z])({_AXIS})(?:(?:[_ ]?[Rr]ank)?[= :])?(\d
 # Each alternative names its kind; the longest and surest come first.
 _PREFIX = re.compile(
     _ANSI + r"(?:"
-    r"\[(?:rank|RANK|Rank)[ :=-]{0,2}(?P<rank>\d{1,6})\](?:: ?| \|\| ?| ?)"  # torch 2.2+, Lightning
+    # torch 2.2+, Lightning; of so many; Composer has process and thread behind it
+    r"\[(?:rank|RANK|Rank)[ :=-]{0,2}(?P<rank>\d{1,6})(?:/\d{1,6})?\](?:: ?| \|\| ?| ?)"
+    r"|rank(?P<composer>\d{1,6})\[\d+\]\[[^\]\n]{1,40}\]: (?:[A-Z]{4,8}: (?:[\w.]{1,80}: )?)?"
     r"|(?:rank|RANK|Rank)[ =]?(?P<rank2>\d{1,6})(?:: ?| ?\| ?)"
     # mpirun --tag-output, and SageMaker's
     r"|\[(?:[\w.-]+@)?\d+,(?:mpirank:)?(?P<mpi>\d{1,6})(?:,[\w.-]+)?\](?:<std\w+>:? ?|: ?)"

@@ -28,7 +28,7 @@ from whyhang.collectors.logs.text.own_rank import (
     rank_in_content,
     rank_in_statement,
 )
-from whyhang.collectors.logs.text.pasted import NO_MARGIN, margin_of
+from whyhang.collectors.logs.text.pasted import NO_MARGIN, has_clock, margin_of
 from whyhang.collectors.logs.text.prefix import is_by_host, is_numbered, split_prefix
 
 _BY_MPI = re.compile(
@@ -51,7 +51,7 @@ def voice_of(head: bytes, who: Who, taken_at: float | None = None) -> Voice:
     if who.trust is Trust.INFERRED and _others_speak(lines, who):
         who = replace(who, rank=None, trust=Trust.NONE)
     logger = bare_name(lines)
-    messages = [line[header_end(line, logger) :] for line in lines]
+    messages = [line[header_end(line, logger, timed=has_clock(margin)) :] for line in lines]
     own_words = _speak_of_themselves(messages, of_mpi=_BY_MPI.search(text) is not None)
     index = next((label for label in _INDICES if _count_ranks(messages, label)), None)
     size = _size(messages, index) if index is not None else None
@@ -86,7 +86,7 @@ def _label(line: str, voice: Voice) -> Who:
     if who is NOBODY and (mesh := MESH_LABEL.match(rest)):
         return Who(label=mesh["label"].strip())
     if who is NOBODY:
-        return label_of_message(rest[header_end(rest, voice.logger) :])
+        return label_of_message(voice.message(rest))
     return who
 
 

@@ -280,10 +280,10 @@ def test_few_of_whom_something_else_is_written(text: str, ranks: tuple[int, ...]
 )
 def test_what_a_sentence_about_few_is_about(text: str, category: str) -> None:
     """What the sentence is about that names them tells what kind of trouble it is."""
-    finding = first(text, "said-to-differ")
+    finding = first(text)
 
     assert finding is not None
-    assert finding.category == category
+    assert (finding.signature, finding.category) == ("said-to-differ", category)
 
 
 @pytest.mark.parametrize(
@@ -304,3 +304,19 @@ def test_contrasts_that_name_nobody(text: str) -> None:
     finding = first(text)
 
     assert finding is None or finding.signature != "said-to-differ"
+
+
+@pytest.mark.parametrize(
+    ("text", "fine"),
+    [
+        ("A worker is killed by a signal at the end. It did not change the exit code.\n", True),
+        ("The error comes 1,500 times on all ranks and is non-fatal.\n", True),
+        ("This hangs. The job did not continue normally, and the error is fatal.\n", False),
+        ("Rank 3 exited with code 0, the others hang in the barrier.\n", False),
+    ],
+)
+def test_trouble_without_consequences(text: str, *, fine: bool) -> None:
+    """Who has seen the job go on says that what looks like trouble is none."""
+    finding = first(text)
+
+    assert (finding is not None and finding.signature == "said-to-be-in-order") is fine

@@ -10,9 +10,10 @@ from whyhang.analyzer.facts.statements import Statement
 ENDED_WELL = re.compile(
     r" -> FINISHED\W*$|^Job '\S+' succeeded$"
     r"|\bDone waiting for other agents\b|^# Out of bounds values : 0 OK"
+    r"|\bNormal termination \(return value 0\)"
     r"|^=+ (?=[^=]*\bpassed\b)(?![^=]*\b(?:failed|errors?)\b)[^=]+ in [\d.]+s\b[^=]*=+$"
 )
-"""What who keeps all processes says of the job: Ray, torchrun's agents, nccl-tests, pytest."""
+"""What who keeps all processes says of the job: Ray, torchrun, HTCondor, nccl-tests, pytest."""
 
 
 class LastLine(Statement):

@@ -101,6 +101,7 @@ Subject: TypeAlias = Literal[
     "groups",
     "host memory",
     "hostname",
+    "in order",
     "interface",
     "library",
     "lock",

@@ -146,8 +146,8 @@ def one_per_rank(host: Host, ranks: Iterable[int], seed: int) -> tuple[list[int]
         place = host.place(pid)
         if complete and pid not in complete:
             rank = None if place is None else place.rank
-            chosen = next((p for p in complete if (o := host.place(p)) and o.rank == rank), seed)
-            gaps.append(gap("earlier-start", Who(pid=pid), pid=pid, rank=rank, chosen=chosen))
+            same = next((p for p in complete if (o := host.place(p)) and o.rank == rank), seed)
+            gaps.append(gap("earlier-start", Who(pid=pid), pid=pid, rank=rank, chosen=same))
         elif place is not None:
             groups.setdefault((place.rank, place.local_rank), []).append(pid)
     kept: list[int] = []

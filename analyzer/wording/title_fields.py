@@ -9,7 +9,7 @@ from whyhang.analyzer.job.records import Member
 from whyhang.analyzer.rank_state.over_time.motion import SPINNING, motion
 from whyhang.analyzer.rank_state.state import RankState, busy_worker, waits_for_pool
 from whyhang.analyzer.stacks import UNNAMED, LineText, Phrase, Place, WaitKind
-from whyhang.analyzer.stacks.kinds import SHARED_LOCK, Manner, last_name
+from whyhang.analyzer.stacks.kinds import PIPE, SHARED_LOCK, Manner, last_name
 from whyhang.analyzer.stacks.place import from_kernel
 from whyhang.analyzer.stacks.source_blocks import heads
 from whyhang.analyzer.stacks.threads import source_lines
@@ -119,7 +119,10 @@ def _peer(case: Case, states: list[RankState]) -> str:
         return _far_peer(case, states)
     rank = case.job.member_of(Who(host=case.member(states[0].member).host, pid=end.pid))
     name = program(end.command) or "a process"
-    return f" ({name if rank is None else rank.name}, pid {end.pid})"
+    place = states[0].place
+    of_call = place is not None and place.kind is WaitKind.FILE and place.op != PIPE
+    there = "at its other end: " if of_call else ""  # that it is a pipe was not said yet
+    return f" ({there}{name if rank is None else rank.name}, pid {end.pid})"
 
 
 def _far_peer(case: Case, states: list[RankState]) -> str:

@@ -17,6 +17,7 @@ from whyhang.analyzer.rank_state.from_logs.clocks import on_one_clock
 from whyhang.analyzer.rank_state.from_logs.ends import End, ends_of
 from whyhang.analyzer.rank_state.from_logs.log_ends import without_overcome
 from whyhang.analyzer.rank_state.from_stacks.at_exit import gaps_beside, places_at_the_end
+from whyhang.analyzer.rank_state.from_stacks.loaders_locks import with_loaders_locks
 from whyhang.analyzer.rank_state.from_stacks.other_threads import (
     place_by_main_threads,
     place_by_working_threads,
@@ -57,6 +58,7 @@ def align(job: Job, rules: tuple[WaitRule, ...]) -> Case:
     job = without_overcome(on_one_clock(since_the_last_death(job)))
     line_text = source_lines(job.excerpts)
     job = with_polled_locks(job, rules, line_text)
+    job = with_loaders_locks(job, rules, line_text)
     job, states = _states_from_stacks(job, rules, line_text)
     at_rest = _looks_at_rest(job, states)
     if at_rest is not None:

@@ -326,3 +326,72 @@ def test_what_led_a_rank_past_the_call_of_the_others(left_out: str, words: str) 
 
     assert finding.culprit_ranks == (0,)
     assert words in finding.explanation
+
+
+ROUND = """
+def step(self, batch):
+    if world_size == 1:
+        return
+    if batch is None:
+        return
+    with sync:
+        dist.all_reduce(self.loss(batch))
+
+def main():
+    for batch in loader():
+        if batch.empty: continue
+        for part in batch:
+            if part is None:
+                continue
+        try:
+            step(batch)
+        except ValueError as error:
+            raise
+        except Exception as error:
+            log(error)
+    dist.barrier()
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("", "", "by `if batch is None` (job.py:4) or `except Exception as error` (job.py:19)."),
+        ("is None:\n        return", "is None:\n        log()", "or `if batch.empty: continue` ("),
+        ("    with sync:", "    with self.model.no_sync():", "by `with self.model.no_sync()` ("),
+    ],
+)
+def test_what_has_a_turn_of_a_loop_go_by_without_the_call(old: str, new: str, words: str) -> None:
+    """A return or continue above it, a handler that goes on.
+
+    None that raises, that belongs to a loop within, or that is left alike by all ranks.
+    """
+    source = ROUND.replace(old, new)
+    inside = at(source, REDUCE, ("step", "dist.all_reduce"), ("main", "    step(batch)"))
+    left = at(source, BARRIER, ("main", "dist.barrier"))
+
+    finding = report_of(facts(source, left, inside, inside)).findings[0]
+
+    assert (finding.signature, finding.culprit_ranks) == ("uneven-inputs", (0,))
+    assert words in finding.explanation
+    assert "world_size" not in finding.explanation
+    assert "part is None" not in finding.explanation
+
+
+STRAIGHT = """
+def main():
+    for batch in loader():
+        dist.all_reduce(f(batch))
+    dist.barrier()
+"""
+
+
+def test_a_loop_with_no_way_round_its_call_tells_of_none() -> None:
+    """There are different numbers of batches then."""
+    inside = at(STRAIGHT, REDUCE, ("main", "dist.all_reduce"))
+    left = at(STRAIGHT, BARRIER, ("main", "dist.barrier"))
+
+    finding = report_of(facts(STRAIGHT, left, inside, inside)).findings[0]
+
+    assert finding.signature == "uneven-inputs"
+    assert "without that call" not in finding.explanation

@@ -138,6 +138,8 @@ def test_who_is_an_epoch_ahead_of_those_among_their_batches_had_fewer(
 
     assert (finding.category, finding.culprit_ranks) == (category or "collective-mismatch", (1,))
     assert ("end of a loop over data first" in finding.title) is (category is not None)
+    way = "What may lead past the call at main (train.py:45): `if bad(batch)` (train.py:40)"
+    assert (way in finding.explanation) is bool(skips)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from small_jobs import ELSEWHERE, native, report_of, still
 
-from whyhang.analyzer.facts import Excerpt, Fact
+from whyhang.analyzer.facts import Excerpt, Fact, LoopCounter, Source, Who
 
 STEP = """
 all_reduce (torch/distributed/distributed_c10d.py:3100)
@@ -193,6 +193,39 @@ def test_what_all_ranks_of_mpi_wait_for_is_told_by_the_call(call: str, signature
     finding = report_of(native(job(stack, stack, stack))).findings[0]
 
     assert (finding.signature, finding.culprit_ranks) == (signature, None)
+
+
+@pytest.mark.parametrize(
+    ("steps", "said"),
+    [
+        (
+            (100, 101, 102),
+            "Begin with rank 0, the furthest behind: at step=100, the others at 101 to",
+        ),
+        ((100, 100, 101, 102), ""),  # as many are behind as not
+        ((100, 100, 100), ""),
+        ((100, 101, None), ""),
+    ],
+)
+def test_who_is_the_furthest_behind_of_those_who_wait_for_messages(
+    steps: tuple[int | None, ...], said: str
+) -> None:
+    """The rank whose message did not come stands still first, then those that wait for it."""
+    stack = "PMPI_Waitall (libmpi.so.40:1)\nadd (grid.py:5)\nmain (step.py:12)"
+    kept = Source(file="claims.json")
+    counts = [
+        LoopCounter(
+            name="step", value=n, function="main", file="s.py", who=Who(rank=r), source=kept
+        )
+        for r, n in enumerate(steps)
+        if n is not None
+    ]
+
+    finding = report_of([*native(job(*[stack] * len(steps))), *counts]).findings[0]
+
+    assert (finding.signature, finding.culprit_ranks) == ("mpi-all-await-messages", None)
+    assert said in finding.explanation
+    assert ("furthest behind" in finding.explanation) is bool(said)
 
 
 @pytest.mark.parametrize(("call", "waits"), [("Waitall", True), ("Barrier", False)])

@@ -443,3 +443,27 @@ def test_a_queue_that_nobody_is_left_to_fill(*, feeds: bool) -> None:
 
     assert finding.culprit_ranks == (1,)
     assert ("with no other thread left" in finding.title) is not feeds
+
+
+@pytest.mark.parametrize(("call", "room"), [("put", True), ("get", False)])
+def test_a_queue_whose_reader_waits_for_room_in_another(call: str, *, room: bool) -> None:
+    """The thread that should fill it cannot go on before the rank takes from the other one."""
+    beside = (
+        f"wait (threading.py:359)\n{call} (queue.py:140)\nread (feed.py:9)\nrun (threading.py:7)"
+    )
+    reader = Thread(name="reader", frames=frames(beside), tid=9)
+    facts = [
+        replace(fact, threads=(*fact.threads, reader))
+        if isinstance(fact, StackDump) and fact.who.rank == 1
+        else fact
+        for fact in still({0: ALL_REDUCE, 1: FED})
+    ]
+
+    finding = report_of(facts).findings[0]
+
+    assert finding.culprit_ranks == (1,)
+    said = (
+        'a queue, while its thread "reader" at read (feed.py:9) waits for room in another one '
+        "that is full, at next (feed.py:19)"
+    )
+    assert (said in finding.title) is room

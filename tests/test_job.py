@@ -78,6 +78,19 @@ def test_leftovers_of_an_earlier_start_are_named_and_left_out(fake: FakeProc) ->
     assert [gap.who.pid for gap in job.left_out] == [60]
 
 
+@pytest.mark.parametrize(("size", "left_out"), [(2, {60, 61, 62}), (4, {60, 61})])
+def test_orphans_of_a_larger_job_are_no_ranks_of_a_complete_one(
+    fake: FakeProc, size: int, left_out: set[int]
+) -> None:
+    """A launcher that has started all ranks it counts runs the whole job."""
+    torchrun(fake, 100, 29500, WORLD_SIZE=size)
+    for rank in range(3):
+        fake.add(60 + rank, 1, f"{PY} old.py", elastic(rank, 4))
+    job = find_job(fake.host(), 100)
+    assert {gap.who.pid for gap in job.left_out} == left_out
+    assert ranks(job) == {101: 0, 102: 1} | ({62: 2} if size == 4 else {})
+
+
 def test_shell_loop_needs_no_launcher(fake: FakeProc) -> None:
     """Siblings with the same address and port are one job, whatever else runs in the session."""
     for rank in range(3):

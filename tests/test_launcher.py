@@ -124,6 +124,30 @@ def test_a_server_on_a_thread_of_its_own_hands_requests_through_a_queue(
     assert verdict == "hung" or len(report.findings) == 1
 
 
+@pytest.mark.parametrize(
+    ("starts", "verdict"),
+    [
+        ("    threading.Thread(target=server.serve_forever, daemon=True).start()", "healthy"),
+        ("    prometheus_client.start_http_server(9090)", "hung"),
+    ],
+)
+def test_a_server_whose_loop_is_all_that_its_thread_runs(starts: str, verdict: str) -> None:
+    """Only the source tells that the program has started it, and not a library of it."""
+    facts = still({0: TAKES.replace(":60", ":44"), 1: BROADCAST, 2: BROADCAST})
+    loop = LISTENS.replace("listen (serve.py:12)\n", "")
+    beside = replace(dump(0, loop).threads[0], name="Thread-1", tid=7)
+    facts = [
+        replace(f, threads=(*f.threads, beside))
+        if isinstance(f, StackDump) and f.who.rank == 0
+        else f
+        for f in facts
+    ]
+    lines = (*FRONT, *[""] * 6, "if __name__ == '__main__':", "", "", starts, "    front()")
+    report = report_of([*facts, Excerpt(file="serve.py", first_line=30, lines=lines)])
+
+    assert report.verdict == verdict
+
+
 def test_a_server_at_work_for_a_request_is_not_idle() -> None:
     """A request that is being answered on another thread may be what hangs."""
     facts = still({0: SERVER, 1: BROADCAST, 2: BROADCAST})

@@ -11,6 +11,8 @@ from small_jobs import (
     ALL_REDUCE,
     BARRIER,
     ELSEWHERE,
+    LOADER,
+    WORKER,
     dump,
     frames,
     process,
@@ -18,7 +20,7 @@ from small_jobs import (
     still,
 )
 
-from whyhang.analyzer.facts import Excerpt, Fact, LockWait, Process, StackDump, replace
+from whyhang.analyzer.facts import Excerpt, Fact, LockWait, Process, Role, StackDump, Who, replace
 from whyhang.collectors.live.open_files import FileLocks, positions
 
 TABLE = b"""\
@@ -137,6 +139,36 @@ def test_ranks_that_want_each_others_locks_are_both_to_blame(*, crossed: bool) -
         assert "rank 2 has /cache/index.lock, which rank 1 wants" in finding.title
     else:
         assert finding.title.endswith("that rank 1 waits for")
+
+
+LOADS = "locked (cache.py:21)\n" + WORKER.strip()
+
+
+@pytest.mark.parametrize(
+    ("holder", "loop", "signature", "culprit"),
+    [
+        (1000, LOADER, "file-lock-held-by-rank", 0),
+        (4001, LOADER, "dataloader-blocked", 1),  # another worker of the rank
+        (1000, ELSEWHERE, "missing-rank-in-collective", 1),  # it does not wait for its workers
+    ],
+)
+def test_a_lock_that_a_worker_waits_for_leads_to_the_rank_that_has_it(
+    holder: int, loop: str, signature: str, culprit: int
+) -> None:
+    """The rank of the worker gets no batch before the holder comes out of the collective."""
+    facts = still({0: ALL_REDUCE, 1: loop})
+    lock = LockWait(holder_pid=holder, path="/cache/decoded.lock")
+    for pid, awaited in ((4000, lock), (4001, None)):
+        worker = replace(process(1, pid=pid), role=Role.DATALOADER_WORKER, ppid=1001)
+        seen = replace(worker, who=Who(pid=pid), lock=awaited, wchan="locks_lock_inode_wait")
+        facts += [seen, dump(None, LOADS, pid=pid)]
+
+    finding = report_of(facts).findings[0]
+
+    assert (finding.signature, finding.culprit_ranks) == (signature, (culprit,))
+    if culprit == 0:
+        assert finding.affected_ranks == (1,)
+        assert finding.evidence[0].quote.startswith("pid 4000 waits for the lock on /cache/decoded")
 
 
 def test_a_lock_that_a_stranger_holds_names_the_stranger() -> None:

@@ -67,6 +67,19 @@ def test_who_has_the_other_end_of_a_pipe(
     assert (end.pid if end is not None else None) == found
 
 
+@pytest.mark.parametrize(("wchan", "found"), [("fifo_pipe_write", 8), ("folio_wait_bit", None)])
+def test_who_reads_from_a_pipe_with_a_name(tmp_path: Path, wchan: str, found: int | None) -> None:
+    """Its path is in the table of open files; of a file on a disk nobody is the other end."""
+    fake = _at(tmp_path, READ.replace("0 ", "1 ", 1), wchan)
+    _open(tmp_path, 7, 3, "/run/checkpoint.stream", "0100001")
+    _open(tmp_path, 8, 5, "/run/checkpoint.stream", "0100000")
+    host = fake.host()
+
+    end = other_end(host, 7, Sockets(host.proc))
+
+    assert (end.pid if end is not None else None) == found
+
+
 @pytest.mark.parametrize(
     ("call", "wchan"),
     [(READ, "sk_wait_data"), (POLL, "do_sys_poll"), (AGAIN, "poll_schedule_timeout.constprop.0")],

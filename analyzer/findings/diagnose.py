@@ -249,7 +249,7 @@ def _finding(case: Case, candidate: Candidate) -> Finding:
     named = hit.members if hit.names_culprit else ()
     if where is not None:
         under = branch_in_words(case, named, hit.affected, explanation) if named else ""
-        past = passed_in_words(case, named, hit.affected) if named and not under else ""
+        past = "" if under or not named else passed_in_words(case, named, hit.affected, explanation)
         explanation += f" The ranks part in {where}{'; ' * bool(under)}{under}{past}."
     pressing = pressure_of(case, hit) if category in KINDS["held-back"] and known else []
     if pressing:

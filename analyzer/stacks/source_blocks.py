@@ -163,7 +163,8 @@ def returns_above(frame: Frame, text: LineText) -> Iterator[tuple[Frame, Frame]]
         if line.startswith(_FUNCTION):
             return
         around = next(heads(at, text), None) if line.startswith("return") else None
-        if around is not None and _BRANCH.match(text(around) or ""):
+        asks = "" if around is None else text(around) or ""
+        if around is not None and _BRANCH.match(asks) and not _SAME_FOR_ALL.search(asks):
             yield at, around
 
 
@@ -276,6 +277,71 @@ def _leaves(branch: Frame, text: LineText) -> bool:
         if _LEAVING.match(below.strip()):
             return True
     return False
+
+
+_TRY = re.compile(r"\s*try\b")
+_EXCEPT = re.compile(r"\s*except\b")
+_GIVES_UP = re.compile(r"raise\b|return\b|break\b|.*\b_?exit\(|.*\babort\(")
+"""A line after which a handler does not go on with the program as if nothing had been."""
+_ENDS_TURN = re.compile(r"(?P<head>(?:el)?if\b.*:)?\s*(?P<how>continue|return)\b")
+_NO_SYNC = re.compile(r"\bno_sync\(")
+"""With it, DDP and FSDP leave out the reduction of gradients."""
+
+
+def ways_round(loop: Frame, path: Sequence[Frame], text: LineText) -> Iterator[Frame]:
+    """Yield the lines by which a turn of a loop may go by without the call that ``path`` ends in.
+
+    The nearest to the call first: the condition of a ``continue`` or ``return`` above it, a
+    handler around it that goes on after an error, gradients that are not to be reduced.
+    """
+    start = next((n for n, frame in enumerate(path) if loop in {*heads(frame, text)}), None)
+    if start is None:
+        return
+    for frame in reversed(path[start:]):
+        around = {*heads(frame, text)}
+        first = (loop.line or 0) if frame is path[start] else 0
+        for number in range((frame.line or 1) - 1, first, -1):
+            at = replace(frame, line=number)
+            line = text(at) or ""
+            if line.lstrip().startswith(_FUNCTION):
+                break
+            if _TRY.match(line) and at in around:
+                yield from _swallowing(at, frame, text)
+            elif _NO_SYNC.search(line):
+                yield at
+            elif ends_turn := _ENDS_TURN.match(line.strip()):
+                head = at if ends_turn["head"] else next(heads(at, text), at)
+                of = next((h for h in heads(at, text) if _LOOP.match(text(h) or "")), None)
+                leaves = ends_turn["how"] == "return" and frame is path[start]  # the loop as well
+                asks = text(head) or ""
+                if (
+                    not leaves
+                    and (of is None or of in around)
+                    and _BRANCH.match(asks)
+                    and not _SAME_FOR_ALL.search(asks)
+                ):
+                    yield head
+
+
+def _swallowing(block: Frame, inside: Frame, text: LineText) -> Iterator[Frame]:
+    """Yield the handlers of a ``try`` around a frame after which the program goes on."""
+    depth = indent(text(block) or "")
+    handler: Frame | None = None
+    for number in range((inside.line or 0) + 1, (inside.line or 0) + MAX_BELOW):
+        at = replace(inside, line=number)
+        line = text(at) or ""
+        if not line.strip():
+            continue
+        if indent(line) > depth:
+            handler = None if handler and _GIVES_UP.match(line.strip()) else handler
+            continue
+        if handler is not None:
+            yield handler
+        handler = at if indent(line) == depth and _EXCEPT.match(line) else None
+        if handler is None:
+            return
+    if handler is not None:
+        yield handler
 
 
 _ENDING = re.compile(r"(?:^|:)\s*(?:return|break)\b")

@@ -24,6 +24,7 @@ from whyhang.analyzer.stacks.source_blocks import (
     rank_branch,
     returns_above,
     unasked,
+    ways_round,
 )
 from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.stacks.usercode import in_words, line_of, short, user_path
@@ -320,8 +321,12 @@ def branch_in_words(
     return "; ".join(words)
 
 
-def passed_in_words(case: Case, members: Sequence[int], others: Sequence[int]) -> str:
+def passed_in_words(
+    case: Case, members: Sequence[int], others: Sequence[int], said: str = ""
+) -> str:
     """Say what may have led the first member past the call of others; empty where nothing tells.
+
+    Or where it was ``said`` already.
 
     It stands further down than they do: it has come back from their function without that call, or
     a condition around the call did not hold for it.
@@ -333,6 +338,8 @@ def passed_in_words(case: Case, members: Sequence[int], others: Sequence[int]) -
         return ""
     below = its[its.index(forked[1]) + 1 :]
     ways = [way for frame in below for way in returns_above(frame, text)]
+    if any(quoted(condition, text) in said for _, condition in ways):
+        return ""
     name = case.names(members)
     if ways:
         left = " or ".join(f"{quoted(a, text)} under {quoted(b, text)}" for a, b in ways[:2])
@@ -341,6 +348,12 @@ def passed_in_words(case: Case, members: Sequence[int], others: Sequence[int]) -
     names = case.names(others)
     there = "stand" if len(others) > 1 else "stands"
     return f"; {names} {there} there under {quoted(asks[0], text)}" if asks else ""
+
+
+def ways_round_in_words(loop: Frame, path: Sequence[Frame], text: LineText) -> str:
+    """Quote what may have a turn of a loop go by without the call of a path; empty if nothing."""
+    ways = dict.fromkeys(quoted(way, text) for way in ways_round(loop, path, text))
+    return " or ".join([*ways][:2])
 
 
 def waits_for_process(place: Place) -> bool:

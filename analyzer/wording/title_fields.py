@@ -4,12 +4,12 @@ import re
 from collections.abc import Iterable, Sequence
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import Frame, Process, Who, program
+from whyhang.analyzer.facts import Frame, Process, Thread, Who, program
 from whyhang.analyzer.job.records import Member
 from whyhang.analyzer.rank_state.over_time.motion import SPINNING, motion
 from whyhang.analyzer.rank_state.state import RankState, busy_worker, waits_for_pool
 from whyhang.analyzer.stacks import UNNAMED, LineText, Phrase, Place, WaitKind
-from whyhang.analyzer.stacks.kinds import SHARED_LOCK, Manner, last_name
+from whyhang.analyzer.stacks.kinds import PIPE, SHARED_LOCK, Manner, last_name
 from whyhang.analyzer.stacks.place import from_kernel
 from whyhang.analyzer.stacks.source_blocks import heads
 from whyhang.analyzer.stacks.threads import source_lines
@@ -119,7 +119,10 @@ def _peer(case: Case, states: list[RankState]) -> str:
         return _far_peer(case, states)
     rank = case.job.member_of(Who(host=case.member(states[0].member).host, pid=end.pid))
     name = program(end.command) or "a process"
-    return f" ({name if rank is None else rank.name}, pid {end.pid})"
+    place = states[0].place
+    of_call = place is not None and place.kind is WaitKind.FILE and place.op != PIPE
+    there = "at its other end: " if of_call else ""  # that it is a pipe was not said yet
+    return f" ({there}{name if rank is None else rank.name}, pid {end.pid})"
 
 
 def _far_peer(case: Case, states: list[RankState]) -> str:
@@ -245,7 +248,7 @@ def _does(case: Case, state: RankState, peer: str, *, many: bool) -> str:
     worker = busy_worker(state)
     if worker is None:
         does = activity(state) + ("" if many else _awaited_program(case, state))
-        does += peer + _alone_at_queue(case, state)
+        does += peer + _fillers_of_queue(case, state)
         return does.replace(" for its ", " for their ") if many else does
     child = case.member(state.member).children[worker[0]]
     number = f" (pid {child.pid})" if child.pid is not None else ""
@@ -282,15 +285,32 @@ def _awaited_program(case: Case, state: RankState) -> str:
     return f" ({program(own[0].command) or 'a process'}, pid {own[0].who.pid}{waits})"
 
 
-def _alone_at_queue(case: Case, state: RankState) -> str:
-    """Say of a process that waits at a queue of its own threads that it has no other thread."""
+def _fillers_of_queue(case: Case, state: RankState) -> str:
+    """Say of a process that waits at a queue of its own threads which of these could fill it.
+
+    None, where it has no other thread; one that waits for room in another queue comes to no end
+    before that is emptied.
+    """
     place, member = state.place, case.member(state.member)
     if place is None or place.kind is not WaitKind.QUEUE or not (member.processes and member.dumps):
         return ""
     own = place.frame is not None and place.frame.file.rpartition("/")[2] == "queue.py"
     last = member.dumps[-1]
-    alone = own and not last.main_only and len(last.threads) == 1
-    return ", with no other thread left" if alone else ""
+    if own and not last.main_only and len(last.threads) == 1:
+        return ", with no other thread left"
+    gets = place.frame is not None and last_name(place.frame) == "get"
+    full = (t for t in last.threads if own and gets and _is_full(t))
+    for thread, user in ((thread, user_frame(thread.frames)) for thread in full):
+        if user is not None:
+            name = f'its thread "{thread.name or thread.tid}" at {in_words(user)}'
+            return f", while {name} waits for room in another one that is full,"
+    return ""
+
+
+def _is_full(thread: Thread) -> bool:
+    """Return whether a thread waits until there is room in a queue of the process."""
+    calls = [(last_name(f), f.file.rpartition("/")[2]) for f in thread.frames if not f.native]
+    return calls[:2] == [("wait", "threading.py"), ("put", "queue.py")]
 
 
 def _calls(case: Case, affected: tuple[int, ...]) -> list[Phrase]:

@@ -15,7 +15,7 @@ from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import JobProcess
 from whyhang.collectors.live.open_files import descriptors, name_of
 from whyhang.collectors.live.proc import Proc
-from whyhang.collectors.live.sockets import Sockets
+from whyhang.collectors.live.sockets import Sockets, is_pipe
 
 MAX_PATH = 512
 FIFO_OPENING = "wait_for_partner"
@@ -105,6 +105,8 @@ def _in_call(host: Host, pid: int, thread: ThreadState, sockets: Sockets) -> Thr
         return thread
     if thread.wchan == FIFO_OPENING:
         return replace(thread, file=redact(link), mount="a fifo whose other end nobody has opened")
+    if is_pipe(thread.wchan):
+        return replace(thread, file=redact(link), mount="a fifo")
     return replace(thread, file=redact(link), mount=proc.mount_of(pid, link)[1] or None)
 
 

@@ -246,7 +246,8 @@ def _at_the_end(host: Host, pid: int, number: int, sockets: Sockets) -> Collecti
     if link.startswith("socket:["):
         inode = sockets.other_end(pid, link[8:-1])
         return owners(host, [inode], host.stats).get(inode, ()) if inode is not None else ()
-    if not link.startswith("pipe:["):
+    named = link.startswith("/") and is_pipe(host.proc.wchan(pid))
+    if not named and not link.startswith("pipe:["):
         return ()
     mode = _mode(host, pid, number)
     return {
@@ -255,6 +256,11 @@ def _at_the_end(host: Host, pid: int, number: int, sockets: Sockets) -> Collecti
         for n, its in host.proc.open_files(other).items()
         if other != pid and its == link and _mode(host, other, n) != mode
     }
+
+
+def is_pipe(wchan: str | None) -> bool:
+    """Return whether a kernel function is of a pipe, be it one with a name (fs/pipe.c of Linux)."""
+    return "pipe_" in (wchan or "")
 
 
 def _mode(host: Host, pid: int, number: int) -> int:

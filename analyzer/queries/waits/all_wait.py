@@ -19,6 +19,7 @@ from whyhang.analyzer.queries.waits.states import (
     count,
     kinds_of,
 )
+from whyhang.analyzer.rank_state.over_time.job_progress import step_counters
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.report import Evidence
 from whyhang.analyzer.stacks import Place, WaitKind
@@ -200,6 +201,7 @@ def all_in_one_call(case: Case, *kinds: WaitKind, says: tuple[str, ...] = ()) ->
             **_in_one_call_words(case, meeting),
             **_places_in_words(case, meeting),
             "served": _served_in_words(case, meeting),
+            "behind": _furthest_behind_in_words(case, meeting),
         },
         strength=_trust(case, meeting),
         collective=call_of(case, meeting.members),
@@ -247,6 +249,31 @@ def _places_in_words(case: Case, meeting: PendingOperation) -> dict[str, str]:
     few = min(sites, key=lambda members: count(case, members))
     branch = branch_in_words(case, few) if count(case, few) * 2 <= len(meeting.members) else ""
     return {"places": f": {', '.join(words)}", "branch": f" {sentence(branch)}." if branch else ""}
+
+
+def _furthest_behind_in_words(case: Case, meeting: PendingOperation) -> str:
+    """Say who is the furthest behind of these ranks, by all that they count alike; else nothing.
+
+    What the others wait for may follow from that; what it waits for itself does not.
+    """
+    counters = step_counters(case.job)
+    counted = [{c: v[-1] for c, v in counters.get(n, {}).items()} for n in meeting.members]
+    common = [c for c in counted[0] if all(c in of_member for of_member in counted)]
+    behind: dict[tuple[int, ...], str] = {}
+    for counter in common:
+        values = [of_member[counter] for of_member in counted]
+        least, most = min(values), max(values)
+        few = tuple(n for n, v in zip(meeting.members, values, strict=True) if v == least)
+        if least < most:
+            rest = {v for v in values if v > least}
+            last = str(most) if len(rest) == 1 else f"{min(rest)} to {most}"
+            behind[few] = f"at {counter[0]}={least}, the others at {last}"
+    if len(behind) != 1:
+        return ""
+    ((few, words),) = behind.items()
+    if len(few) * 2 >= len(meeting.members):
+        return ""
+    return f" Begin with {case.names(few)}, the furthest behind: {words}."
 
 
 def _served_in_words(case: Case, meeting: PendingOperation) -> str:

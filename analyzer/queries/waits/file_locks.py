@@ -114,5 +114,8 @@ def _cite_wait(case: Case, member: Member) -> Evidence:
     if lock is not None and (lock.holder or holder is not None):
         rank = f"{holder.name}, " if holder is not None else ""
         held_by = f"{rank}process {lock.holder_pid}: {lock.holder}".removesuffix(": ")
-    words = f"pid {member.pid} waits for the lock on {file}, held by {held_by}"
+    asks = (c for c in member.children if c.processes and c.processes[-1].lock == lock)
+    worker = next(asks, None) if lock is not None else None  # it loads what its rank waits for
+    pid = member.pid if worker is None else worker.pid
+    words = f"pid {pid} waits for the lock on {file}, held by {held_by}"
     return cite(process.source, words, member.rank)

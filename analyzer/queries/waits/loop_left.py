@@ -26,7 +26,13 @@ from whyhang.analyzer.stacks.source_blocks import (
 )
 from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.stacks.usercode import COMPREHENSIONS, line_of
-from whyhang.analyzer.wording.describe import call_of, evidence_of, path_of, quoted
+from whyhang.analyzer.wording.describe import (
+    call_of,
+    evidence_of,
+    path_of,
+    quoted,
+    ways_round_in_words,
+)
 
 UNEVEN = "Most often the ranks have different numbers of batches."
 
@@ -340,6 +346,10 @@ def loop_left(
         hit = replace(hit, category="mpi-mismatch")
     if asked := _asked_within(text, *paths):
         uneven = f"The ranks have different numbers of batches, or {asked} held more often on some."
+        hit = replace(hit, fields={**hit.fields, "uneven": uneven})
+    ways = ways_round_in_words(loop, paths[1], text) if loop is not None and by == "few" else ""
+    if ways:
+        uneven = f"{hit.fields['uneven']} Or a turn went by without that call, by {ways}."
         hit = replace(hit, fields={**hit.fields, "uneven": uneven})
     if loop is not None:
         hit = replace(hit, fields={**hit.fields, "loop": f"the loop {quoted(loop, text)}"})

@@ -1,5 +1,6 @@
 """Ranks whose counts of steps differ: left behind by others, in another step, or behind."""
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
@@ -20,10 +21,13 @@ from whyhang.analyzer.queries.waits.states import (
 from whyhang.analyzer.rank_state.over_time.beats import usual_step
 from whyhang.analyzer.rank_state.over_time.job_progress import Counter
 from whyhang.analyzer.rank_state.over_time.motion import Moved
-from whyhang.analyzer.rank_state.state import Status
+from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.report import Collective, Evidence
+from whyhang.analyzer.stacks.source_blocks import heads
+from whyhang.analyzer.stacks.threads import source_lines
+from whyhang.analyzer.stacks.usercode import in_words
 from whyhang.analyzer.wait_graph import PendingOperation
-from whyhang.analyzer.wording.describe import beat_of, call_of
+from whyhang.analyzer.wording.describe import beat_of, call_of, path_of, ways_round_in_words
 
 
 @side("counters_show", what="left-behind")
@@ -129,11 +133,27 @@ def _two_counts(case: Case, *, of_outer_loop: bool) -> Iterator[Hit]:
             "ahead": case.names(sorted(sides[max(few, many)])),
             "theirs": f"{_words(differing, few)}{_in(meeting, unlike=usual)}",
             "usual": f"{_words(differing, many)}{_in(usual, unlike=meeting)}",
+            "past": _ways_past(case, left_in, differing),
         },
         strength=INCOMPLETE if tie else CLEAR,
         collective=Collective(op=meeting.op) if meeting is not None else None,
     )
     yield of_nobody(hit) if tie else hit
+
+
+def _ways_past(case: Case, state: RankState, differing: list[_Variable]) -> str:
+    """Say what may lead past the call of a rank that is behind in a loop of its path."""
+    text, path = source_lines(case.job.excerpts), path_of(case, state)
+    for name, function, _ in differing:
+        counts = re.compile(rf"\s*(?:async\s+)?for\b.*\b{re.escape(name)}\b.*\bin\b")
+        of_function = (frame for frame in path if frame.function == function)
+        lines = (head for frame in of_function for head in heads(frame, text))
+        loop = next((head for head in lines if counts.match(text(head) or "")), None)
+        ways = ways_round_in_words(loop, path, text) if loop is not None else ""
+        if ways:
+            at = f" at {in_words(path[-1])}" if path else ""
+            return f" What may lead past the call{at}: {ways}."
+    return ""
 
 
 def _stand_in_one_loop(case: Case) -> bool:

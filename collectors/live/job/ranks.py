@@ -139,12 +139,18 @@ def agent_of(host: Host, rank: int) -> int | None:
 def one_per_rank(host: Host, ranks: Iterable[int], seed: int) -> tuple[list[int], list[Gap]]:
     """Leave out processes that claim a rank of this job and belong to another start of it."""
     groups: dict[tuple[int | None, int | None], list[int]] = {}
-    for pid in ranks:
+    listed = list(ranks)
+    complete = _complete(host, listed, seed)
+    gaps: list[Gap] = []
+    for pid in listed:
         place = host.place(pid)
-        if place is not None:
+        if complete and pid not in complete:
+            rank = None if place is None else place.rank
+            same = next((p for p in complete if (o := host.place(p)) and o.rank == rank), seed)
+            gaps.append(gap("earlier-start", Who(pid=pid), pid=pid, rank=rank, chosen=same))
+        elif place is not None:
             groups.setdefault((place.rank, place.local_rank), []).append(pid)
     kept: list[int] = []
-    gaps: list[Gap] = []
     for (rank, _), group in groups.items():
         chosen = _choose(host, group, seed)
         kept += chosen
@@ -154,6 +160,19 @@ def one_per_rank(host: Host, ranks: Iterable[int], seed: int) -> tuple[list[int]
             if pid not in chosen
         ]
     return kept, gaps
+
+
+def _complete(host: Host, ranks: Iterable[int], seed: int) -> list[int]:
+    """Return the ranks that the launcher of one has started, if these are all that it counts.
+
+    Nobody else is of their job then, whatever rank an orphan of another start claims to be.
+    """
+    home, place = agent_of(host, seed), host.place(seed)
+    if home is None or host.launcher(home) is None or place is None or not place.world_size:
+        return []
+    inside = [pid for pid in ranks if agent_of(host, pid) == home]
+    numbers = {its.rank for pid in inside if (its := host.place(pid))}
+    return inside if numbers == set(range(place.world_size)) else []
 
 
 def _choose(host: Host, group: list[int], seed: int) -> list[int]:

@@ -22,6 +22,9 @@ _FROM_ONE = {"broadcast", "scatter", "recv"}
 """Operations in which the others only take what one rank gives."""
 
 _LOOPS = (("serve_forever", "socketserver.py"), ("run_forever", "asyncio/base_events.py"))
+_TARGET = re.compile(rf"\.({'|'.join(name for name, _ in _LOOPS)})\b(?!\()")
+"""The loop of a server, handed over to be called."""
+
 _FOR_EVER = re.compile(r"\s*while (?:True|1)\b")
 
 
@@ -77,7 +80,8 @@ def _waits_for_requests(case: Case, state: RankState) -> bool:
         return False
     main = main_thread(dumps[-1])
     others = [thread for thread in dumps[-1].threads if thread is not main]
-    servers = [thread for thread in others if _serves(thread)]
+    started = _starts_a_server(case, state)
+    servers = [thread for thread in others if _serves(thread, started=started)]
     if any(user_frame(t.frames) and t not in servers for t in others):
         return False
     if place.kind is WaitKind.IDLE and place.op == REQUESTS:
@@ -85,12 +89,23 @@ def _waits_for_requests(case: Case, state: RankState) -> bool:
     return bool(servers) and place.kind is WaitKind.QUEUE and _goes_on_for_ever(case, state)
 
 
-def _serves(thread: Thread) -> bool:
-    """Return whether a thread that the program started waits in the loop of a server."""
+def _starts_a_server(case: Case, state: RankState) -> bool:
+    """Return whether a function that a rank is in gives a thread the loop of a server to run."""
+    text = source_lines(case.job.excerpts)
+    above = (line for frame in queries.path_of(case, state) for line in lines_above(frame, text))
+    return any(_TARGET.search(line) for line in above)
+
+
+def _serves(thread: Thread, *, started: bool) -> bool:
+    """Return whether a thread that the program started waits in the loop of a server.
+
+    A thread of nothing but this loop may be one of a library, unless the program has ``started``
+    such a one itself.
+    """
     loop = next((n for n, f in enumerate(thread.frames) if _is_server_loop(f)), None)
     if loop is None or user_frame(thread.frames[:loop]) is not None:
         return False
-    return user_frame(thread.frames[loop:]) is not None
+    return started or user_frame(thread.frames[loop:]) is not None
 
 
 def _is_server_loop(frame: Frame) -> bool:

@@ -275,6 +275,23 @@ def test_who_has_the_other_end_of_what_a_rank_waits_at(peer: str, seen: int, nam
     assert report.findings[0].culprit_ranks == (None if is_rank else (1,))
 
 
+def test_a_server_in_a_thread_of_the_rank_is_no_other_rank() -> None:
+    """Who waits at a connection to its own process holds the others up itself."""
+    facts: list[Fact] = []
+    for rank, text in enumerate((ALL_REDUCE, RECEIVES, ALL_REDUCE)):
+        own = ("tcp 127.0.0.1:9000 listen",) if rank == 1 else ()
+        awaits = "tcp 127.0.0.1:5100 -> 127.0.0.1:9000 established" if rank == 1 else None
+        who = Who(rank=rank, pid=PID + rank, trust=Trust.ENVIRONMENT, host="vm")
+        for look in (0, 1):
+            known = process(rank, look=look, environ={"WORLD_SIZE": "3", "RANK": str(rank)})
+            facts.append(replace(known, who=who, descriptors=own, awaits=awaits))
+            facts.append(replace(dump(rank, text, look=look, pid=PID + rank), who=who))
+    report = report_of(facts)
+
+    assert "(127.0.0.1:9000, its own process)" in report.headline
+    assert report.findings[0].culprit_ranks == (1,)
+
+
 def test_a_step_with_a_pid_says_on_which_host_that_is() -> None:
     """Ranks of three hosts have one pid; of two that are to blame, both are named."""
     facts: list[Fact] = []

@@ -135,7 +135,9 @@ def _far_peer(case: Case, states: list[RankState]) -> str:
     ):
         return ""
     host = f"on {first.host}" if first.host else ""
-    if first.member is not None:
+    if first.member == states[0].member:
+        owner = "its own process"
+    elif first.member is not None:
         owner = " ".join(filter(None, (case.member(first.member).name, host)))
     else:
         owner = f"no rank, {host}" if host else "outside the job"

@@ -155,8 +155,9 @@ def _is_open(case: Case, states: list[RankState]) -> bool:
         ended = len(states) > 1 and all(state.status is Status.GONE for state in states)
         if ended or all(WaitKind.STORE in kinds_of(state) for state in states):
             return True
-    sides = (other_side(case, state) for state in states)
-    if any(side is not None and side.member is not None for side in sides):
+    sides = ((other_side(case, state), state.member) for state in states)
+    # a server that runs in a thread of the rank itself is no other rank
+    if any(side is not None and side.member not in {None, own} for side, own in sides):
         return True
     ends = ((case.member(state.member).host, other_end(case, state)) for state in states)
     return any(

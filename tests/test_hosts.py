@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import cast
 
 import pytest
 from small_jobs import report_of
@@ -17,6 +18,7 @@ from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.facts import Gap, Role
 from whyhang.collectors.files.bundle import MANIFEST, Entry, Manifest, archive, manifest_file
 from whyhang.collectors.hosts import boot, payload, remote_host, wire
+from whyhang.collectors.hosts.connections import Connections
 from whyhang.collectors.hosts.conversation import Conversation
 from whyhang.collectors.hosts.merge import HostJobNumber, Parts
 from whyhang.collectors.hosts.planners import local, ssh
@@ -337,12 +339,12 @@ def test_ctrl_c_leaves_out_who_has_not_answered_and_looks_at_the_others() -> Non
     """Where none has answered there is nothing to look at: the run ends."""
     answered = RemoteHost(ReachedHost(name="n1"), "host 0")
     connections = Unanswering([answered])
-    talk = Conversation(connections, Options())  # type: ignore[arg-type]
+    talk = Conversation(cast(Connections, connections), Options())
     talk.find()
     assert talk.interrupted
     assert connections.said == ["it had not answered when Ctrl-C came", "find: n1"]
     with pytest.raises(KeyboardInterrupt):
-        Conversation(Unanswering([]), Options()).find()  # type: ignore[arg-type]
+        Conversation(cast(Connections, Unanswering([])), Options()).find()
 
 
 def test_a_pid_is_of_this_host_whatever_hosts_are_named_beside_it() -> None:

@@ -175,3 +175,46 @@ def test_a_session_with_several_commands() -> None:
     report = diagnosed_files({"run.txt": log})
 
     assert not any(finding.culprit_ranks for finding in report.findings)
+
+
+ROW = (
+    "E0703 15:37:24.100000 1800 torch/distributed/elastic/multiprocessing/api.py:869] failed "
+    "(exitcode: 1) local_rank: 3 (pid: 1850) of binary: /env/bin/python3\n"
+)
+SIGNAL = (
+    "[rank4]:[E703 15:37:17.178360488 ProcessGroupNCCL.cpp:1987] [PG ID 0 PG GUID 0(default_pg) "
+    "Rank 4] Received a dump signal due to a collective timeout from  rank 7 and we will try our "
+    "best to dump the debug info. Last enqueued NCCL work: 56, last completed NCCL work: 56.\n"
+)
+
+
+def test_an_exit_behind_a_collective_that_timed_out() -> None:
+    """Whom the launcher saw end first is nobody to look at where another call timed out before."""
+    alone, behind = (diagnosed_files({"job.log": log}) for log in (ROW, SIGNAL + ROW))
+
+    assert any(finding.signature == "launcher-exit-code" for finding in alone.findings)
+    assert not any(finding.culprit_ranks for finding in behind.findings)
+
+
+def test_work_that_outlasts_the_limit_of_gloo() -> None:
+    """Gloo says its limit in milliseconds; a rank that worked longer was waited for."""
+    log = "".join(
+        f"[rank{rank}]: RuntimeError: [../third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:81]"
+        " Timed out waiting 1800000ms for recv operation to complete\n"
+        for rank in (0, 1, 2)
+    )
+    slow = diagnosed_files({"job.log": log + "[rank3]: upload finished (3067.3 s)\n"})
+    quick = diagnosed_files({"job.log": log + "[rank3]: upload finished (30.3 s)\n"})
+
+    assert slow.findings[0].signature == "work-outlasts-limit"
+    assert slow.findings[0].culprit_ranks == (3,)
+    assert not any(finding.signature == "work-outlasts-limit" for finding in quick.findings)
+
+
+def test_who_sends_no_heartbeat() -> None:
+    """A program's own watchdog names whom it waits for, by whatever word it has for a rank."""
+    log = "".join(f"[{rank}/4] batch {n}\n" for n in range(4) for rank in range(4))
+    report = diagnosed_files({"job.log": f"{log}[0/4] no heartbeat from worker 3 for 120 s\n"})
+
+    assert report.findings[0].signature == "failed-awaited-rank"
+    assert report.findings[0].culprit_ranks == (3,)

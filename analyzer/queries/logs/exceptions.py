@@ -120,9 +120,10 @@ def _worker(lines: list[LogLine]) -> str | None:
 def _raised_hit(case: Case, lines: list[LogLine], ranks: tuple[int, ...]) -> Hit:
     first = lines[0].raised
     place = site_location(first.frame) if first is not None else None
-    where = f"{place.file}:{place.line}" if place else ""
-    at = f" at {place.function} ({where})" if place and place.function else f" at {where}"
-    at = at if place else ""
+    at = ""
+    if place is not None:
+        line = f"{place.file}:{place.line}"
+        at = f" at {place.function} ({line})" if place.function else f" at {line}"
     return Hit(
         ranks=ranks,
         evidence=cite_lines(lines),

@@ -45,9 +45,6 @@ IN_VAIN = FAILED + "others"
 
 _WATCHDOG = re.compile(r"[Ww]atchdog")
 
-_TOLD = re.compile(r"dump signal due to a collective timeout")
-"""What a rank says that was told of another: it may have waited itself, or been waited for."""
-
 BROUGHT_DOWN = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGABRT})
 """Signals by which others end a rank, or a watchdog its own process: no cause by themselves."""
 
@@ -122,8 +119,7 @@ def _exited(job: Job) -> Iterator[tuple[int, End]]:
     waiters, lost = who_says(job, waits_in_vain), who_says(job, loses_peer)
     with_code = {row.who.rank for row in job.exits if row.exitcode and row.signal is None}
     aborts_only = all(_WATCHDOG.search(line.text) for line in job.lines if waits_in_vain(line))
-    told = any(_TOLD.search(line.text) for line in job.lines)
-    one_code = not (waiters or lost or told) or (aborts_only and len(with_code) == 1)
+    one_code = not (waiters or lost) or (aborts_only and len(with_code) == 1)
     if lost and None not in waiters | lost:
         one_code = one_code or len(with_code - waiters - lost) == 1
     aborts = {row.who.rank for row in job.exits if row.signal == signal.SIGABRT}

@@ -12,7 +12,7 @@ import msgspec
 from whyhang.analyzer.facts import NOBODY, Record, Trust, Who, replace
 from whyhang.collectors.files.naming import join
 from whyhang.collectors.logs.text.clock import time_in_object, time_of
-from whyhang.collectors.logs.text.logger_header import header_end
+from whyhang.collectors.logs.text.logger_header import PLACE_IN_MESH, header_end
 from whyhang.collectors.logs.text.own_rank import (
     C10D_RANK,
     NAME,
@@ -73,7 +73,8 @@ _IN_GROUP = re.compile(
     r"\[PG (?:ID )?\d+ (?:PG GUID \d+ ?(?:\([\w:. -]*\))? ?)?Rank (?P<rank>\d+)\]"
 )
 MESH_LABEL = re.compile(
-    r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? (?P<label>(?:(?:ATTN_|MOE_)?[DTPEC]P\d+ ?)+)\]"
+    r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? "
+    rf"(?P<label>(?:{PLACE_IN_MESH} ?)+)\]"
 )
 TORCHRUN_WORDS = re.compile(r"torch[./]distributed[./](?:run|launch|elastic)|torchelastic")
 _GLUED = re.compile(

@@ -24,13 +24,14 @@ _LEVEL = r"(?:TRACE|DEBUG|INFO|NOTICE|SUCCESS|WARN(?:ING)?|ERROR|CRITICAL|FATAL|
 _DATE = r"(?:\d{4}[-/]\d\d[-/]\d\d|\d\d[-/]\d\d(?:[-/]\d{2,4})?)"
 _TIME = r"\d{1,2}:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
 _WHEN = rf"(?:{_DATE}[T ]{{1,2}}|(?<![\w:])){_TIME}"
-_MESH = r"(?: (?:ATTN_|MOE_)?[DTPEC]P\d+)*"  # whose it is, as SGLang has it
+PLACE_IN_MESH = r"(?:ATTN_|MOE_)?[DTPEC]P\d+"
+"""Whose a line is, within the brackets of the time, as SGLang has it."""
 _PLACE = r"(?=[\d.]*[A-Za-z_<])[\w./<>-]{1,80}:(?:[\w<>]{1,40}:)?\d{1,6}"
 _NAME = r"[A-Za-z_][\w./]{0,60}"
 _NOT_RANK = r"(?!(?i:(?:global|local)?[ _]?(?:rank|process|gpu|cuda|worker))[ _=:#]?\d*\b)"
 _HEADER = limits.compile(
     r"(?:"
-    rf"(?:\[(?:{_WHEN}{_MESH}|{_LEVEL})\]|{_WHEN}|{_LEVEL})(?=[\]\[ \t|:-]|$)"
+    rf"(?:\[(?:{_WHEN}(?: {PLACE_IN_MESH})*|{_LEVEL})\]|{_WHEN}|{_LEVEL})(?=[\]\[ \t|:-]|$)"
     r"|\[(?=[^\]\[]{1,120}\.(?:py|cc|cpp|cu|h):\d+\])"  # [E1123 10:00:00.123 socket.cpp:12]
     rf"|\[{_LEVEL}\|(?:{_WHEN}|{_PLACE})\]"  # [INFO|trainer.py:31], of transformers
     rf"|\[{_NOT_RANK}(?:{_NAME}|{_PLACE})(?::\w{{1,60}})?\]"  # [trainer.loop], [train.py:31]

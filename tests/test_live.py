@@ -19,7 +19,11 @@ from whyhang.samples.harness import keeper, scenario
 from whyhang.samples.harness.expected import deviations
 
 SAMPLES = scenario.samples()
-STARTABLE = [name for name in sorted(SAMPLES) if SAMPLES[name].start]
+STARTABLE = [
+    pytest.param(name, marks=pytest.mark.variation) if SAMPLES[name].like else name
+    for name in sorted(SAMPLES)
+    if SAMPLES[name].start
+]
 EXIT_CODES = {"healthy": 0, "hung": 3, "failed": 3, "inconclusive": 4, "slow": 5}
 READY_LIMIT = 120.0
 ATTACH_LIMIT = 90.0

@@ -9,14 +9,14 @@ from fr_docs import REPOSITORY
 
 pytestmark = pytest.mark.repo
 
-JOBS = 64
+JOBS = 40
 MOST_INNOCENT = 1
 LEAST_RIGHT = 0.8
 
 
-@pytest.mark.live  # it takes longer than any other: sixty jobs, each with its own logs
+@pytest.mark.live  # it takes longer than any other: forty jobs, each with its own logs
 def test_the_guilty_are_named_and_the_innocent_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Over sixty seeds and more; ``python benchmarks/log_jobs.py`` runs a thousand."""
+    """Over forty seeds; ``python benchmarks/log_jobs.py`` runs a thousand."""
     monkeypatch.syspath_prepend(str(REPOSITORY / "benchmarks"))
     names = set(sys.modules)
     import log_jobs

@@ -104,6 +104,15 @@ def test_can_be_started_and_waited_for(name: str) -> None:
     assert [word for word in argv if word.startswith(sample.folder) and Path(word).is_file()]
 
 
+def test_a_variation_has_the_cause_of_what_it_varies() -> None:
+    """Where time is short only the other one is started, so that it must stand for both."""
+    for sample in (sample for sample in SAMPLES.values() if sample.like):
+        varied = SAMPLES[sample.like]
+        assert varied.start and not varied.like, sample.name
+        assert varied.expect.category == sample.expect.category, sample.name
+        assert varied.expect.verdict == sample.expect.verdict, sample.name
+
+
 def test_none_mentions_another_machine() -> None:
     """Scripts talk to the loopback interface only."""
     for script in (script for sample in SAMPLES.values() for script in scripts(sample)):

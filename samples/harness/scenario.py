@@ -86,7 +86,8 @@ class Sample(Record):
     (``nethosts.py``); empty where the sample cannot be started but only replayed.
     ``ready`` is a text that each of the ``ranks`` logs once, on a line of its own, just
     before it hangs; ``settle`` the seconds from there to the hang. ``needs`` names programs
-    and Python modules beyond torch; ``root``: only root can start it.
+    and Python modules beyond torch; ``root``: only root can start it. ``like`` names the sample
+    that this one varies, where it hangs for the same reason in another program.
     """
 
     name: str
@@ -99,6 +100,7 @@ class Sample(Record):
     settle: float = 1.0
     needs: tuple[str, ...] = ()
     root: bool = False
+    like: str = ""
 
     @property
     def bundle(self) -> Path:

@@ -35,6 +35,9 @@ WORKERS = (
         (ASSIGNED + raised("(Worker_DP1_TP1 pid=13) "), 3),
         ("server_args=ServerArgs(tp_size=4, pp_size=1, dp_size=1)\n" + SGLANG, 2),
         (SGLANG, 2),
+        (SIZES.format(4, 2, 1) + raised("(Worker_PP1_TP1 pid=13) "), 5),
+        ("python -m serve --tp 4 --pp-size 2\n" + SGLANG.replace("TP2", "TP2 PP1"), 6),
+        (SGLANG.replace("TP2", "DP2 TP2 EP2"), 2),
         (WORKERS + raised("(RayTrainWorker pid=12, ip=10.0.0.8) "), 1),
         ("[default0]:step 1\n[default1]:step 1\n" + raised("[default1]:"), 1),
         ("[1,mpirank:0,algo-1]<stdout>:go\n" + raised("[1,mpirank:3,algo-1]<stderr>:"), 3),
@@ -53,7 +56,8 @@ def test_the_rank_that_a_label_means(log: str, rank: int) -> None:
 @pytest.mark.parametrize(
     ("log", "name"),
     [
-        (SIZES.format(4, 2, 1) + raised("(Worker_PP1_TP1 pid=13) "), "PP1 TP1"),
+        (SIZES.format(4, 2, 2) + raised("(Worker_PP1_TP1 pid=13) "), "PP1 TP1"),
+        (raised("(Worker_PP1_TP1 pid=13) "), "PP1 TP1"),
         (SIZES.format(2, 1, 2) + raised("(Worker_TP1 pid=13) "), "TP1"),
         ("(VllmWorker TP1 pid=22) ready\n" + raised("(VllmWorker TP1 pid=13) "), "TP1"),
     ],
@@ -64,6 +68,16 @@ def test_a_place_in_a_group_is_named(log: str, name: str) -> None:
 
     assert (finding.category, finding.culprit_ranks) == ("rank-died", None)
     assert finding.title.startswith(f"{name} ended")
+
+
+@pytest.mark.parametrize("label", ["[TP5 EP5] ", "[2025-11-21 02:05:11 TP5] "])
+def test_a_logged_exception_whose_words_are_cut_off(label: str) -> None:
+    """The label stands in front of the first line alone, and the text ends within the stack."""
+    lines = raised("").splitlines(keepends=True)[:3]
+    log = f"{label}Scheduler hit an exception: {''.join(lines)}" + "".join(lines[1:])
+    finding = diagnosed_files({"job.log": log}).findings[0]
+
+    assert (finding.category, finding.culprit_ranks) == ("rank-died", (5,))
 
 
 def test_the_number_of_a_node_is_no_rank() -> None:

@@ -180,7 +180,7 @@ class Speaker(Statement):
 
 
 class GroupSize(Statement):
-    """All ranks are members of one group, of this size: "TP" counts them, say; "": of several."""
+    """Along this axis ("TP", "PP", "DP") the groups of ranks have so many members each."""
 
     axis: str
     size: int

@@ -15,6 +15,7 @@ from whyhang.analyzer.queries.logs.failures import (
     are_most,
     children_of,
     has_no_ranks_to_blame,
+    has_ranks,
     raised_by,
 )
 from whyhang.analyzer.queries.logs.what_failed import NAMES, failed_lines
@@ -48,7 +49,8 @@ def raised(case: Case, ends: Literal["rank", "program", "thread"]) -> Iterator[H
         of_source or has_no_ranks_to_blame(case, ranks) or (not ranks and _all_raised(case, lines))
     )
     if of_program is (ends == "program"):
-        yield _raised_hit(case, lines, ranks if ends == "rank" else ())
+        only_one = ranks == (0,) and not has_ranks(case)  # of its one process a launcher speaks
+        yield _raised_hit(case, lines, ranks if ends == "rank" or only_one else ())
 
 
 def _first_raised(case: Case, *, in_thread: bool = False) -> list[LogLine]:

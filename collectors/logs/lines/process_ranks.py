@@ -10,7 +10,6 @@ filled.
 
 import re
 from collections.abc import Iterator
-from math import prod
 
 from whyhang.analyzer.facts import (
     MAX_RANKS,
@@ -34,10 +33,15 @@ MAX_RANKS_OF_FILE = 10_000
 MAX_OF_POD = 120  # lines between a pod's name and its environment
 _POD = re.compile(r"(?:Name:\s+|.*\bkubectl .*describe pods?[/ ])(?P<pod>[a-z0-9][\w.-]*)\s*$")
 
+_AXES = {"TP": "t(?:ensor|p)", "PP": "p(?:ipeline|p)", "DP": "d(?:ata|p)"}
 _SIZES = {
-    axis: re.compile(rf"\b{name}(?:_parallel)?_size['\"]?[=:] ?(\d{{1,5}})\b")
-    for axis, name in {"TP": "t(?:ensor|p)", "PP": "p(?:ipeline|p)", "DP": "d(?:ata|p)"}.items()
+    axis: re.compile(
+        rf"(?:\b{name}(?:_parallel)?_size['\"]?[=:] ?|--{name}(?:-parallel)?(?:-size)?[= ])"
+        r"(\d{1,5})\b"
+    )
+    for axis, name in _AXES.items()
 }
+"""As vLLM and SGLang print their arguments, and as commands have them."""
 
 
 class ProcessRankReader(LineReader):
@@ -90,18 +94,17 @@ class ProcessRankReader(LineReader):
         who = Who(pid=int(match["pid"]), host=match["host"])
         self._note(line, who, int(match["rank"]))
 
-    @wants(r"\btensor_parallel_size[=:]", r"\btp_size['\"]?[=:]")
+    @wants(
+        r"\btensor_parallel_size[=:]",
+        r"\btp_size['\"]?[=:]",
+        r"--(?:tp|tensor-parallel|pp|pipeline-parallel)(?:-size)?[= ]\d",
+    )
     def on_sizes(self, line: FoundLine, match: Match) -> None:
-        """Note the size of the one group that all ranks are in, where there is but one.
-
-        Where they are in several, the group has no name.
-        """
-        matches = {axis: name.search(line.text) for axis, name in _SIZES.items()}
-        sizes = {axis: int(size[1]) for axis, size in matches.items() if size is not None}
-        wide = [axis for axis, size in sizes.items() if size > 1]
-        if wide and sizes.keys() == _SIZES.keys():
-            axis, size = wide[0] if len(wide) == 1 else "", prod(sizes.values())
-            self._facts.append(GroupSize(axis=axis, size=size, who=NOBODY, source=line.source))
+        """Note the sizes of the groups along each axis, as far as arguments have them."""
+        for axis, name in _SIZES.items():
+            if size := name.search(line.text):
+                fact = GroupSize(axis=axis, size=int(size[1]), who=NOBODY, source=line.source)
+                self._facts.append(fact)
 
     def _note(self, line: FoundLine, who: Who, rank: int) -> None:
         if len(self._facts) < MAX_RANKS_OF_FILE:

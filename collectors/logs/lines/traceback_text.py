@@ -7,7 +7,7 @@ library's.
 import re
 from dataclasses import dataclass, field
 
-from whyhang.analyzer.facts import Frame, Trust, replace
+from whyhang.analyzer.facts import NOBODY, Frame, Trust, replace
 from whyhang.analyzer.facts.exceptions import CUT_OFF, Raised
 from whyhang.collectors.logs.lines.line_reader import FoundLine
 from whyhang.collectors.logs.text.line import Line
@@ -113,17 +113,24 @@ class Traceback:
 
 
 def close_cut_off(traceback: Traceback, line: FoundLine) -> None:
-    """End a rank's traceback whose last line is not there, where it tells whose fault it is.
+    """End a process's traceback whose last line is not there, where it tells whose fault it is.
 
     Within a collective it does not: the rank may have been let down by another.
     """
     own = line.who.rank is not None and line.who.trust > Trust.INFERRED
+    own = own or line.who.label is not None
     if not own or len(traceback.frames) < LEAST_FRAMES or traceback.op:
         return
     if any("torch/distributed/" in frame.file for frame in traceback.frames[:INNER]):
         return
-    *_, traceback.end = line.following(len(traceback.frames))
+    *_, traceback.end = line.following(len(traceback.frames), bare=_goes_on_bare(line))
     traceback.type = CUT_OFF
+
+
+def _goes_on_bare(line: FoundLine) -> bool:
+    """Return whether a logger put the label in front of the first line alone."""
+    _, below = next(line.following(1, bare=True), (0, line.line))
+    return below.prefix == NOBODY and _FRAME.match(below.text) is not None
 
 
 def read_chain(line: FoundLine) -> list[Traceback]:
@@ -135,7 +142,7 @@ def read_chain(line: FoundLine) -> list[Traceback]:
     chain = [Traceback()]
     chained = False
     indent = _in_front(line.text)
-    for number, indented in line.following(MAX_LINES):
+    for number, indented in line.following(MAX_LINES, bare=_goes_on_bare(line)):
         current = chain[-1]
         after = replace(indented, text=indent.sub("", indented.text, count=1))
         if current.end is None:

@@ -50,6 +50,7 @@ OUTER_PREFIX = re.compile(
     r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d (?P<host>[\w.-]+) (?P<program>[\w./@-]+)"
     r"(?:\[(?P<pid>\d+)\])?: "
     r"|(?P<service>[A-Za-z][\w.-]*-\d+) +\| "  # docker compose
+    r"|<[a-z]*> +\[\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.\d]*Z?\] [0-9a-f]{8} \|\| "  # Determined
     r")?(?:\[(?: *\d+\.\d{6}|[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})\] )?"
 )
 _CLOCK = re.compile(

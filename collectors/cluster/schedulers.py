@@ -159,14 +159,15 @@ def kubectl_table(lines: Lines) -> list[Statement]:
     def row_of(line: PrintedLine) -> Statement | None:
         cells = _AGO.sub("", line.words).split(maxsplit=len(names) - 1)
         row = dict(zip(names, cells, strict=False))
-        if not _NAME.fullmatch(row.get("NAME", "")) or len(cells) < min(4, len(names)):
+        name = row.get("NAME", "").removeprefix("pod/").removeprefix("node/")
+        if not _NAME.fullmatch(name) or len(cells) < min(4, len(names)):
             return None
-        host = row["NAME"] if nodes else row.get("NODE", "")
+        host = name if nodes else row.get("NODE", "")
         return Scheduled(
             who=NOBODY,
             source=line.source,
             kind="node" if nodes else "pod",
-            name=row["NAME"],
+            name=name,
             state=row["STATUS"],
             quote=line.words,
             hosts=(host,) if host not in {"", "<none>"} else (),

@@ -24,7 +24,7 @@ _SUBJECT = re.compile(
     re.IGNORECASE,
 )
 _FUNCTION_WORD = re.compile(
-    r"(?i)\b(?:the|an?|is|are|was|it|this|that|when|while|and|we|i|my|on|to|of|for|in|with|but|not|can)\b"
+    r"(?i)\b(?:the|an?|is|are|was|it|this|that|when|while|and|we|i|my|on|to|of|for|in|with|by|but|not|can)\b"
     r"|[\u4e00-\u9fff]"
 )
 

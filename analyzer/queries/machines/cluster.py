@@ -137,13 +137,16 @@ def ranks_of_pod(case: Case, name: str) -> tuple[int, ...]:
     """Return the ranks that run in a pod: those that are seen there.
 
     Else by its number, as operators count (the master is first, and the workers follow), where all
-    pods hold the same number of ranks.
+    pods hold the same number of ranks; of a job of unknown size only rank 0, in the master.
     """
     seen = [m.rank for m in case.job.members if m.rank is not None and name in {m.host, m.label}]
     seen += [fact.rank for fact in case.job.of(ProcessRank) if fact.who.host == name]
     if seen:
         return tuple(sorted(set(seen)))
     numbers = _numbers_of_pods(own_pods(case))
+    if case.job.world_size is None:  # of how many ranks others hold nothing is known
+        role = _INDEX.search(name)
+        return (0,) if role is not None and role["role"] == "master" else ()
     each, rest = divmod(case.job.world_size or 0, len(numbers) or 1)
     if name not in numbers or rest or not each:
         return ()

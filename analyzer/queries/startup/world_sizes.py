@@ -1,14 +1,21 @@
 """Ranks join worlds of different sizes, or one of more ranks than were started."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import InitArguments, Source, counted, ranks_in_words
+from whyhang.analyzer.facts import (
+    InitArguments,
+    LogLine,
+    Source,
+    WorldSize,
+    counted,
+    ranks_in_words,
+)
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.job.store_keys import clients
-from whyhang.analyzer.queries.hits import cite_environ, hit_about, places_of
-from whyhang.analyzer.queries.registry import side
+from whyhang.analyzer.queries.hits import cite_environ, cite_lines, hit_about, places_of
+from whyhang.analyzer.queries.registry import query, side
 from whyhang.analyzer.queries.startup.store_place import is_loopback
 from whyhang.analyzer.queries.waits.states import is_starting, waiters_for
 from whyhang.analyzer.report import Evidence, cite
@@ -97,6 +104,25 @@ def _joins_too_many(case: Case) -> Iterator[Hit]:
         location=location_of(case, states[0]),
         fields=fields,
     )
+
+
+@query
+def each_alone(case: Case, lines: Sequence[LogLine]) -> Iterator[Hit]:
+    """Yield one hit where several processes say that they are alone, and more were to start.
+
+    They say so in one line each: a process that prints it twice prints two lines.
+    """
+    wanted = max((fact.size for fact in case.job.of(WorldSize)), default=1)
+    counts = Counter[str]()
+    for line in lines:
+        counts[line.text] += line.count
+    count = max(counts.values(), default=0)
+    if 1 < count <= wanted and len({line.who.rank for line in lines} - {None}) < 2:
+        yield Hit(
+            evidence=cite_lines(lines),
+            names_culprit=False,
+            fields={"count": str(count), "wanted": str(wanted)},
+        )
 
 
 def _given(case: Case) -> dict[int, tuple[int, Source]]:

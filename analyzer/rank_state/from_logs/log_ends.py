@@ -8,7 +8,15 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
-from whyhang.analyzer.facts import LastLine, LogLine, LogTail, Outlook, OwnLine, SignOfLife
+from whyhang.analyzer.facts import (
+    LastLine,
+    LogLine,
+    LogTail,
+    Outlook,
+    OwnLine,
+    Scheduled,
+    SignOfLife,
+)
 from whyhang.analyzer.facts.progress import ENDED_WELL
 from whyhang.analyzer.facts.times import before
 from whyhang.analyzer.job.inference.attempts import AT_WORK, STEPS
@@ -58,9 +66,12 @@ def have_ended(job: Job) -> bool:
     """Return whether the logs show an end that was planned, and none stops short of it.
 
     Often the first or the last rank speaks for all: then the last words of the others are none that
-    it went on from.
+    it went on from. Where the scheduler shows pods, and all came to their end, nobody has to say so.
     """
     tails = all_tails(job)
+    pods = [row.state for row in job.of(Scheduled) if row.kind == "pod"]
+    if tails and pods and {*pods} <= {"Completed", "Succeeded"}:
+        return True
     ended = [tail for tail in tails if tail.outlook is Outlook.ENDED]
     others = [tail for tail in tails if tail.outlook is not Outlook.ENDED]
     if any(tail.trouble for tail in others):

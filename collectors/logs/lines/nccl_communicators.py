@@ -118,7 +118,7 @@ class NcclReader(LineReader):
             above = parent.key[0] if parent is not None else "nccl"
             comm.name = f"{above} split {detail['count'] or comm.order} color {detail['color']}"
         comm.begun = comm.begun or event == "Init START"
-        comm.done = comm.done or event == "Init COMPLETE"
+        comm.done = comm.done or event == "Init COMPLETE" or comm.size == 1  # waits for nobody
         if not event.startswith("Init"):
             del self._open[key]
 

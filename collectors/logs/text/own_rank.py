@@ -43,10 +43,11 @@ _RANK_IN_BRACKETS = limits.compile(
 # The monitor of a rank, of NVIDIA's resiliency extension.
 _MONITOR = re.compile(r"\[RankMonServer\d*@[\w.-]+:(?P<rank>\d{1,6})\]")
 
-# An exception whose message begins with who raised it: "RuntimeError: Rank 9, node n3: got nan".
+# An exception whose message begins with who raised it: "RuntimeError: Rank 9, node n3: got nan";
+# LAMMPS: "MPIAbortException: 'ERROR on proc 7: …".
 _RAISED_BY = limits.compile(
     r"(?:\w+\.){0,6}+[A-Z]\w{0,40}?(?:Error|Exception|Timeout): "
-    r"\[?(?:[Gg]lobal )?[Rr]ank (?P<rank>\d{1,6})\]?[:,]"
+    r"(?:\[?(?:[Gg]lobal )?[Rr]ank|'?ERROR on proc) (?P<rank>\d{1,6})\]?[:,]"
 )
 
 _WORDS = (

@@ -48,7 +48,7 @@ _PARSERS: dict[bytes, Parser] = {  # by what is in the text
     ),
     **dict.fromkeys((b"JobID", b"JOBID", b"NODELIST"), schedulers.slurm_table),
     **dict.fromkeys((b"JobId=", b"NodeName="), schedulers.slurm_record),
-    **dict.fromkeys((b"READY ", b"ROLES "), schedulers.kubectl_table),
+    **dict.fromkeys((b"READY ", b"ROLES ", b" STATE "), schedulers.kubectl_table),
     **dict.fromkeys((b"PID ", b" PID"), hosts.processes),
     b" slots=": launch.hostfile,
     b"% /": hosts.room,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from log_docs import diagnosed
+from log_docs import diagnosed, diagnosed_files
 
 STEPS = "".join(f"step {n} loss {3 / n:.2f}\n" for n in range(90, 100))
 OPENING = "opening shard 12\n"
@@ -157,3 +157,77 @@ def test_each_rank_says_without_its_label_that_it_has_finished(ends: int, health
     report = diagnosed({None: steps + ends * "training finished\n"})
 
     assert (report.verdict == "healthy") is healthy
+
+
+WATCHED = """\
+$ kubectl get pods -w
+NAME             READY   STATUS      RESTARTS   AGE
+run-master-0     1/1     Running     0          9s
+run-worker-0     1/1     Running     0          9s
+run-master-0     0/1     Completed   0          95s
+run-worker-0     0/1     {0}       0          95s
+"""
+OF_OPERATOR = """\
+$ kubectl get pytorchjob -w
+NAME   STATE     AGE
+run              0s
+run    Running   4s
+run    {0}   95s
+"""
+
+
+@pytest.mark.parametrize(
+    ("worker", "job", "verdict"),
+    [
+        ("Completed", "", "healthy"),
+        ("Terminating", "Succeeded", "healthy"),
+        ("Terminating", "", "inconclusive"),
+        ("Running", "Running", "inconclusive"),
+    ],
+)
+def test_kubernetes_shows_that_a_job_has_ended(worker: str, job: str, verdict: str) -> None:
+    """What becomes of the workers' pods behind it is the operator's clean-up."""
+    files = {"pods.txt": WATCHED.format(worker), "job.txt": OF_OPERATOR.format(job) if job else ""}
+
+    assert diagnosed_files({n: text for n, text in files.items() if text}).verdict == verdict
+
+
+def test_what_somebody_writes_of_a_freeze_is_no_end() -> None:
+    """The words of an end in a sentence are none of a program."""
+    text = "My simulation freezes at the end, since only rank 0 calls the reduce.\n"
+
+    assert (
+        diagnosed_files({"notes.txt": text + "The end of run is complete.\n"}).verdict != "healthy"
+    )
+
+
+def test_a_communicator_of_one_rank_waits_for_nobody() -> None:
+    line = "p:53:7 [0] NCCL INFO comm 0x4d rank 0 nranks 1 cudaDev 0 commId 0x7 - Init START\n"
+    report = diagnosed_files({"rank0.log": f"{line}loading\n"})
+
+    assert report.verdict == "inconclusive"
+
+
+REFUSED = (
+    "[W socket.cpp:601] [c10d] The client socket has failed to connect to [n0]:4346 "
+    "(errno: 113 - No route to host).\n"
+)
+MET = "INFO:torch.distributed.elastic.agent.server.api:[default] Rendezvous complete for workers.\n"
+
+
+@pytest.mark.parametrize(
+    ("log", "verdict"),
+    [(MET + REFUSED, "hung"), (REFUSED + MET, "inconclusive")],
+)
+def test_what_is_tried_again_is_over_by_what_stands_below_it(log: str, verdict: str) -> None:
+    """Torchrun's agents meet first, and the ranks that they start at a store of their own."""
+    assert diagnosed_files({"node1.log": log}).verdict == verdict
+
+
+@pytest.mark.parametrize(("ranks", "named"), [(2, True), (1, False)])
+def test_processes_that_are_each_alone(ranks: int, named: bool) -> None:
+    """Mpirun of another MPI than the program's makes a world of one rank of each process."""
+    log = f"$ mpirun -np {ranks} ./hello\n" + "Hello from n1, rank 0 out of 1 processors\n" * ranks
+    found = [f.signature for f in diagnosed_files({"out.log": log}).findings]
+
+    assert ("each-is-alone" in found) is named

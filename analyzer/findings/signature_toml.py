@@ -50,6 +50,7 @@ def signature_of(table: Mapping[str, Any], origin: str = "") -> Signature:
         vetoes=vetoes,
         veto_same_rank=table.get("unless_same_rank", False),
         unless_goes_on=table.get("unless_goes_on", False),
+        retries=retries,
     )
     asked = Asked(
         log=log,

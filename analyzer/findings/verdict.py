@@ -17,7 +17,7 @@ from whyhang.analyzer.facts.exceptions import EXCEPTION_STACK
 from whyhang.analyzer.findings.categories import KINDS
 from whyhang.analyzer.findings.levels import ENOUGH, Candidate
 from whyhang.analyzer.findings.signature import Kind
-from whyhang.analyzer.rank_state.from_logs.log_ends import in_the_middle
+from whyhang.analyzer.rank_state.from_logs.log_ends import in_the_middle, rows_of_the_end
 from whyhang.analyzer.rank_state.over_time.recent import all_ended_meanwhile, ended_meanwhile
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.report import Finding, Report, Verdict
@@ -131,7 +131,7 @@ def _all_move(case: Case, finding: Finding) -> bool:
 
 def _no_job(case: Case) -> bool:
     job = case.job
-    return not (job.members or job.lines or job.exits or job.tracks)
+    return not (job.members or job.lines or job.exits or job.tracks or rows_of_the_end(job))
 
 
 def _of_machines_alone(first: Finding) -> Verdict:

@@ -150,25 +150,30 @@ def _pairs(text: str) -> Iterator[tuple[str, str]]:
 
 
 def kubectl_table(lines: Lines) -> list[Statement]:
-    """Read the rows below a header of kubectl get pods or get nodes."""
+    """Read the rows below a header of kubectl get pods, get nodes, or of jobs by their operator."""
     names = lines.next.text.replace("NOMINATED NODE", "NOMINATED").split()
     pods, nodes = {"READY", "STATUS"} <= set(names), {"STATUS", "ROLES"} <= set(names)
-    if "NAME" not in names or not (pods or nodes):
+    jobs = names == ["NAME", "STATE", "AGE"]
+    if "NAME" not in names or not (pods or nodes or jobs):
         return []
 
     def row_of(line: PrintedLine) -> Statement | None:
         cells = _AGO.sub("", line.words).split(maxsplit=len(names) - 1)
         row = dict(zip(names, cells, strict=False))
-        name = row.get("NAME", "").removeprefix("pod/").removeprefix("node/")
-        if not _NAME.fullmatch(name) or len(cells) < min(4, len(names)):
+        name = row.get("NAME", "").rpartition("/")[2]
+        if jobs and len(cells) == len(names) - 1:  # its state is not known yet
+            row["STATE"] = ""
+        elif len(cells) < min(4, len(names)):
+            return None
+        if not _NAME.fullmatch(name):
             return None
         host = name if nodes else row.get("NODE", "")
         return Scheduled(
             who=NOBODY,
             source=line.source,
-            kind="node" if nodes else "pod",
+            kind="node" if nodes else "pod" if pods else "job",
             name=name,
-            state=row["STATUS"],
+            state=row["STATE" if jobs else "STATUS"],
             quote=line.words,
             hosts=(host,) if host not in {"", "<none>"} else (),
         )

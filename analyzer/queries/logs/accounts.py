@@ -73,10 +73,14 @@ def reported(
 def _category(case: Case, accounts: Sequence[Account], categories: Mapping[Subject, str]) -> str:
     """Return the category of what a sentence of these accounts says that the trouble is about."""
     for trouble in case.job.of(Trouble):
-        if any(trouble.text in each.text or each.text in trouble.text for each in accounts):
-            return categories.get(trouble.subject, "")
-    return ""
+        said = any(trouble.text in each.text or each.text in trouble.text for each in accounts)
+        if said and trouble.subject in categories:
+            return categories[trouble.subject]
+    of_mpi = any(_CALL_OF_MPI.search(each.text) for each in accounts)
+    return categories.get("call of MPI", "") if of_mpi else ""
 
+
+_CALL_OF_MPI = re.compile(r"\bMPI_(?!ABORT)[A-Z]")
 
 VAGUE = {"call of MPI", "collective call"}
 """Where a hang shows, which is no cause: it counts of jobs of which there is nothing else."""

@@ -7,7 +7,7 @@ there is no registry.
 
 import enum
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import LogLine, ProcessRank, Record, Who
@@ -78,6 +78,8 @@ class Log(Record):
     A field ``pci`` names a GPU by its address, and so its ranks; ``device`` numbers it.
     A line with one of ``vetoes`` takes the hit back, if ``veto_same_rank`` only on its own rank.
     ``unless_goes_on``: lines do not count after which their log goes on with steps or results.
+    ``retries``: patterns of lines that say that something is tried again; those of ``vetoes``
+    that stand above them in their log do not take them back.
     """
 
     patterns: tuple[str, ...]
@@ -89,11 +91,12 @@ class Log(Record):
     vetoes: tuple[str, ...] = ()
     veto_same_rank: bool = False
     unless_goes_on: bool = False
+    retries: tuple[str, ...] = ()
 
     def __call__(self, case: Case) -> tuple[Hit, ...]:
         """Fold all lines that match into one hit."""
         lines = case.job.lines_with(self.patterns)
-        if lines and self.unless_goes_on:
+        if lines and (self.unless_goes_on or self.retries):
             lines = unanswered(case.job, lines)
         if not lines:
             return ()
@@ -104,12 +107,26 @@ class Log(Record):
             return ()
         if self.blames is Blames.OTHERS and all_came(lines):
             return ()
-        hit = self._hit(case, lines)
+        hit = self.hit_for(case, lines)
         by = Blames.SPEAKER if self.veto_same_rank else Blames.NOBODY
-        vetoes = logged(case, *self.vetoes, blames=by)
-        return () if any(about_same(hit, veto) for veto in vetoes) else (hit,)
+        taken_back = self._vetoing(case, lines)
+        veto = (
+            Log(patterns=self.vetoes, blames=by).hit_for(case, taken_back) if taken_back else None
+        )
+        return () if veto is not None and about_same(hit, veto) else (hit,)
 
-    def _hit(self, case: Case, lines: list[LogLine]) -> Hit:
+    def _vetoing(self, case: Case, lines: Sequence[LogLine]) -> list[LogLine]:
+        """Return the lines of ``vetoes``, without those that stand above a retry in its log."""
+        last: dict[str, int] = {}
+        for line in lines:
+            if not set(self.retries).isdisjoint(line.matched):
+                file = line.source.file
+                last[file] = max(last.get(file, 0), line.source.line or 0)
+        vetoes = case.job.lines_with(self.vetoes)
+        return [x for x in vetoes if (x.source.line or 0) > last.get(x.source.file, -1)]
+
+    def hit_for(self, case: Case, lines: list[LogLine]) -> Hit:
+        """Fold lines into one hit."""
         blamed = self._whom(case, lines)
         if self.ends_process:
             blamed = _who_ended(case, lines, blamed)

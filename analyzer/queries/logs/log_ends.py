@@ -32,6 +32,7 @@ from whyhang.analyzer.rank_state.from_logs.log_ends import (
     has_failed,
     have_ended,
     not_overcome,
+    rows_of_the_end,
     tails_of_ranks,
 )
 from whyhang.analyzer.rank_state.over_time.recent import all_ended_meanwhile
@@ -66,12 +67,15 @@ def _quiet(case: Case) -> Iterator[Hit]:
     bad = any(BARE_ERROR.search(text) or BAD_END.search(text) for text in last)
     failed = has_failed(job)
     blamed = any(account.deed not in {Deed.WAITS, Deed.WORKS} for account in job.of(Account))
-    if not ends or inside or raised_any or bad or looked_at or failed or blamed:
+    files = {end.source.file for end in ends}
+    blamed = blamed or (bool(files) and files == {each.source.file for each in job.of(Trouble)})
+    last_words = [cite(end.source, end.text, end.who.rank) for end in ends]
+    last_words = [cite(row.source, row.quote) for row in rows_of_the_end(job)] + last_words
+    if not last_words or inside or raised_any or bad or looked_at or failed or blamed:
         return
     if any(track.kind == "nccl-coll" for track in job.tracks):
         return
-    last_words = [cite(end.source, end.text, end.who.rank) for end in ends[:MAX_QUOTES]]
-    yield Hit(evidence=tuple(last_words), names_culprit=False)
+    yield Hit(evidence=tuple(last_words[:MAX_QUOTES]), names_culprit=False)
 
 
 @query
@@ -90,9 +94,13 @@ def seen_at_work(case: Case) -> Iterator[Hit]:
 
 
 def _has_begun(case: Case) -> bool:
-    """Return whether the job is seen to work, or these are logs, with known lines, of no rank."""
+    """Return whether a job is seen at work, or to have ended, or these logs are of no rank."""
     job = case.job
-    if job.of(SignOfLife) or any(tail.outlook is not Outlook.UNKNOWN for tail in all_tails(job)):
+    if (
+        have_ended(job)
+        or job.of(SignOfLife)
+        or any(tail.outlook is not Outlook.UNKNOWN for tail in all_tails(job))
+    ):
         return True
     ranks = any(end.ends_log and end.who.rank is not None for end in job.of(LastLine))
     settings = any(fact.name in {"launcher", "nccl"} for fact in job.of(Setting))

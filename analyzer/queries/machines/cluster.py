@@ -70,11 +70,12 @@ def networks_of(port: NetworkPort) -> tuple[str, ...]:
 
 
 def own_jobs(case: Case) -> tuple[Scheduled, ...]:
-    """Return the last row of each job and step that is this job's.
+    """Return the last row of each job and step of Slurm that is this job's.
 
     That is the only job shown, or the one whose number the logs or their names hold.
     """
-    rows = {row.name: row for row in case.job.of(Scheduled) if row.kind == "job"}
+    jobs = (row for row in case.job.of(Scheduled) if row.kind == "job")
+    rows = {row.name: row for row in jobs if row.name[0].isdigit()}
     numbers = {re.split(r"\D", name, maxsplit=1)[0] for name in rows}
     if len(numbers) > 1:
         files = {end.source.file for end in case.job.of(LastLine)}
@@ -137,17 +138,14 @@ def ranks_of_pod(case: Case, name: str) -> tuple[int, ...]:
     """Return the ranks that run in a pod: those that are seen there.
 
     Else by its number, as operators count (the master is first, and the workers follow), where all
-    pods hold the same number of ranks; of a job of unknown size only rank 0, in the master.
+    pods hold the same number of ranks: one, where nothing tells how many the job has.
     """
     seen = [m.rank for m in case.job.members if m.rank is not None and name in {m.host, m.label}]
     seen += [fact.rank for fact in case.job.of(ProcessRank) if fact.who.host == name]
     if seen:
         return tuple(sorted(set(seen)))
     numbers = _numbers_of_pods(own_pods(case))
-    if case.job.world_size is None:  # of how many ranks others hold nothing is known
-        role = _INDEX.search(name)
-        return (0,) if role is not None and role["role"] == "master" else ()
-    each, rest = divmod(case.job.world_size or 0, len(numbers) or 1)
+    each, rest = divmod(case.job.world_size or len(numbers), len(numbers) or 1)
     if name not in numbers or rest or not each:
         return ()
     return tuple(range(numbers[name] * each, (numbers[name] + 1) * each))

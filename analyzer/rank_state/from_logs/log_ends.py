@@ -31,6 +31,9 @@ OF_KERNEL = re.compile(
 )
 """Lines of a kernel about a process, which may be one of another program."""
 
+_ENDED = frozenset({"Completed", "Succeeded"})
+"""Kubernetes' words for what came to its end."""
+
 _MOST = {Outlook.ENDED: 3, Outlook.STEPS: 2, Outlook.IDLE: 1, Outlook.UNKNOWN: 0}
 
 
@@ -66,11 +69,10 @@ def have_ended(job: Job) -> bool:
     """Return whether the logs show an end that was planned, and none stops short of it.
 
     Often the first or the last rank speaks for all: then the last words of the others are none that
-    it went on from. Where the scheduler shows pods, and all came to their end, nobody has to say so.
+    it went on from. What Kubernetes shows of a job and its pods counts for all of them.
     """
     tails = all_tails(job)
-    pods = [row.state for row in job.of(Scheduled) if row.kind == "pod"]
-    if tails and pods and {*pods} <= {"Completed", "Succeeded"}:
+    if rows_of_the_end(job):
         return True
     ended = [tail for tail in tails if tail.outlook is Outlook.ENDED]
     others = [tail for tail in tails if tail.outlook is not Outlook.ENDED]
@@ -87,6 +89,14 @@ def have_ended(job: Job) -> bool:
     return any(tail.who.rank in speaks_for_all for tail in ended) and not any(
         _stops_short(tail, ended) for tail in others
     )
+
+
+def rows_of_the_end(job: Job) -> tuple[Scheduled, ...]:
+    """Return Kubernetes' rows of a job that ended; of all its pods, where none is of the job."""
+    last = {(row.kind, row.name): row for row in job.of(Scheduled) if not row.name[:1].isdigit()}
+    rows = [row for row in last.values() if row.kind == "job"]
+    rows = rows or [row for row in last.values() if row.kind == "pod"]
+    return tuple(rows) if all(row.state in _ENDED for row in rows) else ()
 
 
 def _result(tail: LogTail) -> tuple[OwnLine, ...]:

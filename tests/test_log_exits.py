@@ -101,6 +101,13 @@ LIGHTNING = "[rank: 3] Child process with PID 123 terminated with code -9. Force
             (None, 1),
         ),
         ("application called MPI_Abort(MPI_COMM_WORLD, 4) - process 3", (3, None, None), (None, 4)),
+        ("[cli_2]: aborting job:", (2, None, None), (None, 1)),
+        ("[0]2: Return code = 3", (2, None, None), (None, 3)),
+        (
+            "<info>    [2021-12-07 10:43:01] 087c0ee7 || Process name: 2",  # Determined
+            (2, None, None),
+            (None, 1),
+        ),
         (HYDRA, (1, "n1", 2345), (9, None)),
         ("=   PID 23 RUNNING AT n1\n=   EXIT CODE: 9", (None, "n1", 23), (None, 9)),
         (LIGHTNING, (3, None, 123), (9, None)),

@@ -313,6 +313,8 @@ def test_an_effect_leaves_room_for_an_explanation() -> None:
         ("With the IOMMU on, the first all-reduce hangs.", "nccl-p2p-or-acs"),
         ("Training gets stuck over RoCE, not over sockets.", "nccl-ib-error"),
         ("The DataLoader worker was killed and the run failed.", "dataloader-worker-died"),
+        ("The data loader of one node got killed by a signal.", "dataloader-worker-died"),
+        ("The kernel's OOM killer sent SIGKILL to one of them.", "rank-oom-killed"),
         ("Two threads hold a lock each, and it deadlocks.", "gil-or-lock-deadlock"),
         ("It never gets past init_process_group on two hosts.", "init-missing-rank"),
         ("Two of my MPI_Reduce calls hang on this cluster.", "mpi-missing-rank"),

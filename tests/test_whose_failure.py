@@ -43,6 +43,7 @@ TERMINATED = "".join(f"srun: error: n{rank}: task {rank}: Terminated\n" for rank
             FRAMES + "RuntimeError: Rank 9, node n3, device 1: found NaN in local grad norm\n",
             9,
         ),
+        (FRAMES + "md.core.MPIAbortException: 'ERROR on proc 5: Bond atoms 1 2 missing\n", 5),
         (
             "[10:00:00] CRITICAL [lib.hub:15, rank=6] Uncaught HubError: 429 Too Many Requests\n",
             6,
@@ -62,7 +63,7 @@ TERMINATED = "".join(f"srun: error: n{rank}: task {rank}: Terminated\n" for rank
         ),
     ],
     ids=[
-        *("abort", "tasks", "cut", "in the message", "hook", "lost peer"),
+        *("abort", "tasks", "cut", "in the message", "lammps", "hook", "lost peer"),
         *("ray", "elided", "mpich", "ucc", "horovod"),
     ],
 )

@@ -7,7 +7,7 @@ from typing import Literal
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Frame, LogLine, Source, Speaker, replace
-from whyhang.analyzer.facts.exceptions import Raised
+from whyhang.analyzer.facts.exceptions import CUT_OFF, Raised
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.job.records import GROUP_RANK, unnumbered
 from whyhang.analyzer.queries.hits import cite_lines
@@ -31,13 +31,15 @@ _WORDS_THAT_VARY = re.compile(r"'[^']*'|\"[^\"]*\"|\S*[\d./_]\S*")
 
 
 @query
-def raised(case: Case, ends: Literal["rank", "program", "thread"]) -> Iterator[Hit]:
+def raised(
+    case: Case, ends: Literal["rank", "program", "thread"], *, cut_off: bool = False
+) -> Iterator[Hit]:
     """Yield one hit for the exception raised first, if it ended a rank, the program or a thread.
 
     It ended the program where every rank raised it or there is only one process. Without a thread
-    that it ended the program goes on.
+    that it ended the program goes on. ``cut_off``: of those whose words are lost.
     """
-    lines = _first_raised(case, in_thread=ends == "thread")
+    lines = _first_raised(case, in_thread=ends == "thread", cut_off=cut_off)
     if not lines:
         return
     if ends == "thread":
@@ -53,7 +55,7 @@ def raised(case: Case, ends: Literal["rank", "program", "thread"]) -> Iterator[H
         yield _raised_hit(case, lines, ranks if ends == "rank" or only_one else ())
 
 
-def _first_raised(case: Case, *, in_thread: bool = False) -> list[LogLine]:
+def _first_raised(case: Case, *, in_thread: bool, cut_off: bool) -> list[LogLine]:
     """Return the lines of the exception raised first, on the fewest ranks.
 
     Not one that a collective raised because of another rank, nor one of whose lines a signature of
@@ -72,6 +74,7 @@ def _first_raised(case: Case, *, in_thread: bool = False) -> list[LogLine]:
             raised is not None
             and (raised.thread is not None) is in_thread
             and raised.is_own
+            and (raised.type == CUT_OFF) is cut_off
             and not is_of_wait(line, case.job.lines)
             and explained.isdisjoint(_lines_of(line.source, raised))
         ):

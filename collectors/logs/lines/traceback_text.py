@@ -11,6 +11,7 @@ from whyhang.analyzer.facts import NOBODY, Frame, Trust, replace
 from whyhang.analyzer.facts.exceptions import CUT_OFF, Raised
 from whyhang.collectors.logs.lines.line_reader import FoundLine
 from whyhang.collectors.logs.text.line import Line
+from whyhang.collectors.logs.text.prefix import mesh_label
 
 MAX_LINES = 400  # of one traceback
 MAX_MESSAGE = 2000
@@ -118,7 +119,7 @@ def close_cut_off(traceback: Traceback, line: FoundLine) -> None:
     Within a collective it does not: the rank may have been let down by another.
     """
     own = line.who.rank is not None and line.who.trust > Trust.INFERRED
-    own = own or line.who.label is not None
+    own = own or mesh_label(line.who.label or "") is not None
     if not own or len(traceback.frames) < LEAST_FRAMES or traceback.op:
         return
     if any("torch/distributed/" in frame.file for frame in traceback.frames[:INNER]):

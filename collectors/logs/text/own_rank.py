@@ -47,7 +47,7 @@ _MONITOR = re.compile(r"\[RankMonServer\d*@[\w.-]+:(?P<rank>\d{1,6})\]")
 # LAMMPS: "MPIAbortException: 'ERROR on proc 7: …".
 _RAISED_BY = limits.compile(
     r"(?:\w+\.){0,6}+[A-Z]\w{0,40}?(?:Error|Exception|Timeout): "
-    r"(?:\[?(?:[Gg]lobal )?[Rr]ank|'?ERROR on proc) (?P<rank>\d{1,6})\]?(?: raised)?[:,]"
+    r"(?:\[?(?:[Gg]lobal )?[Rr]ank|'?ERROR on proc) (?P<rank>\d{1,6})\]?[:,]"
 )
 
 _WORDS = (

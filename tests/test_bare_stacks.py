@@ -33,10 +33,12 @@ WRITER = """\
     ("text", "category"),
     [
         ("Timeout (0:02:00)!\n" + BATON, "stale-lock-file"),
+        ("it stands here:\n" + BATON, "stale-lock-file"),
+        (BATON.replace("File", "  File"), "stale-lock-file"),
         ('Thread (idle): "MainThread"\n' + LOADER, "dataloader-blocked"),
         ('Thread 4711 (idle): "MainThread"\n' + WRITER, "checkpoint-stall"),
     ],
-    ids=["faulthandler", "no id", "writer"],
+    ids=["faulthandler", "nothing but frames", "indented", "no id", "writer"],
 )
 def test_a_stack_without_its_head(text: str, category: str) -> None:
     """The innermost frames tell what the process waits for."""
@@ -48,7 +50,7 @@ def test_a_stack_without_its_head(text: str, category: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "Timeout (0:02:00)! The download goes on.\n" + BATON.partition("\n")[2],
+        "Timeout (0:02:00)! The download goes on.\n" + BATON.splitlines(keepends=True)[0],
         "It waits in __next__ (torch/utils/data/dataloader.py:741)\n\n- train (train.py:12)\n",
         "0%|  | 0/5 [00:09<?, ?it/s]Traceback (most recent call last):\n  "
         + "  ".join(BATON.splitlines(keepends=True))

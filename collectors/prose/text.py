@@ -30,6 +30,7 @@ _PARTS = re.compile(r"\n|(?<=[.!?;])(?<!\.\.\.)\s+|(?<=[\u3002\uff01\uff1f\uff1b
 _ENDS = re.compile(r"[.?!][\"')]?\s+|\n")
 _CODE = re.compile(
     r"\s*(?:File \"|Traceback \(|frame #\d|#\d+ +0x|\w+ \([\w./<>]+\.\w+:\d+\)"
+    r"|.{0,20}\[[VIWEF]\d{0,4} (?:[\d:.]+ )?\w+\.cpp:\d+\]"  # torch's own loggers
     r"|[\w.]+(?:Error|Exception): |\w+ +: |\w+: [A-Z]{4,} |[^|]*\d% ?[|#=]"
     r"|.*(?:\b\w+=[\d.e+-]+, ){2}"
     r"|(?:\"\"\"|'''|//|#(?=\s*[a-z]))|(?:if|for|while|def|class|with|elif) [^.]*:\s*(?:#.*)?$"

@@ -25,7 +25,7 @@ from whyhang.collectors.stacks.frames import (
     outermost,
     shared,
 )
-from whyhang.collectors.stacks.passages import PYSPY, Passage
+from whyhang.collectors.stacks.passages import FIRST, LAST, PYSPY, Passage, holds
 from whyhang.collectors.stacks.peers import PeerCall
 from whyhang.collectors.stacks.reader import StackText
 from whyhang.collectors.stacks.sections import Head, ProcessStacks, Sections
@@ -42,11 +42,18 @@ _HEAD = re.compile(
     r")[^\n]*$",
     re.MULTILINE,
 )
-# Lines of frames alone, with no thread line anywhere: two in a row are no accident.
+# Lines of frames alone, with no thread line anywhere: two in a row are no accident. Those of
+# faulthandler have a form of their own.
+_OF_FAULTHANDLER = r'File "(?P<file>[^"\n]+)", line (?P<line>\d{1,7}) in (?P<function>[\w.<>]+)'
 _FRAMES = (
-    r"(?:^[ \t>|]*(?:\.\.\. )?[\w.<>]+ \([^\s():]+\.py:\d{1,7}\)"
-    r"[ \t]*(?:[ \t](?:←|→|<-|->|#)[^\n]*)?\r?\n?){2,200}"
+    r"(?:^[ \t>|]*(?:\.\.\. )?(?:[\w.<>]+ \([^\s():]+\.py:\d{1,7}\)|"
+    + re.sub(r"\?P<\w+>", "?:", _OF_FAULTHANDLER)
+    + r")[ \t]*(?:[ \t](?:←|→|<-|->|#)[^\n]*)?\r?\n?){2,200}"
 )
+_HEADS = (*FIRST, LAST[0])
+"""What stands above the stacks that other readers look for."""
+
+_FAULTHANDLERS_FRAME = re.compile(_OF_FAULTHANDLER)
 _BARE = re.compile(_FRAMES, re.MULTILINE)
 _BARE_BYTES = re.compile(_FRAMES.encode(), re.MULTILINE)
 _CACHED_LENGTH = 16 * 1024
@@ -61,7 +68,9 @@ class _PyspyText(StackText):
     def sniff(self, document: Document) -> bool:
         """Return whether there is a thread line in it, or frames without one in a small file."""
         return super().sniff(document) or (
-            document.size <= len(document.head) and _BARE_BYTES.search(document.head) is not None
+            document.size <= len(document.head)
+            and not holds(document, _HEADS)
+            and _BARE_BYTES.search(document.head) is not None
         )
 
     def owns(self, document: Document) -> bool:
@@ -264,6 +273,8 @@ def _parse(text: str) -> _Body:
 def _frame(text: str) -> Frame | None:
     """Read ``function (file:line)``; native frames have no line, or one in a C source."""
     text = _NOTE.sub("", text).removeprefix("... ")
+    if other := _FAULTHANDLERS_FRAME.fullmatch(text):
+        return frame(other["function"], other["file"], int(other["line"]))
     function, opened, place = text.rpartition(" (")
     if not opened or not place.endswith(")") or not function:
         return None

@@ -23,7 +23,7 @@ from whyhang.analyzer.rank_state.over_time.recent import ended_meanwhile
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.report import Evidence
 from whyhang.analyzer.stacks import Scope, WaitKind
-from whyhang.analyzer.wording.describe import call_of, evidence_of, other_end, other_side
+from whyhang.analyzer.wording.describe import call_of, connection_peer, evidence_of, other_end
 from whyhang.analyzer.wording.title_fields import subject_fields
 
 HELD = (Status.BLOCKED, Status.RUNNING)
@@ -97,7 +97,6 @@ def _not_waiting(case: Case, waiters: tuple[int, ...]) -> list[RankState]:
     """List the ranks that wait for no other, as far as stacks know better than the ledger."""
     recorded = all(case.states[number].position is not None for number in waiters)
     over = ended_meanwhile(case.job)
-    lost = any(loses_peer(line) for line in case.job.lines)  # then who crashed is missed
     return [
         state
         for state in (case.states[number] for number in case.graph.not_waiting)
@@ -107,7 +106,12 @@ def _not_waiting(case: Case, waiters: tuple[int, ...]) -> list[RankState]:
         and (
             waiters
             or not (state.status is Status.GONE and (state.end or state.member in over))
-            or (state.end is not None and state.end.own and state.end.signal is not None and lost)
+            or (
+                state.end is not None
+                and state.end.own
+                and state.end.signal is not None
+                and any(map(loses_peer, case.job.lines))  # then who crashed is missed
+            )
         )
     ]
 
@@ -155,7 +159,7 @@ def _is_open(case: Case, states: list[RankState]) -> bool:
         ended = len(states) > 1 and all(state.status is Status.GONE for state in states)
         if ended or all(WaitKind.STORE in kinds_of(state) for state in states):
             return True
-    sides = ((other_side(case, state), state.member) for state in states)
+    sides = ((connection_peer(case, state), state.member) for state in states)
     # a server that runs in a thread of the rank itself is no other rank
     if any(side is not None and side.member not in {None, own} for side, own in sides):
         return True

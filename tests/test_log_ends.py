@@ -224,6 +224,22 @@ def test_what_is_tried_again_is_over_by_what_stands_below_it(log: str, verdict: 
     assert diagnosed_files({"node1.log": log}).verdict == verdict
 
 
+@pytest.mark.parametrize(
+    ("ranks", "more", "verdict"),
+    [
+        ((1, 0, 2), "", "healthy"),
+        ((0, 2), "", "hung"),
+        ((0, 1, 2), "it hangs in MPI_Finalize\n", "inconclusive"),
+    ],
+)
+def test_a_program_that_greets_is_through_when_all_have(
+    ranks: tuple[int, ...], more: str, verdict: str
+) -> None:
+    log = "".join(f"Hello world from n1, rank {rank} out of 3 processors\n" for rank in ranks)
+
+    assert diagnosed_files({"out.log": log + more}).verdict == verdict
+
+
 @pytest.mark.parametrize(("ranks", "named"), [(2, True), (1, False)])
 def test_processes_that_are_each_alone(ranks: int, named: bool) -> None:
     """Mpirun of another MPI than the program's makes a world of one rank of each process."""

@@ -93,6 +93,7 @@ def test_the_host_in_a_journal_is_kept() -> None:
     ("text", "counts"),
     [
         ("If the log says `[Rank 1] Watchdog caught`, raise the timeout.", False),
+        ("The log of rank 1 says `Watchdog caught` after an hour or so.", True),
         ("- ``Watchdog caught`` means that some rank did not come", False),
         ("`[rank3]: Watchdog caught`", True),
         ("* `Watchdog caught` (rank 3)", True),

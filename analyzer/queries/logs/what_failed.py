@@ -4,7 +4,7 @@ What a signature knows about the same line is better. What a job went on after w
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Literal, get_args
 
 from whyhang.analyzer.case import Case
@@ -109,12 +109,7 @@ def awaited(case: Case, *, named: bool) -> Iterator[Hit]:
     """
     lines = failed_lines(case, IN_VAIN)
     speakers = {line.who.rank for line in lines if line.who.rank is not None}
-    ranks = {
-        rank
-        for line in lines
-        for match in _AWAITED.finditer(line.text)
-        for rank in unfold(_COMMA.sub(",", match["from"] or match["zh"] or match["who"]))
-    } - speakers
+    ranks = _awaited_by(lines)
     if not lines or bool(ranks) is not named:
         return
     first = min(lines, key=_first)
@@ -135,6 +130,17 @@ def awaited(case: Case, *, named: bool) -> Iterator[Hit]:
     )
 
 
+def _awaited_by(lines: Iterable[LogLine]) -> set[int]:
+    """Return the ranks that lines name as those that did not come, without who says so."""
+    lines = tuple(lines)
+    return {
+        rank
+        for line in lines
+        for match in _AWAITED.finditer(line.text)
+        for rank in unfold(_COMMA.sub(",", match["from"] or match["zh"] or match["who"]))
+    } - {line.who.rank for line in lines if line.who.rank is not None}
+
+
 @query
 def failed(case: Case, what: Failing, *, of_speaker: bool = False) -> Iterator[Hit]:
     """Yield one hit for the lines that say that something failed about this object.
@@ -151,6 +157,8 @@ def failed(case: Case, what: Failing, *, of_speaker: bool = False) -> Iterator[H
     if has_no_ranks_to_blame(case, ranks):
         ranks = ()
     ranks = ranks or _named_by_others(lines)
+    if not ranks and what == "members":
+        ranks = tuple(sorted(_awaited_by(lines)))
     quotes = {line.text: line for line in sorted(lines, key=_first)}
     first = next(iter(quotes.values()))
     yield Hit(

@@ -80,6 +80,8 @@ def have_ended(job: Job) -> bool:
         return False
     if any(ENDED_WELL.search(line.text) for tail in ended for line in _result(tail)):
         return True
+    if _all_said_hello(tails):
+        return True
     if not ended or (len(ended) > 1 and len(others) <= len(ended)):
         return bool(ended) and not any(tail.who.rank is not None for tail in others)
     if any(_once_each(tail, len(others)) for tail in ended if tail.who.rank is None):
@@ -89,6 +91,20 @@ def have_ended(job: Job) -> bool:
     return any(tail.who.rank in speaks_for_all for tail in ended) and not any(
         _stops_short(tail, ended) for tail in others
     )
+
+
+_HELLO = re.compile(
+    r"(?i)\bhello\b.{0,80}?\b(?:rank|process\w*|task|am)\W{0,3}(?P<rank>\d{1,6}) (?:out )?of "
+    r"(?P<size>\d{1,6})\b"
+)
+
+
+def _all_said_hello(tails: Sequence[LogTail]) -> bool:
+    """Return whether the program is one that greets on each rank, and all have done so."""
+    said = [match for tail in tails for line in tail.lines if (match := _HELLO.search(line.text))]
+    ranks, sizes = ({int(match[name]) for match in said} for name in ("rank", "size"))
+    others = any(tail.outlook in {Outlook.STEPS, Outlook.IDLE} for tail in tails)
+    return not others and len(sizes) == 1 and len(ranks) > 1 and ranks == {*range(*sizes)}
 
 
 def rows_of_the_end(job: Job) -> tuple[Scheduled, ...]:

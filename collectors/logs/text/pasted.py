@@ -182,8 +182,10 @@ _REPORTS = re.compile(
     r"(?:g[eo]t|getting|see|saw|seeing|(?:receiv|encounter|fac)(?:e|ed|ing)?|hit|met)\b"
     r"[^.;`]*[:\s]$"
     r"|\b(?:printed|reported|raised|threw|logged|(?:fail|di|crash|exit)ed with)\b[^.;`]{0,20}$"
-    r"|(?:报错|然后报|报出|出现|打印了)[^。`]{0,10}$"
+    r"|\b(?:logs?|output|stderr) (?:of \w+ )?(?:says?|said|shows?|showed|ha[sd])\b[^.;`]{0,20}$"
+    r"|(?:报错|然后报|报出|出现|打印了|崩溃|退出)[^。`]{0,10}$"
 )
+_SUPPOSED = re.compile(r"(?i)\bif\b")
 _WORD = re.compile(r"\b[^\W\d_]{2,}\b")
 
 
@@ -194,7 +196,8 @@ def is_quoted(text: str, at: int) -> bool:
     after = [tick for tick in ticks if tick.start() >= at]
     if len(before) % 2 == 0 or not after:
         return False
-    if _REPORTS.search(text, 0, before[-1].start()):
+    start = before[-1].start()
+    if _REPORTS.search(text, 0, start) and not _SUPPOSED.search(text, 0, start):
         return False
     around = f"{text[: before[-1].start()]} {text[after[0].end() :]}"
     return len(_WORD.findall(around)) >= LEAST_WORDS

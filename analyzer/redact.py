@@ -49,15 +49,6 @@ class _Secret(Record):
     multiline: bool = False
     dotall: bool = False
 
-    def compiled(self, parts: Mapping[str, str]) -> re.Pattern[str]:
-        """Return its expression, with the parts that it names put in."""
-        text = self.regex or rf"(?<![A-Za-z0-9])(?P<secret>{self.form})"
-        while match := re.search(r"@(\w+)@", text):
-            text = text.replace(match[0], parts[match[1]])
-        flags = re.RegexFlag(0) if self.exact else re.IGNORECASE
-        flags |= re.MULTILINE if self.multiline else 0
-        return re.compile(text, flags | re.DOTALL if self.dotall else flags)
-
 
 class _Environment(Record):
     """The variables whose values are kept: by their names, and whole families."""
@@ -79,15 +70,21 @@ def _table() -> _Table:
 
 
 @functools.cache
-def secrets() -> tuple[tuple[tuple[str, ...], re.Pattern[str]], ...]:
-    """Return the forms of secrets in the order in which they are looked for, with their marks."""
+def _marks() -> tuple[str, ...]:
     known = _table()
-    return tuple((one.marks or known.names, one.compiled(known.parts)) for one in known.secret)
+    marks = (mark for secret in known.secret for mark in secret.marks or known.names)
+    return tuple(dict.fromkeys(marks))
 
 
 @functools.cache
-def _marks() -> tuple[str, ...]:
-    return tuple(dict.fromkeys(mark for marks, _ in secrets() for mark in marks))
+def _expression(secret: _Secret) -> re.Pattern[str]:
+    """Return the expression of one form, with the parts that it names put in."""
+    text = secret.regex or rf"(?<![A-Za-z0-9])(?P<secret>{secret.form})"
+    while match := re.search(r"@(\w+)@", text):
+        text = text.replace(match[0], _table().parts[match[1]])
+    flags = re.RegexFlag(0) if secret.exact else re.IGNORECASE
+    flags |= re.MULTILINE if secret.multiline else 0
+    return re.compile(text, flags | re.DOTALL if secret.dotall else flags)
 
 
 def redact(text: str) -> str:
@@ -96,9 +93,10 @@ def redact(text: str) -> str:
     marks = {mark for mark in _marks() if mark in lower}
     if not marks:
         return text
-    for its, pattern in secrets():
-        if not marks.isdisjoint(its):
-            text = pattern.sub(_blank, text)
+    known = _table()
+    for secret in known.secret:
+        if not marks.isdisjoint(secret.marks or known.names):
+            text = _expression(secret).sub(_blank, text)
     return text
 
 

@@ -7,18 +7,21 @@ from collections.abc import Iterable, Iterator
 from whyhang.analyzer.job.slurm_hosts import expand
 from whyhang.analyzer.pseudonyms.addresses import ipv4, ipv6, mac
 from whyhang.analyzer.pseudonyms.coin import PUBLIC_SITES, Coin, is_pseudonym
-from whyhang.analyzer.pseudonyms.names import PIECES, hosts_in, is_host, paths_with_blanks, users_in
+from whyhang.analyzer.pseudonyms.names import hosts_in, is_host, paths_with_blanks, pieces, users_in
 from whyhang.analyzer.pseudonyms.paths import component, path
 
-_PIECES = re.compile(
-    "|".join(f"(?P<{kind}>{form})" for kind, form in PIECES.items()), re.IGNORECASE
-)
 _PARTS = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
 _SMALL = re.compile(r"[^\W_]+")
 _AUTHORITY = re.compile(r"(?P<user>[^@]*@)?(?P<host>\[[^\]]*\]|[^:]*)(?P<port>:\d+)?")
 
 
 MOST_BLANKS = 2000  # paths with blanks, and their ends, that are recognised in text
+
+
+@functools.cache
+def _pieces() -> re.Pattern[str]:
+    forms = (f"(?P<{kind}>{form})" for kind, form in pieces().items())
+    return re.compile("|".join(forms), re.IGNORECASE)
 
 
 def _ends(path: str) -> Iterator[str]:
@@ -82,7 +85,7 @@ class Pseudonyms:
         """Return what a host is called: its name, and that of the network it is in."""
         if name.lower() in self._keep or name.lower() in {"localhost", "localhost.localdomain"}:
             return name
-        if re.fullmatch(PIECES["v4"], name):
+        if re.fullmatch(pieces()["v4"], name):
             return ipv4(self._coin, name)
         if ":" in name:
             return ipv6(self._coin, name)
@@ -101,7 +104,7 @@ class Pseudonyms:
     def _text(self, text: str) -> str:
         if self._with_blanks is not None:
             text = self._with_blanks.sub(lambda known: self.path(known[0]), text)
-        return _PIECES.sub(self._piece, text)
+        return _pieces().sub(self._piece, text)
 
     def _piece(self, match: re.Match[str]) -> str:
         whole = match[0]

@@ -13,7 +13,7 @@ import functools
 import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar, Token
-from typing import AnyStr, Generic, TypeVar
+from typing import AnyStr, Generic
 
 import regex
 
@@ -36,7 +36,6 @@ _UNTIMED = 500
 """Shorter texts are matched without a timeout, which costs more than the match."""
 
 _BLANKS = regex.compile(rf"(?<![ \t])([ \t]{{{MAX_BLANKS}}})[ \t]++")
-T = TypeVar("T")
 
 
 class TooSlowError(Exception):
@@ -75,16 +74,6 @@ class Budget:
         # that of this thread: files are read side by side, and none pays for another.
         left = self._wall_end - time.monotonic()
         return left if left > 0 else self._cpu_end - time.thread_time()
-
-    def spread_over(self, values: Iterator[T]) -> Iterator[T]:
-        """Yield from an iterator; only the time that it takes itself is counted."""
-        while True:
-            with self:
-                try:
-                    value = next(values)
-                except StopIteration:
-                    return
-            yield value
 
     def gaps(self, document: Document, error: TooSlowError) -> list[Gap]:
         """Return where the time ended; nothing for readers that had no time left after that."""

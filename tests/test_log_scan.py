@@ -15,8 +15,8 @@ from whyhang.collectors.logs import reader
 from whyhang.collectors.logs.engine import matching
 from whyhang.collectors.logs.engine.byte_blocks import AHEAD, READ
 from whyhang.collectors.logs.lines import signature_lines as log_fold
-from whyhang.collectors.logs.lines.readers import OWN_PATTERNS
 from whyhang.collectors.logs.lines.signature_lines import KEEP_FIRST
+from whyhang.collectors.logs.lines.watchdog import WatchdogReader
 from whyhang.collectors.logs.reader import LogReader, looks_like_text
 
 pytestmark = pytest.mark.usefixtures("no_own_patterns")
@@ -216,7 +216,7 @@ def test_hundreds_of_ranks_that_say_the_same_are_all_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What many ranks say once each is no storm, whatever stands before their names."""
-    monkeypatch.setattr(reader, "OWN_PATTERNS", OWN_PATTERNS)
+    monkeypatch.setattr(reader, "OWN_PATTERNS", frozenset(WatchdogReader.wants))
     monkeypatch.setattr(matching, "STORM", 200)
     timeout = (
         "ProcessGroupNCCL.cpp:632] [Rank {0}] Watchdog caught collective operation timeout: "

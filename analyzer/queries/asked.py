@@ -42,11 +42,7 @@ class AskedQuery(Record):
     query: Answers
     listed: tuple[Any, ...] = ()
     named: dict[str, Any] = {}
-
-    @property
-    def takes_lines(self) -> bool:
-        """Whether it reads the lines that the signature's patterns found."""
-        return LINES in _signature(self.query).parameters
+    takes_lines: bool = False  # those that the signature's patterns found
 
     def __call__(self, case: Case, lines: Sequence[LogLine] = ()) -> Iterable[Hit]:
         """Ask the case."""
@@ -104,13 +100,13 @@ def question_of(table: Mapping[str, Any]) -> AskedQuery:
     if asked.argument and asked.argument not in named:
         raise ValueError(f"{name}: missing a required argument: '{asked.argument}'")
     function = asked.sides[named.pop(asked.argument, "")]
-    question = AskedQuery(query=function, listed=listed, named=named)
-    lines = {LINES: ()} if question.takes_lines else {}
+    takes_lines = LINES in _signature(function).parameters
+    lines = {LINES: ()} if takes_lines else {}
     try:
-        _signature(question.query).bind(None, *listed, **named, **lines)
+        _signature(function).bind(None, *listed, **named, **lines)
     except TypeError as error:
         raise ValueError(f"{name}: {error}") from None
-    return question
+    return AskedQuery(query=function, listed=listed, named=named, takes_lines=takes_lines)
 
 
 @functools.cache

@@ -252,7 +252,7 @@ def facts_of(store: Store, readers: Sequence[Reader], task: Task) -> Results:
         return [], [document]
     if (entry := task.entry) is not None:
         document = replace(document, who=entry.who(), look=entry.look, taken_at=entry.taken_at)
-    return list(facts_of_document(document, readers, troubles)), troubles
+    return facts_of_document(document, readers, troubles), troubles
 
 
 def _settled(facts: Iterable[Fact], gaps: list[Gap]) -> Iterator[Fact]:

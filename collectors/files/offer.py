@@ -9,7 +9,7 @@ as of files that lie beside each other.
 import functools
 import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import Protocol, runtime_checkable
 
@@ -39,29 +39,24 @@ class Owner(Protocol):
         """Say whether nothing in this document is for any other reader."""
 
 
-def facts_of_document(
-    document: Document, readers: Sequence[Reader], gaps: list[Gap]
-) -> Iterator[Fact]:
+def facts_of_document(document: Document, readers: Sequence[Reader], gaps: list[Gap]) -> list[Fact]:
     """Offer a document to each reader; one that fails costs what it did not read."""
     if not document.size:
         gaps.append(document.gap("it is empty"))
-        return
+        return []
     if own_output.is_report(document.head):
         gaps.append(document.gap("it is a report of whyhang, and no evidence"))
-        return
-    for part in _parts(_without_reports(document)):
-        yield from _facts_of_part(part, readers, gaps)
+        return []
+    parts = _parts(_without_reports(document))
+    return [fact for part in parts for fact in _facts_of_part(part, readers, gaps)]
 
 
-def _facts_of_part(
-    document: Document, readers: Sequence[Reader], gaps: list[Gap]
-) -> Iterator[Fact]:
+def _facts_of_part(document: Document, readers: Sequence[Reader], gaps: list[Gap]) -> list[Fact]:
     budget = limits.Budget(document.size)
     known = _known(document, readers, budget, gaps)
-    for reader in known:
-        yield from _read(reader, document, budget, gaps)
     if not known and PurePosixPath(document.path).suffix.lower() not in naming.ORDINARY:
         gaps.append(document.gap("it is of no kind that whyhang reads"))
+    return [fact for reader in known for fact in _read(reader, document, budget, gaps)]
 
 
 def _without_reports(document: Document) -> Document:
@@ -95,15 +90,16 @@ def _known(
     return known
 
 
-def _read(
-    reader: Reader, document: Document, budget: limits.Budget, gaps: list[Gap]
-) -> Iterator[Fact]:
+def _read(reader: Reader, document: Document, budget: limits.Budget, gaps: list[Gap]) -> list[Fact]:
+    facts: list[Fact] = []
     try:
-        yield from budget.spread_over(reader.read(document))
+        with budget:
+            facts.extend(reader.read(document))  # what comes before an error stays
     except limits.TooSlowError as error:
         gaps += budget.gaps(document, error)
     except Exception as error:  # noqa: BLE001 - a note is made of it
         gaps.append(_failed(document, reader, error))
+    return facts
 
 
 def _failed(document: Document, reader: Reader, error: Exception) -> Gap:

@@ -21,10 +21,10 @@ class Case(Record):
 
     job: Job
     graph: WaitGraph
-    states: tuple[RankState, ...] = ()
-    ends: dict[int, End] = {}
-    agents: tuple[Agent, ...] = ()
-    connections: Connections = Connections(Job(members=()))
+    states: tuple[RankState, ...]
+    ends: dict[int, End]
+    agents: tuple[Agent, ...]
+    connections: Connections
 
     def member(self, number: int) -> Member:
         """Return a member by its number."""

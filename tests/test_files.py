@@ -44,7 +44,7 @@ def slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Files:
     (tmp_path / "child.py").write_text(SLOW)
     monkeypatch.setattr(files, "_CHILD", tmp_path / "child.py")
     (tmp_path / "proc").mkdir()
-    return Files(Proc(str(tmp_path / "proc")), patience=0.5)
+    return Files(Proc(str(tmp_path / "proc")), patience=0.3)
 
 
 def test_plain_files_and_folders_are_read(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_a_path_that_hangs_costs_only_itself(slow: Files, tmp_path: Path) -> Non
     assert time.monotonic() - began < 2.5
 
     assert [contents[path].data for path in paths] == [b"a", b"", b"", b"", b"c"]
-    assert contents[paths[1]].trouble.startswith("it did not answer within 0.5 s")
+    assert contents[paths[1]].trouble.startswith("it did not answer within 0.3 s")
     assert contents[paths[3]].trouble == f"folder {tmp_path}/b did not answer before"
     (gap,) = slow.hanging.values()
     assert f"{tmp_path}/b/hangs" in gap.what

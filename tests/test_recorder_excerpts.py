@@ -188,7 +188,7 @@ def test_the_culprits_of_a_made_up_job_are_named(
     """On tensor, data and pipeline groups: every guilty rank is named and no innocent one."""
     made = benchmark("fr_job")
     job = made.make(fault, 24, 2, 4, guilty)
-    made.write(job, tmp_path, 150)
+    made.write(job, tmp_path, 100)
     all_tracks = [
         track
         for path in sorted(tmp_path.iterdir())

@@ -323,6 +323,7 @@ def test_a_cause_leaves_the_lines_of_others_alone() -> None:
     assert strangers == []
 
 
+@pytest.mark.usefixtures("no_own_patterns")
 def test_the_scanner_finds_every_example() -> None:
     """All examples in one file, read in one pass by the real log reader, are all found."""
     examples = [(s, line) for s in WITH_LOGS for line in s.matches]

@@ -97,7 +97,7 @@ def test_what_is_no_store_is_distinguished_from_one(
     """Silence, another protocol and hanging up each have a name, within the limit."""
     with listening(serve) as port:
         began = time.monotonic()
-        view, _ = view_of(port, limit=1.0)
+        view, _ = view_of(port, limit=0.4)
 
     assert view.outcome == outcome
     assert why in view.why
@@ -125,7 +125,7 @@ def test_a_store_that_stops_answering_half_way_costs_no_more_than_the_limit() ->
 
     with listening(serve) as port:
         began = time.monotonic()
-        view, gaps = view_of(port, limit=1.0)
+        view, gaps = view_of(port, limit=0.4)
     done.set()
 
     assert (view.outcome, view.num_keys, view.keys) == ("answered", 5, None)
@@ -227,6 +227,6 @@ def test_a_server_that_knows_no_greeting_takes_it_for_an_impossible_length() -> 
     """Up to torch 2.0 the first byte means SET; no memory could hold the key that would follow."""
     received: list[bytes] = []
     with listening(lambda connection: received.append(connection.recv(99))) as port:
-        view_of(port, limit=1.0)
+        view_of(port, limit=0.4)
 
     assert int.from_bytes(received[0][1:9], sys.byteorder) > 2**63

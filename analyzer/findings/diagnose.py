@@ -78,16 +78,14 @@ def diagnose(case: Case, signatures: Iterable[Signature]) -> Report:
     candidates: list[Candidate] = []
     for signature in signatures:
         try:
-            hits = tuple(with_members(case, hit) for hit in signature.when(case))
+            hits = [with_members(case, hit) for hit in signature.when(case)]
         except Exception as error:  # noqa: BLE001 - one signature must not cost the diagnosis
             notes.append(f"The signature {signature.id} failed and was left out: {error!r}")
             continue
-        weighed = [(hit, weight_of(case, signature.category, hit)) for hit in hits]
-        candidates += [
-            Candidate(signature=signature, hit=replace(hit, strength=hit.strength * weight))
-            for hit, weight in weighed
-            if weight > 0
-        ]
+        for hit in hits:
+            if (weight := weight_of(case, signature.category, hit)) > 0:
+                weighed = replace(hit, strength=hit.strength * weight)
+                candidates.append(Candidate(signature=signature, hit=weighed))
     kept = [c for each in candidates if (c := _unless_refuted(case, each, notes)) is not None]
     candidates = without_fallbacks([c for c in kept if not overcome(case, c)])
     findings = _findings(case, candidates)

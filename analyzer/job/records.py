@@ -136,10 +136,8 @@ class Job(Record):
 
     def lines_with(self, patterns: Iterable[str]) -> list[LogLine]:
         """Return the log lines that any of these patterns found, in the order they came."""
-        if not self.by_pattern:
-            return []
-        numbers = {number for pattern in patterns for number in self.by_pattern.get(pattern, ())}
-        return [self.lines[number] for number in sorted(numbers)]
+        found = [self.by_pattern[pattern] for pattern in patterns if pattern in self.by_pattern]
+        return [self.lines[number] for number in sorted(set().union(*found))] if found else []
 
     def member_of(self, who: Who) -> Member | None:
         """Find the member that a fact is about, or None where that is not known."""

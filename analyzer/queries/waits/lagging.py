@@ -97,7 +97,6 @@ def _not_waiting(case: Case, waiters: tuple[int, ...]) -> list[RankState]:
     """List the ranks that wait for no other, as far as stacks know better than the ledger."""
     recorded = all(case.states[number].position is not None for number in waiters)
     over = ended_meanwhile(case.job)
-    lost = any(loses_peer(line) for line in case.job.lines)  # then who crashed is missed
     return [
         state
         for state in (case.states[number] for number in case.graph.not_waiting)
@@ -107,7 +106,12 @@ def _not_waiting(case: Case, waiters: tuple[int, ...]) -> list[RankState]:
         and (
             waiters
             or not (state.status is Status.GONE and (state.end or state.member in over))
-            or (state.end is not None and state.end.own and state.end.signal is not None and lost)
+            or (
+                state.end is not None
+                and state.end.own
+                and state.end.signal is not None
+                and any(map(loses_peer, case.job.lines))  # then who crashed is missed
+            )
         )
     ]
 

@@ -17,8 +17,8 @@ WITHOUT_ANSWER = 3
 """Times that a packet was sent again, which takes longer than a second: no mere loss of one."""
 
 
-class OtherSide(Record):
-    """The other end of a connection: of a member, or a host at least, as far as is known.
+class ConnectionPeer(Record):
+    """Whose the other end of a TCP connection is: a member's, or a host's at least, as is known.
 
     ``unaccepted`` is how many connections wait for the process that listens there.
     """
@@ -40,7 +40,7 @@ class Unanswered(Record):
     member: int
     host: str | None
     socket: Socket
-    to: OtherSide
+    to: ConnectionPeer
     made: bool
 
     @property
@@ -90,19 +90,20 @@ class Connections:
         hosts = self._hosts.get(address, set())
         return next(iter(hosts)) if len(hosts) == 1 else None
 
-    def other_side(self, member: Member, own: str, peer: Address) -> OtherSide:
-        """Return whose the other end is of a connection from ``own`` (address and port)."""
-        here = _is_everywhere(peer.host)  # the loopback of the own host
-        host = member.host if here else self.host_of(peer.host)
-        owner = self._owners.get((str(peer), own))
+    def peer(self, member: Member, own: str, address: Address) -> ConnectionPeer:
+        """Return whose ``address`` is, to which a connection leads from ``own``, both with port."""
+        here = _is_everywhere(address.host)  # the loopback of the own host
+        host = member.host if here else self.host_of(address.host)
+        owner = self._owners.get((str(address), own))
         if owner is not None and (not here or self._job.members[owner].host == member.host):
-            return OtherSide(address=peer, member=owner, host=self._job.members[owner].host)
-        for place, socket, listener in self._listeners.get(peer.port or 0, ()):
+            return ConnectionPeer(address=address, member=owner, host=self._job.members[owner].host)
+        for place, socket, listener in self._listeners.get(address.port or 0, ()):
             anywhere = _is_everywhere(socket.own.host)
-            if place == host is not None and (anywhere or socket.own.host == peer.host):
-                unaccepted = socket.unaccepted
-                return OtherSide(address=peer, member=listener, host=host, unaccepted=unaccepted)
-        return OtherSide(address=peer, host=host)
+            if place == host is not None and (anywhere or socket.own.host == address.host):
+                return ConnectionPeer(
+                    address=address, member=listener, host=host, unaccepted=socket.unaccepted
+                )
+        return ConnectionPeer(address=address, host=host)
 
     def unanswered(self) -> list[Unanswered]:
         """List the connections of members that get no answer from elsewhere in the job.
@@ -117,7 +118,7 @@ class Connections:
             for socket in sockets:
                 if socket.peer is None or _is_everywhere(socket.peer.host):
                     continue
-                to = self.other_side(member, str(socket.own), socket.peer)
+                to = self.peer(member, str(socket.own), socket.peer)
                 made = socket.state == "established"
                 silent = socket.again >= WITHOUT_ANSWER if made else socket.state == "syn-sent"
                 # what has come in at a port of its own is from a rank
@@ -136,7 +137,7 @@ class Connections:
             for socket in sockets:
                 if socket.state != "established" or socket.peer is None or socket.again:
                     continue
-                to = self.other_side(member, str(socket.own), socket.peer)
+                to = self.peer(member, str(socket.own), socket.peer)
                 if {member.host, to.host} == {one, other}:
                     return socket
         return None

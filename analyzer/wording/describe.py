@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Frame, OtherEnd, Process, StackDump, counted, grouped
-from whyhang.analyzer.job.connections import OtherSide
+from whyhang.analyzer.job.connections import ConnectionPeer
 from whyhang.analyzer.job.records import Child
 from whyhang.analyzer.job.roles import main_thread
 from whyhang.analyzer.job.sockets import tcp_socket
@@ -52,21 +52,24 @@ _DATA = frozenset({WaitKind.NETWORK, WaitKind.FILE, WaitKind.POLL})
 
 def other_end(case: Case, state: RankState) -> OtherEnd | None:
     """Return the process at the other end of the pipe or connection that a member waits at."""
-    place, processes = state.place, case.member(state.member).processes
-    at_an_end = place is not None and place.kind in _DATA and place.through is None
-    return processes[-1].other_end if processes and at_an_end else None
+    process = _waiting_for_data(case, state)
+    return process.other_end if process is not None else None
 
 
-def other_side(case: Case, state: RankState) -> OtherSide | None:
+def connection_peer(case: Case, state: RankState) -> ConnectionPeer | None:
     """Return whose the other end is of the one TCP connection that a member waits at."""
-    place, member = state.place, case.member(state.member)
-    if place is None or place.kind not in _DATA or place.through is not None:
-        return None
-    awaits = member.processes[-1].awaits if member.processes else None
-    socket = tcp_socket(awaits) if awaits is not None else None
+    process = _waiting_for_data(case, state)
+    socket = tcp_socket(process.awaits) if process is not None and process.awaits else None
     if socket is None or socket.peer is None:
         return None
-    return case.connections.other_side(member, str(socket.own), socket.peer)
+    return case.connections.peer(case.member(state.member), str(socket.own), socket.peer)
+
+
+def _waiting_for_data(case: Case, state: RankState) -> Process | None:
+    """Return the process of a member, as it was seen last, if it waits at a file or connection."""
+    place, processes = state.place, case.member(state.member).processes
+    at_an_end = place is not None and place.kind in _DATA and place.through is None
+    return processes[-1] if processes and at_an_end else None
 
 
 def activity(state: RankState) -> str:
@@ -184,7 +187,7 @@ def evidence_of(case: Case, state: RankState) -> list[Evidence]:
         for thread in main
         if thread.kernel
     ]
-    if other_side(case, state) is not None:
+    if connection_peer(case, state) is not None:
         last = member.processes[-1]
         quote = f"pid {member.pid} waits at {last.awaits}"
         evidence.append(cite(last.source, quote, member.rank))

@@ -18,10 +18,10 @@ from whyhang.analyzer.toml import table
 from whyhang.analyzer.wording.describe import (
     POOL,
     activity,
+    connection_peer,
     duration,
     location_of,
     other_end,
-    other_side,
     pid_in_words,
     waits_for_process,
 )
@@ -127,7 +127,7 @@ def _peer(case: Case, states: list[RankState]) -> str:
 
 def _far_peer(case: Case, states: list[RankState]) -> str:
     """Name whose the other end is of the connection that these members wait at, if all to one."""
-    sides = [other_side(case, state) for state in states]
+    sides = [connection_peer(case, state) for state in states]
     first = sides[0]
     if first is None or any(
         side is None or (side.address, side.member) != (first.address, first.member)

@@ -23,7 +23,7 @@ from whyhang.analyzer.rank_state.over_time.recent import ended_meanwhile
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.report import Evidence
 from whyhang.analyzer.stacks import Scope, WaitKind
-from whyhang.analyzer.wording.describe import call_of, evidence_of, other_end, other_side
+from whyhang.analyzer.wording.describe import call_of, connection_peer, evidence_of, other_end
 from whyhang.analyzer.wording.title_fields import subject_fields
 
 HELD = (Status.BLOCKED, Status.RUNNING)
@@ -159,7 +159,7 @@ def _is_open(case: Case, states: list[RankState]) -> bool:
         ended = len(states) > 1 and all(state.status is Status.GONE for state in states)
         if ended or all(WaitKind.STORE in kinds_of(state) for state in states):
             return True
-    sides = ((other_side(case, state), state.member) for state in states)
+    sides = ((connection_peer(case, state), state.member) for state in states)
     # a server that runs in a thread of the rank itself is no other rank
     if any(side is not None and side.member not in {None, own} for side, own in sides):
         return True

@@ -90,10 +90,7 @@ def _with_defaults(arguments: list[str]) -> list[str]:
     name, *words = arguments
     if name not in COMMANDS:
         return arguments
-    from whyhang.analyzer.configuration import (  # noqa: PLC0415 - not for --help
-        config_files,
-        defaults,
-    )
+    from whyhang.analyzer.configuration import config_files, defaults  # noqa: PLC0415 - not for --help
 
     config_files.chosen.set(_named_configuration(words))
     configured = [] if name == "config" else config_files.files()

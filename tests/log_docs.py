@@ -32,10 +32,7 @@ def document(data: bytes | str, name: str = "job.log") -> Document:
 
 
 def read_log(
-    data: bytes | str,
-    *patterns: str,
-    name: str = "job.log",
-    engine: str = "auto",
+    data: bytes | str, *patterns: str, name: str = "job.log", engine: str = "auto"
 ) -> list[Fact]:
     """Scan a text for patterns and give all facts."""
     return list(LogReader(patterns, engine=engine).read(document(data, name)))

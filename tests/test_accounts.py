@@ -260,10 +260,7 @@ def test_few_of_whom_something_else_is_written(text: str, ranks: tuple[int, ...]
 @pytest.mark.parametrize(
     ("text", "category"),
     [
-        (
-            "It hangs with uneven data: rank 2 has 117 batches, the others 120.\n",
-            "uneven-inputs",
-        ),
+        ("It hangs with uneven data: rank 2 has 117 batches, the others 120.\n", "uneven-inputs"),
         (
             "It hangs around torch.save: rank 0 is in `save`, ranks 1-7 are in the barrier.\n",
             "checkpoint-stall",

@@ -11,10 +11,7 @@ from whyhang.analyzer.rank_state.over_time.motion import Moved, motion_of_thread
 from whyhang.analyzer.stacks import BLOCKED_POOL, PROCESS_POOL, Scope, WaitKind, place_of
 from whyhang.signatures.frames import TABLE
 
-FUTURE = (
-    "wait (threading.py:327)",
-    "Future.result (concurrent/futures/_base.py:451)",
-)
+FUTURE = ("wait (threading.py:327)", "Future.result (concurrent/futures/_base.py:451)")
 POOLED = ("run (concurrent/futures/thread.py:58)", "_worker (concurrent/futures/thread.py:83)")
 IDLE_WORKER = ("_worker (concurrent/futures/thread.py:81)", *STARTED)
 RPC = "torch/distributed/rpc/"
@@ -143,10 +140,7 @@ def test_a_server_at_work_on_a_call_is_at_work() -> None:
     ],
 )
 def test_a_thread_beside_the_main_one_has_its_own_motion(
-    ticks: tuple[int, int],
-    woke: int,
-    there: bool,
-    moved: Moved,
+    ticks: tuple[int, int], woke: int, there: bool, moved: Moved
 ) -> None:
     """Its CPU time tells, how often it woke up, and that it was not there before."""
     served = thread("observe (train.py:6)", f"_run_function ({RPC}internal.py:209)", tid=11)

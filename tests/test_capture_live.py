@@ -170,10 +170,7 @@ def look(pid: int, looks: int = 1) -> Capture:
 def test_two_torchrun_jobs_side_by_side(script: Path, tmp_path: Path) -> None:
     """From launcher, rank and worker the same four ranks are found, none of the other job."""
     both = has(4, 4), has(2, 2)
-    with (
-        job(torchrun(script, 4, 1), both[0]) as one,
-        job(torchrun(script, 2, 1), both[1]) as other,
-    ):
+    with job(torchrun(script, 4, 1), both[0]) as one, job(torchrun(script, 2, 1), both[1]) as other:
         first = look(one, looks=2)
         members = {m.pid: m for m in first.job.members}
         assert sorted(of_job(first).values()) == [0, 1, 2, 3]

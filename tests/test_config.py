@@ -71,9 +71,7 @@ def test_what_is_signature_and_category_is_reported_once() -> None:
 
 
 def test_the_nearer_place_counts_more(
-    places: dict[str, Path],
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    places: dict[str, Path], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """config.toml, the user's whyhang.toml, the working directory's, the one that is named."""
     seen = []

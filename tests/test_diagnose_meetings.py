@@ -164,8 +164,7 @@ def test_what_all_wait_for_tells_what_is_missing(inner: str, signature: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("above", "culprits"),
-    [("        return {}", (0,)), ("    path.touch()", None)],
+    ("above", "culprits"), [("        return {}", (0,)), ("    path.touch()", None)]
 )
 def test_who_is_behind_a_broadcast_was_not_in_it_where_it_may_return_before(
     above: str, culprits: tuple[int, ...] | None

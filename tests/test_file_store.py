@@ -121,8 +121,5 @@ def test_more_processes_than_ranks_make_a_file_stale() -> None:
     twice = ("default_pg/0//cpu//0/0",)
     past = report(seen(0, 1, 2, processes=5, repeated=twice), stack=ALL_REDUCE)
     assert first(past) == ("init-file-stale", None)
-    for outcome in (
-        report(seen(0, 1, 2)),
-        report(seen(0, 1, 2, processes=5), stack=ALL_REDUCE),
-    ):
+    for outcome in (report(seen(0, 1, 2)), report(seen(0, 1, 2, processes=5), stack=ALL_REDUCE)):
         assert "init-file-stale" not in {f.signature for f in outcome.findings}

@@ -212,7 +212,7 @@ NATIVE_ONLY: dict[str, tuple[WaitKind, str | None, str]] = {
 }
 # The names of these differ between torch and plain sockets; the file tells which is meant.
 SOCKETS: dict[str, tuple[WaitKind, str | None, str]] = {
-    "recv": (K.NETWORK, None, "waiting on a socket"),
+    "recv": (K.NETWORK, None, "waiting on a socket")
 }
 MPI: dict[str, str] = {
     "allreduce_objects": "allreduce",
@@ -291,10 +291,7 @@ def test_the_users_frame_of_a_stack() -> None:
             assert spot.user.file.startswith(("wait_", "slow_module")), str(case)
 
 
-LIVE = {
-    "wait_python.py": ["lock", "flock"],
-    "wait_torch.py": ["irecv_wait", "ddp_backward"],
-}
+LIVE = {"wait_python.py": ["lock", "flock"], "wait_torch.py": ["irecv_wait", "ddp_backward"]}
 
 
 @pytest.mark.live

@@ -54,10 +54,7 @@ DCGM_DIAG = """\
 """
 APPS = "GPU-11112222-0000-4000-8000-000000000001, 48213, /usr/bin/python3, 65710\n"
 LOST = "Unable to determine the device handle for GPU1: 0000:34:00.0: Unknown Error\n"
-EVERY = (
-    *(*DOCUMENTS, TOPOLOGY, PMON, ROCM),
-    *(HOSTS + table(row(0)), DCGM_DIAG, APPS, LOST),
-)
+EVERY = (*(*DOCUMENTS, TOPOLOGY, PMON, ROCM), *(HOSTS + table(row(0)), DCGM_DIAG, APPS, LOST))
 RUNS = ("\t", "A1", "1", "|", " |", ", ", ":", "1 ", "GPU 0: ", "Link 0: ", "x/1(1M) ", "a.", "=")
 
 

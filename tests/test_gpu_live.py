@@ -92,10 +92,7 @@ def test_every_look_is_taken(fake: Callable[[str], None], tmp_path: Path) -> Non
     fake(good(tmp_path))
     watch = watched()
 
-    assert sorted(file.entry.path for file in watch.files) == [
-        "gpus.look0.xml",
-        "gpus.look1.xml",
-    ]
+    assert sorted(file.entry.path for file in watch.files) == ["gpus.look0.xml", "gpus.look1.xml"]
     assert not watch.facts
     assert watch.files[0].data
 

@@ -20,10 +20,7 @@ def test_the_idle_gpu_among_spinning_ones_names_its_rank() -> None:
     first = report.findings[0]
 
     assert report.verdict == "hung"
-    assert (first.signature, first.category) == (
-        "gpu-never-launched",
-        "missing-rank-in-collective",
-    )
+    assert (first.signature, first.category) == ("gpu-never-launched", "missing-rank-in-collective")
     assert first.culprit_ranks == (3,)
     assert first.affected_ranks == (0, 1, 2, 4, 5, 6, 7)
     assert "Rank 3 has launched nothing" in first.title

@@ -13,12 +13,9 @@ def test_dmon() -> None:
     devices = gpus(DMON)
 
     assert [(g.index, g.look, g.busy, g.power) for g in devices] == [
-        *((0, 0, 100, 118), (1, 0, 0, 71), (0, 1, 99, 119), (1, 1, 0, 72)),
+        *((0, 0, 100, 118), (1, 0, 0, 71), (0, 1, 99, 119), (1, 1, 0, 72))
     ]
-    assert (devices[0].sm_clock, devices[0].temperature) == (
-        1980,
-        31,
-    )
+    assert (devices[0].sm_clock, devices[0].temperature) == (1980, 31)
 
 
 def test_dmon_with_date() -> None:

@@ -29,7 +29,7 @@ def test_csv_with_units_and_samples() -> None:
     devices = gpus(CSV, "whatever.log")
 
     assert [(g.index, g.look, g.busy) for g in devices] == [
-        *((0, 0, 100), (1, 0, 0), (0, 1, 98), (1, 1, None)),
+        *((0, 0, 100), (1, 0, 0), (0, 1, 98), (1, 1, None))
     ]
     assert devices[1].reasons == ("hw_slowdown", "hw_thermal_slowdown")
     assert (devices[1].power, devices[1].memory_used, devices[1].sm_clock) == (71.02, 9, 1980)

@@ -399,8 +399,7 @@ def test_steps_are_asked_for_until_those_who_stand_have_given_theirs() -> None:
 
 @pytest.mark.parametrize(("later", "together"), [((20, 20), True), ((90, 60), False)])
 def test_ranks_that_do_not_go_on_together_leave_nobody_behind(
-    later: tuple[int, int],
-    together: bool,
+    later: tuple[int, int], together: bool
 ) -> None:
     """Counters that stand still, or loops of work that each does alone, tell nothing."""
     report = report_of(mesh(later, together=together))

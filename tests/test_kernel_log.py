@@ -110,8 +110,7 @@ def test_lines_before_the_job_are_left_out(proc: FakeProc, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(
-    ("line", "signature"),
-    [(KILLED, "oom-killer-cgroup"), (STUCK, "hung-task")],
+    ("line", "signature"), [(KILLED, "oom-killer-cgroup"), (STUCK, "hung-task")]
 )
 def test_a_line_about_a_rank_names_it(
     proc: FakeProc, monkeypatch: pytest.MonkeyPatch, line: str, signature: str

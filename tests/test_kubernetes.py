@@ -154,10 +154,7 @@ def test_pods_that_do_not_run_are_gaps_with_what_holds_them() -> None:
             "pod bert-worker-0",
             "it is Pending: 0/4 nodes are available: 4 Insufficient nvidia.com/gpu.",
         ),
-        (
-            "pod bert-worker-1",
-            "it is CrashLoopBackOff: back-off 5m0s restarting failed container",
-        ),
+        ("pod bert-worker-1", "it is CrashLoopBackOff: back-off 5m0s restarting failed container"),
     ]
 
 

@@ -62,11 +62,7 @@ def test_a_server_without_a_request_is_healthy(others: str, verdict: str) -> Non
     assert report.findings[0].culprit_ranks == (None if verdict == "healthy" else (0,))
 
 
-FOLLOW = (
-    "def follow(self):",
-    "    dist.broadcast(head, src=0)",
-    "    dist.broadcast(ids, src=0)",
-)
+FOLLOW = ("def follow(self):", "    dist.broadcast(head, src=0)", "    dist.broadcast(ids, src=0)")
 
 
 @pytest.mark.parametrize(("line", "verdict"), [(31, "healthy"), (32, "hung")])

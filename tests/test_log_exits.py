@@ -111,9 +111,7 @@ LIGHTNING = "[rank: 3] Child process with PID 123 terminated with code -9. Force
     ],
 )
 def test_other_launchers(
-    text: str,
-    who: tuple[int | None, str | None, int | None],
-    end: tuple[int | None, int | None],
+    text: str, who: tuple[int | None, str | None, int | None], end: tuple[int | None, int | None]
 ) -> None:
     """Rank, host, pid and how it ended are read from each launcher's words."""
     (end_of,) = exits(text + "\n")

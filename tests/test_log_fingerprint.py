@@ -70,10 +70,7 @@ def test_both_sides_of_a_mismatch() -> None:
 
     assert [
         (rank, t[0].calls[0].op, t[0].calls[0].seq) for rank, t in sorted(all_tracks.items())
-    ] == [
-        (0, "all_reduce", 3),
-        (1, "broadcast", 3),
-    ]
+    ] == [(0, "all_reduce", 3), (1, "broadcast", 3)]
 
 
 def test_an_invented_peer_is_seen_through() -> None:

@@ -183,11 +183,7 @@ CASES: dict[str, Blame] = {
         "store-clients-missing",
         (2,),
     ),
-    "nobody, if rank 0 itself waits for clients": (
-        {0: JOINED},
-        "store-clients-missing",
-        None,
-    ),
+    "nobody, if rank 0 itself waits for clients": ({0: JOINED}, "store-clients-missing", None),
     "rank 0, if it never published the NCCL id of the default group": (
         {1: NCCL_ID},
         "nccl-id-of-rank-zero-missing",

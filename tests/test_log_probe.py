@@ -92,5 +92,5 @@ def test_what_a_script_names_once_its_ranks_have_ended(tmp_path: Path) -> None:
         entry.wait()
 
     assert {name: data for name, (_, data) in brought.items()} == {
-        "logs/stderr.log": b"ValueError: bad row\n",
+        "logs/stderr.log": b"ValueError: bad row\n"
     }

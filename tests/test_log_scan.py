@@ -199,11 +199,7 @@ PIECES = (
 
 @given(
     st.lists(
-        st.one_of(
-            st.binary(max_size=60),
-            st.sampled_from(PIECES.encode().split(b"|")),
-        ),
-        max_size=40,
+        st.one_of(st.binary(max_size=60), st.sampled_from(PIECES.encode().split(b"|"))), max_size=40
     ).map(b"".join)
 )
 def test_no_input_raises(data: bytes) -> None:
@@ -212,9 +208,7 @@ def test_no_input_raises(data: bytes) -> None:
         read_log(data, OOM, engine=engine)
 
 
-def test_hundreds_of_ranks_that_say_the_same_are_all_read(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_hundreds_of_ranks_that_say_the_same_are_all_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """What many ranks say once each is no storm, whatever stands before their names."""
     monkeypatch.setattr(reader, "OWN_PATTERNS", frozenset(WatchdogReader.wants))
     monkeypatch.setattr(matching, "STORM", 200)

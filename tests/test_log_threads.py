@@ -322,12 +322,7 @@ def test_a_traceback_without_its_beginning_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    "end",
-    [
-        "I was here.",
-        "train.log.old",
-        "Traceback (most recent call last):",
-    ],
+    "end", ["I was here.", "train.log.old", "Traceback (most recent call last):"]
 )
 def test_frames_without_an_exception_are_none(end: str) -> None:
     """Stacks that a program prints of itself look the same."""

@@ -76,11 +76,7 @@ def test_a_step_much_longer_than_those_before_has_no_end() -> None:
     report = report_of(_job(*TWO, slept=60, steps=500))
     first = report.findings[0]
 
-    assert (report.verdict, first.signature, first.culprit_ranks) == (
-        "hung",
-        "rank-spinning",
-        (2,),
-    )
+    assert (report.verdict, first.signature, first.culprit_ranks) == ("hung", "rank-spinning", (2,))
     assert first.location is not None
     assert (first.location.function, first.location.line) == ("settle", 21)
     assert "lasted 61 s or more; the 500 before took 1.9 s at most" in first.explanation
@@ -207,8 +203,7 @@ def test_who_stands_at_the_head_of_a_loop_is_in_it() -> None:
 
 @pytest.mark.parametrize(("changing", "verdict"), [(True, "slow"), (False, "hung")])
 def test_at_one_line_the_variables_tell_whether_a_loop_goes_round(
-    changing: bool,
-    verdict: str,
+    changing: bool, verdict: str
 ) -> None:
     """A body of one line is seen at one place; a call in it that never comes back is as well."""
     facts = _with_source(_at_one_line(), "for item in items:", changing=changing)

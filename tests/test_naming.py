@@ -136,11 +136,7 @@ def test_titles() -> None:
         ("[rank3]:[E1206 18:44:16.9 P.cpp:1]", Who(rank=3, trust=Trust.PREFIX), "[E1206 18:44"),
         ('[rank1]:   File "x"', Who(rank=1, trust=Trust.PREFIX), '  File "x"'),
         ("[default3]:  text", Who(local_rank=3), "  text"),
-        (
-            "[default3]:[rank11]:[E",
-            Who(rank=11, trust=Trust.PREFIX, local_rank=3),
-            "[E",
-        ),
+        ("[default3]:[rank11]:[E", Who(rank=11, trust=Trust.PREFIX, local_rank=3), "[E"),
         ("[Rank 3] text", Who(rank=3, trust=Trust.PREFIX), "text"),
         ("[rank: 0] Seed", Who(rank=0, trust=Trust.PREFIX), "Seed"),
         ("rank 1: returned", Who(rank=1, trust=Trust.PREFIX), "returned"),

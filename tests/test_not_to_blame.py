@@ -96,11 +96,7 @@ def pods(*texts: str) -> Mapping[str, str]:
 
 @pytest.mark.parametrize(
     ("started", "named"),
-    [
-        ("world_size=4\n", (3,)),
-        ("world_size=32\n", ()),
-        ("nproc_per_node=8\n", ()),
-    ],
+    [("world_size=4\n", (3,)), ("world_size=32\n", ()), ("nproc_per_node=8\n", ())],
 )
 def test_the_number_of_a_pod_is_a_rank_where_something_says_so(
     started: str, named: tuple[int, ...]

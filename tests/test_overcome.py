@@ -44,9 +44,7 @@ def cause(text: str) -> str | None:
 
 
 @pytest.mark.parametrize(
-    "trouble",
-    [KILLED, STUCK, MEMORY, REFUSED],
-    ids=["worker", "watchdog", "memory", "connection"],
+    "trouble", [KILLED, STUCK, MEMORY, REFUSED], ids=["worker", "watchdog", "memory", "connection"]
 )
 def test_trouble_on_the_way_to_the_planned_end_is_over(trouble: str) -> None:
     """Whatever it was; without the steps below it counts."""

@@ -17,10 +17,7 @@ def _half(address: str, *, inside: bool = False) -> list[Fact]:
     facts: list[Fact] = []
     for rank in (0, 1):
         for look in (0, 1):
-            facts += [
-                process(rank, look=look, environ=environ),
-                dump(rank, ALL_REDUCE, look=look),
-            ]
+            facts += [process(rank, look=look, environ=environ), dump(rank, ALL_REDUCE, look=look)]
     return [*facts, PartOfHost(who=Who(host="n"), source=SEEN)] if inside else facts
 
 

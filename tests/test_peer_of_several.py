@@ -31,11 +31,7 @@ def _lost(*pairs: tuple[int, int]) -> str:
 
 @pytest.mark.parametrize(
     ("pairs", "culprits"),
-    [
-        (((1, 2), (3, 2)), (2,)),
-        (((1, 2),), None),
-        (((1, 2), (3, 0)), None),
-    ],
+    [(((1, 2), (3, 2)), (2,)), (((1, 2),), None), (((1, 2), (3, 0)), None)],
     ids=["two of one", "one alone", "of two"],
 )
 def test_who_is_named_by_several(

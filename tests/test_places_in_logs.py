@@ -271,8 +271,7 @@ HANDLER = ("waitpid () from /lib/libc.so.6", "report () from /lib/libapp.so")
 
 
 @pytest.mark.parametrize(
-    ("interrupted", "is_crash"),
-    [("_int_free", True), ("abort", True), ("poll", False)],
+    ("interrupted", "is_crash"), [("_int_free", True), ("abort", True), ("poll", False)]
 )
 def test_a_signal_in_the_middle_of_an_allocation_is_a_crash(
     interrupted: str, *, is_crash: bool

@@ -133,9 +133,7 @@ def test_nothing_is_shown_in_a_pipe(capfd: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("packed", [False, True])
 def test_standard_input_is_read(
-    packed: bool,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    packed: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """``whyhang -`` reads a log from a pipe, also a compressed one."""
     data = b"[rank1]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"

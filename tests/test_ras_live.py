@@ -134,10 +134,7 @@ def endpoint_of(pid: int) -> str:
     return Host(Proc()).environ(pid)["NCCL_RAS_ADDR"]
 
 
-@pytest.mark.parametrize(
-    ("mode", "why"),
-    [("silent", "said nothing"), ("garbage", "not RAS")],
-)
+@pytest.mark.parametrize(("mode", "why"), [("silent", "said nothing"), ("garbage", "not RAS")])
 def test_what_never_answers_costs_a_sentence_and_no_more_time(
     tmp_path: Path, mode: str, why: str
 ) -> None:

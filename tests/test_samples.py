@@ -63,9 +63,7 @@ def test_a_bundle_gives_the_same_report_byte_for_byte(
     assert diagnosis(name, capsysbinary) == diagnosis(name, capsysbinary)
 
 
-def test_a_rank_between_calls_does_not_wait(
-    capsysbinary: pytest.CaptureFixture[bytes],
-) -> None:
+def test_a_rank_between_calls_does_not_wait(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     """Of dumps alone: who is in a call waits at its line, who is after its last call runs."""
     report = msgspec.json.decode(diagnosis("fr-mesh-chain", capsysbinary), type=Report)
 

@@ -74,10 +74,7 @@ def test_a_job_in_which_nothing_can_run_is_evidence(state: str) -> None:
 
 @pytest.mark.parametrize(
     ("asked", "row", "words"),
-    [
-        ("12.7", ROW, "no step 7"),
-        ("12", {**ROW, "STATE": "COMPLETED"}, "COMPLETED"),
-    ],
+    [("12.7", ROW, "no step 7"), ("12", {**ROW, "STATE": "COMPLETED"}, "COMPLETED")],
 )
 def test_what_does_not_run_is_reported(asked: str, row: dict[str, str], words: str) -> None:
     """With what to do instead."""

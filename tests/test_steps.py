@@ -114,10 +114,7 @@ def test_a_backward_that_computes_waits_for_nobody() -> None:
     last = dump(1, BACKWARD, look=1)
     kernel = Frame(function="at::native::addmm", file="libtorch_cpu.so", native=True)
     facts.append(
-        replace(
-            last,
-            threads=(replace(last.threads[0], frames=(kernel, *last.threads[0].frames)),),
-        )
+        replace(last, threads=(replace(last.threads[0], frames=(kernel, *last.threads[0].frames)),))
     )
     case = case_of(facts)
 

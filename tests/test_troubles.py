@@ -75,10 +75,7 @@ def first(text: str, name: str = "issue.md") -> Finding | None:
             ),
             "collective-mismatch",
         ),
-        (
-            "The hang came from mismatched all_gather calls in the logger.\n",
-            "collective-mismatch",
-        ),
+        ("The hang came from mismatched all_gather calls in the logger.\n", "collective-mismatch"),
         (
             "A rank that recompiles for its own shape leaves the others blocked in a collective.\n",
             "compile-divergence",
@@ -90,14 +87,8 @@ def first(text: str, name: str = "issue.md") -> Finding | None:
             ),
             "compile-divergence",
         ),
-        (
-            "The pipeline hangs: both stages call recv before they send.\n",
-            "p2p-mismatch",
-        ),
-        (
-            "Stage 1 is stuck, the isend of its neighbour has no matching irecv.\n",
-            "p2p-mismatch",
-        ),
+        ("The pipeline hangs: both stages call recv before they send.\n", "p2p-mismatch"),
+        ("Stage 1 is stuck, the isend of its neighbour has no matching irecv.\n", "p2p-mismatch"),
         (
             (
                 "The deadlock appears when two process groups are used in opposite order on half "
@@ -157,10 +148,7 @@ def first(text: str, name: str = "issue.md") -> Finding | None:
             "A host that is alive but slow lets the remaining ranks block.\n",
             "missing-rank-in-collective",
         ),
-        (
-            "It hangs: some ranks will not run the vision tower.\n",
-            "missing-rank-in-collective",
-        ),
+        ("It hangs: some ranks will not run the vision tower.\n", "missing-rank-in-collective"),
         ("Workers that do not get an image go on, the rest block.\n", "missing-rank-in-collective"),
         ("The chunks have inconsistent sizes and the alltoall deadlocks.\n", "collective-mismatch"),
         (

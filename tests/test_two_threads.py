@@ -28,8 +28,7 @@ def beside(facts: list[Fact], *ranks: int, stack: str = GATHER) -> list[Fact]:
     """Give these ranks a second thread."""
     return [
         replace(
-            fact,
-            threads=(*fact.threads, Thread(name="metrics_0", tid=9, frames=frames(stack))),
+            fact, threads=(*fact.threads, Thread(name="metrics_0", tid=9, frames=frames(stack)))
         )
         if isinstance(fact, StackDump) and fact.who.rank in ranks
         else fact

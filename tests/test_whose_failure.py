@@ -39,14 +39,8 @@ TERMINATED = "".join(f"srun: error: n{rank}: task {rank}: Terminated\n" for rank
             9,
         ),
         (CUT, 2),
-        (
-            FRAMES + "RuntimeError: Rank 9, node n3, device 1: found NaN in local grad norm\n",
-            9,
-        ),
-        (
-            "[10:00:00] CRITICAL [lib.hub:15, rank=6] Uncaught HubError: 429 Too Many Requests\n",
-            6,
-        ),
+        (FRAMES + "RuntimeError: Rank 9, node n3, device 1: found NaN in local grad norm\n", 9),
+        ("[10:00:00] CRITICAL [lib.hub:15, rank=6] Uncaught HubError: 429 Too Many Requests\n", 6),
         (
             "[rank1]: RuntimeError: [gloo/transport/tcp/pair.cc:534] Connection closed by peer "
             "[10.0.0.2]:3523\n" + ROW.format(code=1, rank=0),

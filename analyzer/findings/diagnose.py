@@ -46,11 +46,7 @@ from whyhang.analyzer.reports.contents.summary import (
 )
 from whyhang.analyzer.reports.contents.timeline import process_groups, timeline
 from whyhang.analyzer.reports.contents.waits import waits
-from whyhang.analyzer.wording.describe import (
-    branch_in_words,
-    children_in_words,
-    passed_in_words,
-)
+from whyhang.analyzer.wording.describe import branch_in_words, children_in_words, passed_in_words
 from whyhang.analyzer.wording.fill_texts import fill, sentence
 from whyhang.analyzer.wording.subjects import (
     file_of,

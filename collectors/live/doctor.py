@@ -83,10 +83,7 @@ def _stranger() -> Iterator[int | None]:
     with (
         contextlib.suppress(OSError, subprocess.TimeoutExpired),
         subprocess.Popen(
-            command,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            stdin=subprocess.DEVNULL,
+            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL
         ) as shell,
     ):
         lines = [shell.stdout.readline(), shell.stdout.readline()] if shell.stdout else []

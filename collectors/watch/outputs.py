@@ -127,11 +127,7 @@ class SlurmJob:
 
 
 def growth(
-    files: Files,
-    logs: Mapping[str, tuple[str, str]],
-    sizes: dict[str, int],
-    *,
-    first: bool = False,
+    files: Files, logs: Mapping[str, tuple[str, str]], sizes: dict[str, int], *, first: bool = False
 ) -> tuple[dict[tuple[str, str], int], list[str]]:
     """Return the signs that files give, and what in them says that the job is stuck.
 

@@ -3,14 +3,7 @@
 from collections.abc import Iterator
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import (
-    LogTail,
-    Outlook,
-    Setting,
-    Source,
-    WorldSize,
-    ranks_in_words,
-)
+from whyhang.analyzer.facts import LogTail, Outlook, Setting, Source, WorldSize, ranks_in_words
 from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INCOMPLETE, Hit
 from whyhang.analyzer.queries.hits import members_of
 from whyhang.analyzer.queries.registry import side
@@ -45,10 +38,7 @@ def _absent_from_lines(case: Case) -> Iterator[Hit]:
         affected=members_of(case, absent.others),
         evidence=(cite(absent.source, absent.line.text, absent.others[-1]),),
         strength=INCOMPLETE,
-        fields={
-            "others": ranks_in_words(absent.others),
-            "line": absent.line.text[:LONGEST],
-        },
+        fields={"others": ranks_in_words(absent.others), "line": absent.line.text[:LONGEST]},
         at=absent.line.time,
     )
 

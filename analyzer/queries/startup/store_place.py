@@ -8,13 +8,7 @@ import ipaddress
 from collections.abc import Iterable, Iterator, Sequence
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import (
-    Address,
-    Record,
-    StoreView,
-    counted,
-    ranks_in_words,
-)
+from whyhang.analyzer.facts import Address, Record, StoreView, counted, ranks_in_words
 from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE, Hit
 from whyhang.analyzer.job.sockets import tcp_sockets
 from whyhang.analyzer.job.store_keys import clients, joined

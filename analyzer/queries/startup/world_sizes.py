@@ -85,11 +85,7 @@ def _joins_too_many(case: Case) -> Iterator[Hit]:
         return
     states = [case.states[number] for number in given]
     fields = subject_fields(case, states[:1], waiters_for(case))
-    fields |= {
-        "who": ranks_in_words(missing),
-        "size": str(size),
-        "count": str(len(here)),
-    }
+    fields |= {"who": ranks_in_words(missing), "size": str(size), "count": str(len(here))}
     yield Hit(
         ranks=missing,
         affected=tuple(waiters_for(case)),

@@ -6,12 +6,7 @@ from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import Verdict
 from whyhang.analyzer.facts import RootArgument
 from whyhang.analyzer.facts.calls import ROOTED
-from whyhang.analyzer.findings.signature import (
-    CONTRADICTED,
-    INCOMPLETE,
-    INDIRECT,
-    Hit,
-)
+from whyhang.analyzer.findings.signature import CONTRADICTED, INCOMPLETE, INDIRECT, Hit
 from whyhang.analyzer.queries.hits import hit_about, of_nobody
 from whyhang.analyzer.queries.registry import query
 from whyhang.analyzer.queries.waits.named_groups import (
@@ -32,11 +27,7 @@ from whyhang.analyzer.stacks.source_blocks import (
 )
 from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.wait_graph import PendingOperation
-from whyhang.analyzer.wording.describe import (
-    collective_of,
-    evidence_of,
-    path_of,
-)
+from whyhang.analyzer.wording.describe import collective_of, evidence_of, path_of
 
 _OF_MPI = {"bcast", "gatherv", "scatterv"}
 ONE_SIDED = ROOTED | _OF_MPI | {"broadcast_object_list", "scatter_object_list", "gather_object"}

@@ -10,9 +10,7 @@ from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.job.store_keys import joined
 from whyhang.analyzer.queries.hits import hit_about, places_of
 from whyhang.analyzer.queries.registry import query
-from whyhang.analyzer.queries.waits.states import (
-    all_wait,
-)
+from whyhang.analyzer.queries.waits.states import all_wait
 from whyhang.analyzer.rank_state.state import RankState
 from whyhang.analyzer.report import Collective
 from whyhang.analyzer.stacks import WaitKind

@@ -10,12 +10,7 @@ from collections.abc import Collection, Mapping
 
 from whyhang.analyzer.facts import LastLine, LogTail
 from whyhang.analyzer.job.records import Job
-from whyhang.analyzer.rank_state.from_logs.ends import (
-    BROUGHT_DOWN,
-    End,
-    loses_peer,
-    waits_in_vain,
-)
+from whyhang.analyzer.rank_state.from_logs.ends import BROUGHT_DOWN, End, loses_peer, waits_in_vain
 
 BEHIND = 3
 """Lines that follow where a rank gives up, before it ends itself."""

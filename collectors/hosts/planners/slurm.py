@@ -126,10 +126,7 @@ def reach(step: SlurmStep) -> Reach:
 
 
 def plan(
-    step: SlurmStep,
-    row: Mapping[str, str],
-    steps: str,
-    printed: Iterable[tuple[str, bytes]] = (),
+    step: SlurmStep, row: Mapping[str, str], steps: str, printed: Iterable[tuple[str, bytes]] = ()
 ) -> Reach:
     """Return the way to each host of a job, of which ``row`` is squeue's and ``steps`` its steps.
 

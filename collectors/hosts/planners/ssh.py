@@ -38,9 +38,7 @@ def reach(text: str) -> Reach:
     """Plan for ``--hosts``: a node set, ``@group``, hostfile, or ``-``. Raises ``TargetError``."""
     names = _names(text)
     return Reach(
-        kind="ssh",
-        sentence=f"{counted(len(names), 'host')} by ssh",
-        hosts=tuple(map(host, names)),
+        kind="ssh", sentence=f"{counted(len(names), 'host')} by ssh", hosts=tuple(map(host, names))
     )
 
 

@@ -34,7 +34,7 @@ TELLING = re.compile(
     r"|soft lockup|hard LOCKUP|rcu.*(?:stall|detected)|AER:|PCIe Bus Error|pcieport.*DPC"
     r"|mce: |\[Hardware Error\]|EDAC|Memory failure|mlx[45]_core|(?:NIC )?Link is (?:Down|Up)"
     r"|bnxt_en|infiniband|nfs: |NFS: |Lustre|ceph: |I/O error|EXT4-fs error|XFS .*(?:error|hut)"
-    r"|nvme.*(?:timeout|reset|failed)|DMAR|IOMMU|AMD-Vi|ibv|rdma|efa ",
+    r"|nvme.*(?:timeout|reset|failed)|DMAR|IOMMU|AMD-Vi|ibv|rdma|efa "
 )
 _PID = re.compile(
     r"(?:\bpid='?|[Kk]ill(?:ed)? process |reaped process |\btask [^ :]+:|^[^ :\[]+\[)(\d+)"

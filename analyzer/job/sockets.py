@@ -7,15 +7,15 @@ from whyhang.analyzer.facts import Address, Process, Record
 _TCP = re.compile(
     r"tcp (?P<host>\S+):(?P<port>\d+)(?: -> (?P<peer>\S+):(?P<peer_port>\d+))?"
     r"(?: (?P<state>[a-z][\w-]+))?(?:, (?P<unaccepted>\d+) not accepted)?"
-    r"(?:, (?:(?P<bytes>\d+) bytes )?sent again (?P<again>\d+) times)?(?: x(?P<count>\d+))?"
+    r"(?:, (?:\d+ bytes )?sent again (?P<again>\d+) times)?(?: x(?P<count>\d+))?"
 )
 
 
 class Socket(Record):
     """So many TCP sockets alike. ``peer`` is their other end, ``state`` the kernel's word.
 
-    ``again`` is how often a packet was sent since anything was acknowledged, for which ``unsent``
-    bytes wait; ``unaccepted`` how many connections wait for the one who listens to take them.
+    ``again`` is how often a packet was sent since anything was acknowledged, ``unaccepted`` how
+    many connections wait for the one who listens to take them.
     """
 
     own: Address
@@ -23,7 +23,6 @@ class Socket(Record):
     state: str = ""
     count: int = 1
     again: int = 0
-    unsent: int = 0
     unaccepted: int = 0
     quote: str = ""
 
@@ -48,7 +47,6 @@ def tcp_socket(line: str) -> Socket | None:
         state=match["state"] or "",
         count=int(match["count"] or 1),
         again=int(match["again"] or 0),
-        unsent=int(match["bytes"] or 0),
         unaccepted=int(match["unaccepted"] or 0),
         quote=line,
     )

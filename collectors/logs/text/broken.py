@@ -33,7 +33,8 @@ def mended(data: bytes, search: Search) -> bytes:
     trials = {(at, end): whole for at in range(len(lines)) for end, whole in _trials(lines, at)}
     if not trials:
         return data
-    alone = search(data)
+    tried = {number for at, end in trials for number in range(at, end)}
+    alone = search(b"\n".join(lines[n] if n in tried else b"" for n in range(len(lines))))
     together = search(b"\n".join(trials.values()))
     gains: dict[tuple[int, int], AbstractSet[int]] = {}
     for number, (at, end) in enumerate(trials):

@@ -10,6 +10,7 @@ from whyhang.analyzer.collectives.groups import OVERTAKEN, RECORDER
 from whyhang.analyzer.facts import LastLine, LogLine, LogTail, OwnLine, ranks_in_words, replace
 from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INDIRECT, Hit
 from whyhang.analyzer.queries.hits import cite_line, members_of, merged
+from whyhang.analyzer.queries.logs.failures import speakers
 from whyhang.analyzer.queries.logs.log_ends import ORDERLY_END
 from whyhang.analyzer.queries.logs.nccl import setups
 from whyhang.analyzer.queries.logs.what_failed import failed_lines
@@ -75,6 +76,38 @@ def _silent_in_log(case: Case) -> Iterator[Hit]:
             strength = hit.strength * (CLEAR if job.world_size else INDIRECT)
             strength *= CLEAR if few and not of_two else GUESSED
             yield replace(_with_absent(hit, silent_ones), strength=strength)
+
+
+@side("waits_for_absent", record="gave-up")
+def _silent_beside_who_gave_up(case: Case) -> Iterator[Hit]:
+    """Yield one hit for few ranks without a word, where all others gave up in one call in one log.
+
+    This is what tracebacks tell, where no record of calls does.
+    """
+    operations = case.graph.operations
+    waited = {line.who.rank: line for line in case.job.lines if waits_in_vain(line)}
+    ranks = {rank for rank in waited if rank is not None}
+    files = {line.source.file for line in waited.values()}
+    if len(operations) != 1 or len(files) != 1 or len(ranks) < FEWEST or None in waited:
+        return
+    if case.graph.calls.positions or lost_peer(case.job) or is_cut_while_giving_up(case.job):
+        return
+    everyone = range(case.job.world_size or max(ranks) + 1)
+    absent = sorted({*everyone} - ranks)
+    if ranks != gave_up(case.job) or not few_beside(absent, ranks) or speakers(case) & {*absent}:
+        return
+    lines = [waited[rank] for rank in sorted(ranks)]
+    yield Hit(
+        ranks=tuple(absent),
+        affected=members_of(case, sorted(ranks)),
+        evidence=tuple(map(cite_line, lines[:MAX_QUOTES])),
+        fields={
+            "others": ranks_in_words(ranks),
+            "call": operations[0].op,
+            "absent": ranks_in_words(absent),
+        },
+        strength=CLEAR if case.job.world_size else INDIRECT,
+    )
 
 
 @side("waits_for_absent", record="no-dump")

@@ -6,9 +6,9 @@ limit, or its lines were not kept. Only where almost all gave up are the few oth
 """
 
 import signal
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
-from whyhang.analyzer.facts import LastLine, LogTail
+from whyhang.analyzer.facts import LastLine, LogLine, LogTail
 from whyhang.analyzer.job.records import Job
 from whyhang.analyzer.rank_state.from_logs.ends import BROUGHT_DOWN, End, loses_peer, waits_in_vain
 
@@ -20,6 +20,9 @@ MEANWHILE = 0.1
 
 BROKEN = 12
 """Characters: a last line with fewer, and no line break behind it, is the beginning of one."""
+
+TOGETHER = 15.0
+"""Seconds within which ranks give up that wait for the same."""
 
 LATE = 60.0
 """Seconds: who is ended so long after others gave up, and has not given up, came later than they.
@@ -70,18 +73,27 @@ def last_lines(job: Job) -> dict[int, LastLine]:
 def is_cut_while_giving_up(job: Job) -> bool:
     """Return whether a log breaks off where ranks give up: others may have followed.
 
-    Just there, or, where its last line is torn, anywhere behind: the same minute fills pages.
+    Just there, or, where its last line is torn, anywhere behind: the same minute fills pages. Not
+    where it goes on for longer than ranks take that wait for the same.
     """
-    first: dict[tuple[str, int | None], int] = {}
+    first: dict[tuple[str, int | None], LogLine] = {}
     for line in job.lines:
         if waits_in_vain(line) and line.source.line is not None:
-            first.setdefault((line.source.file, line.who.rank), line.source.line)
+            first.setdefault((line.source.file, line.who.rank), line)
     ends = {line.source.file: line for line in job.of(LastLine) if line.cut}
     return any(
-        (end.source.line or 0) < at + BEHIND or len(end.text.strip()) < BROKEN
-        for (file, _), at in first.items()
-        if (end := ends.get(file)) is not None
+        (end.source.line or 0) < (line.source.line or 0) + BEHIND or len(end.text.strip()) < BROKEN
+        for (file, _), line in first.items()
+        if (end := ends.get(file)) is not None and not _goes_on(job, file, [*first.values()])
     )
+
+
+def _goes_on(job: Job, file: str, given_up: Sequence[LogLine]) -> bool:
+    """Return whether a log has lines long behind the first words of all who gave up in it."""
+    times = [line.time for line in given_up if line.source.file == file]
+    known = [time for time in times if time is not None]
+    last = max((x.time or 0.0 for x in job.lines if x.source.file == file), default=0.0)
+    return len(known) == len(times) > 0 and last > max(known) + TOGETHER
 
 
 def few_beside(others: Collection[int], waited: Collection[int]) -> bool:

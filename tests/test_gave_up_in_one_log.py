@@ -47,8 +47,8 @@ WATCHDOG = (
     "Timeout(ms)=600000) ran for 600038 milliseconds before timing out.\n"
 )
 TORN = (
-    "[rank5]:[E603 07:{}:17.55 ProcessGroupNCCL.cpp:681] [Rank 5] Some NCCL operations have failed "
-    "or timed out.\n[ran"
+    "[rank5]:[E603 07:{}:17.55 ProcessGroupNCCL.cpp:1895] [PG 0 Rank 5] Process group watchdog "
+    "thread terminated with exception: [Rank 5] a collective timed out\n[ran"
 )
 
 

@@ -43,8 +43,8 @@ def test_few_without_a_word(files: dict[str, str], culprits: tuple[int, ...] | N
 
 WATCHDOG = (
     "[rank{0}]:[E603 07:{1}:17.552992855 ProcessGroupNCCL.cpp:632] [Rank {0}] Watchdog "
-    "caught collective operation timeout: WorkNCCL(SeqNum=36, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, "
-    "Timeout(ms)=600000) ran for 600038 milliseconds before timing out.\n"
+    "caught collective operation timeout: WorkNCCL(SeqNum=36, OpType=ALLREDUCE, NumelIn=1, "
+    "NumelOut=1, Timeout(ms)=600000) ran for 600038 milliseconds before timing out.\n"
 )
 TORN = (
     "[rank5]:[E603 07:{}:17.552992855 ProcessGroupNCCL.cpp:1895] [PG 0 Rank 5] Process "

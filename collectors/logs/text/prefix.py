@@ -57,7 +57,7 @@ _PREFIX = re.compile(
     r")"
 )
 _NUMBERED = re.compile(
-    r" {0,5}(?P<rank>\d{1,6}): ?(?![\d:])|\[(?P<rank2>\d{1,6})\]:? (?!\d)"
+    r" {0,5}(?P<rank>\d{1,6}): ?(?![\d:])| {0,4}\[(?P<rank2>\d{1,6})\](?::? (?!\d)|(?=[A-Za-z]))"
     r"|\[(?:r|rk|p|w|proc|worker|trainer|task)[-_ ]?(?P<rank4>\d{1,4})\]:? "
     r"|(?:(?:rank|Rank|RANK)[= ]|(?:[Pp]rocess|[Ww]orker) )(?P<rank3>\d{1,6})(?:: ?| +(?![\w]+=))"
 )

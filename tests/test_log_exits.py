@@ -101,6 +101,11 @@ LIGHTNING = "[rank: 3] Child process with PID 123 terminated with code -9. Force
             (None, 1),
         ),
         ("application called MPI_Abort(MPI_COMM_WORLD, 4) - process 3", (3, None, None), (None, 4)),
+        (
+            "Stack walkback for Rank 7 done\n\nProcess died with signal 11: 'Segmentation fault'",
+            (7, None, None),
+            (11, None),
+        ),
         ("[cli_2]: aborting job:", (2, None, None), (None, 1)),
         ("[0]2: Return code = 3", (2, None, None), (None, 3)),
         (

@@ -27,7 +27,7 @@ from whyhang.analyzer.findings.refuted import doubted, refuted
 from whyhang.analyzer.findings.signature import CONTRADICTED, Hit, Kind, Signature
 from whyhang.analyzer.findings.verdict import headline_of, still_tried, verdict_of
 from whyhang.analyzer.queries.hits import with_members
-from whyhang.analyzer.queries.logs.failures import has_no_ranks_to_blame
+from whyhang.analyzer.queries.logs.failures import has_no_ranks_to_blame, has_ranks
 from whyhang.analyzer.queries.machines.cluster import slurm_job
 from whyhang.analyzer.queries.waits.named_groups import in_its_group
 from whyhang.analyzer.report import Finding, Report, cite
@@ -251,7 +251,7 @@ def _finding(case: Case, candidate: Candidate) -> Finding:
     everyone = all(case.member(number).rank is not None for number in hit.members)
     known = (hit.names_culprit or alone) and bool(ranks) and everyone
     if signature.everywhere and has_no_ranks_to_blame(case, ranks):
-        category, known = signature.everywhere, False
+        category, known = signature.everywhere, known and ranks == (0,) and not has_ranks(case)
     words = dict(hit.fields)
     if "who" not in words:
         names = ranks_in_words(ranks) if everyone and ranks else case.names(hit.members)

@@ -182,7 +182,8 @@ _REPORTS = re.compile(
     r"(?:g[eo]t|getting|see|saw|seeing|(?:receiv|encounter|fac)(?:e|ed|ing)?|hit|met)\b"
     r"[^.;`]*[:\s]$"
     r"|\b(?:printed|reported|raised|threw|logged|(?:fail|di|crash|exit)ed with)\b[^.;`]{0,20}$"
-    r"|\b(?:logs?|output|stderr) (?:of [\w ]{1,20} )?(?:sa(?:ys?|id)|show(?:s|ed)?|has)\b[^.;`]{0,20}$"
+    r"|\b(?:logs?|output|stderr) (?:of [\w ]{1,20} )?(?:says?|said|shows?|showed|has|had)\b"
+    r"[^.;`]{0,20}$"
     r"|(?:报错|然后报|报出|出现|打印了|崩溃|退出)[^。`]{0,10}$"
 )
 _SUPPOSED = re.compile(r"(?i)\bif\b")

@@ -316,7 +316,8 @@ def _leaves(branch: Frame, text: LineText) -> bool:
 
 
 _TRY = re.compile(r"\s*try\b")
-_EXCEPT = re.compile(r"\s*except\b(?! \(?KeyboardInterrupt\)?(?: as \w+)?:)")
+_EXCEPT = re.compile(r"\s*except\b")
+_BY_HAND = re.compile(r"\s*except \(?KeyboardInterrupt\b[^,]*:")
 _RAISES = re.compile(r"raise\b|.*\b_?exit\(|.*\babort\(")
 _GIVES_UP = re.compile(rf"return\b|break\b|{_RAISES.pattern}")
 """A line after which a handler does not go on with the program as if nothing had been."""
@@ -378,9 +379,9 @@ def _swallowing(block: Frame, inside: Frame, text: LineText, *, returns: bool) -
             continue
         if handler is not None:
             yield handler
-        handler = at if indent(line) == depth and _EXCEPT.match(line) else None
-        if handler is None:
+        if indent(line) < depth or not _EXCEPT.match(line):
             return
+        handler = None if _BY_HAND.match(line) else at
     if handler is not None:
         yield handler
 

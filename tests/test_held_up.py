@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from log_docs import read_log
+from log_docs import document, read_log, reader
 from small_jobs import (
     ALL_REDUCE,
     BARRIER,
@@ -526,3 +526,22 @@ def test_two_threads_that_each_hold_the_lock_of_the_other(*, same: bool) -> None
         "(job.py:3): each waits for the other"
     )
     assert (said in finding.explanation) is same
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_line_of_a_thread_that_an_error_ended_tells_why_nobody_fills_the_queue(
+    *, alone: bool
+) -> None:
+    """Not where a thread is left, which may fill it yet."""
+    log = "INFO:main:iter 4 loss 0.0\nWARNING:rollout:env-2 ends: KeyError('timeout')\n"
+    facts: list[Fact] = []
+    for fact in still({0: ALL_REDUCE, 1: FED}):
+        if not alone and isinstance(fact, StackDump) and fact.who.rank == 1:
+            fact = replace(fact, threads=(*fact.threads, Thread(frames=frames(ELSEWHERE), tid=9)))
+        facts.append(fact)
+
+    finding = report_of([*facts, *reader().read(document(log, "job.log"))]).findings[0]
+
+    assert finding.culprit_ranks == (1,)
+    assert (finding.signature == "queue-left-alone") is alone
+    assert ("a thread said that KeyError ended it" in finding.title) is alone

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from small_jobs import native, report_of, still
+from small_jobs import native, process, report_of, still
 
 from whyhang.analyzer.facts import (
     NOBODY,
@@ -12,10 +12,12 @@ from whyhang.analyzer.facts import (
     Excerpt,
     Fact,
     Group,
+    NoInterpreter,
     Source,
     StoreView,
     Track,
     Who,
+    replace,
 )
 
 KEEPER = """
@@ -347,6 +349,8 @@ def main():
             step(batch)
         except ValueError as error:
             raise
+        except KeyboardInterrupt:
+            log()
         except Exception as error:
             log(error)
     dist.barrier()
@@ -356,7 +360,7 @@ def main():
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("", "", "by `if batch is None` (job.py:4) or `except Exception as error` (job.py:19)."),
+        ("", "", "by `if batch is None` (job.py:4) or `except Exception as error` (job.py:21)."),
         ("is None:\n        return", "is None:\n        log()", "or `if batch.empty: continue` ("),
         ("    with sync:", "    with self.model.no_sync():", "by `with self.model.no_sync()` ("),
     ],
@@ -395,3 +399,74 @@ def test_a_loop_with_no_way_round_its_call_tells_of_none() -> None:
 
     assert finding.signature == "uneven-inputs"
     assert "without that call" not in finding.explanation
+
+
+PUSHES = """
+def run(self, steps):
+    for i in range(steps):
+        for part in self.parts():
+            if part is None:
+                break
+        if self.stop(loss):
+            break
+        new = push(gradient)
+
+def main():
+    run(100000)
+    shutdown()
+"""
+
+
+def test_a_break_above_the_call_of_the_others_is_a_way_past_it() -> None:
+    """Not one that leaves a loop within."""
+    pushes = at(PUSHES, REDUCE, ("run", "push("), ("main", "    run("))
+    through = at(PUSHES, SAVE, ("main", "shutdown"))
+
+    finding = report_of(facts(PUSHES, through, pushes, pushes)).findings[0]
+
+    assert finding.culprit_ranks == (0,)
+    assert "left by `break` (job.py:7) under `if self.stop(loss)` (job.py:6)" in finding.explanation
+    assert "part is None" not in finding.explanation
+
+
+PART = """
+def train(part, epochs):
+    if part == MPI.COMM_NULL:
+        return None
+    for epoch in range(epochs):
+        WORLD.Allreduce(norm, spread)
+
+def main():
+    report(train(split(WORLD), 50))
+"""
+
+
+def test_a_return_is_the_way_of_who_came_to_the_end_of_its_program() -> None:
+    """Its interpreter has ended; where the others wait, a condition may have led past the call."""
+    calls = at(PART, "PMPI_Allreduce (libmpi.so:1)", ("train", "WORLD.All"), ("main", "report"))
+    job = facts(PART, calls, calls, of_mpi=True)
+    environ = {"OMPI_COMM_WORLD_RANK": "2"}
+    ended = [replace(process(2, look=look, environ=environ), started_at=900.0) for look in (0, 1)]
+    gone = NoInterpreter(who=ended[0].who, source=Source(file="p"))
+
+    finding = report_of([*job, *ended, gone]).findings[0]
+
+    assert (finding.category, finding.culprit_ranks) == ("mpi-missing-rank", (2,))
+    assert (
+        "Rank 2 may have come past train (job.py:5) by `return None` (job.py:3) "
+        "under `if part == MPI.COMM_NULL` (job.py:2)."
+    ) in finding.explanation
+
+
+@pytest.mark.parametrize("unlocked", [True, False])
+def test_a_return_with_the_unlock_above_it_keeps_no_lock(unlocked: bool) -> None:
+    """Of the ways out of the function only those that leave the window locked are named."""
+    undo = "        win.Unlock(0)\n" if unlocked else ""
+    source = COUNTER.replace("        return None", f"{undo}        return None")
+    waits = at(source, "PMPI_Win_lock (libmpi.so:1)", ("next_item", "win.Lock"), ("main", "item ="))
+    beyond = at(source, "PMPI_Barrier (libmpi.so:1)", ("main", "Barrier"))
+
+    finding = report_of(facts(source, beyond, waits, waits, of_mpi=True)).findings[0]
+
+    assert finding.signature == "mpi-window-kept"
+    assert ("return None" in finding.title) is not unlocked

@@ -244,3 +244,65 @@ def test_a_step_that_is_handed_on_to_a_function_counts_once() -> None:
     report = _job({0: "step=4 step@fit=4", 1: "step=5 step@fit=5"})
 
     assert "rank 0 at step=4, rank 1 at step=5" in report.headline
+
+
+EPOCHS = """
+def never_break(fn):
+    def wrapper(*args):
+        try:
+            return fn(*args)
+        except Exception as error:
+            log.debug(error)
+            return None
+    return wrapper
+
+def on_epoch_end(epoch):
+    for x, y in batches(epoch):
+        score.update(x, y)
+    dist.all_gather_object(scores, score.compute())
+
+def main():
+    for epoch in range(9):
+        train_epoch(epoch)
+        for callback in callbacks:
+            callback.on_epoch_end(epoch)
+"""
+
+
+@pytest.mark.parametrize(
+    ("over", "raises"),
+    [
+        ("for callback in callbacks", False),
+        ("for part in parts", False),
+        ("for part in parts", True),
+    ],
+)
+def test_a_wrapper_that_takes_errors_is_the_way_past_the_call(over: str, raises: bool) -> None:
+    """Rank 1 is an epoch ahead; where errors are raised, it may have had fewer turns."""
+    source = EPOCHS.replace("for callback in callbacks", over)
+    source = source.replace("return None", "raise") if raises else source
+    lines = source.strip("\n").split("\n")
+
+    def at(words: str) -> int:
+        return next(n for n, line in enumerate(lines, 1) if words in line)
+
+    gather = f"""
+all_gather_object (torch/distributed/distributed_c10d.py:3200)
+on_epoch_end (train.py:{at("all_gather_object")})
+wrapper (train.py:{at("return fn")})
+main (train.py:{at("callback.on_epoch_end")})
+<module> (train.py:60)
+"""
+    backward = f"""
+all_reduce (torch/distributed/distributed_c10d.py:3100)
+train_epoch (step.py:7)
+main (train.py:{at("train_epoch(")})
+<module> (train.py:60)
+"""
+    counts = {rank: f"epoch@main={3 if rank == 1 else 2}" for rank in range(3)}
+    excerpt = Excerpt(file="train.py", first_line=1, lines=tuple(lines))
+    finding = _job(counts, {0: gather, 1: backward, 2: gather}, excerpt).findings[0]
+
+    assert finding.culprit_ranks == (1,)
+    assert (finding.category == "uneven-inputs") is raises
+    assert ("`except Exception as error` (train.py:5)" in finding.explanation) is not raises

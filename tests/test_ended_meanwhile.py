@@ -83,3 +83,11 @@ def test_a_number_that_only_a_log_names_leaves_no_question_unasked() -> None:
 
     assert len(case.states) == 3
     assert all_in_collectives(case) == [0, 1]
+
+
+def test_a_rank_that_ended_before_the_last_one_did_is_no_cause() -> None:
+    """The last one computes for itself, and then the job is over."""
+    report = report_of(ended(1, 3))
+
+    assert report.verdict == "inconclusive"
+    assert not report.findings

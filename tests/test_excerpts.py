@@ -78,3 +78,41 @@ def test_excerpt_of_an_unreadable_file_is_left_out(tmp_path: Path, content: byte
         source.write_bytes(content)
     assert not list(excerpts(Host(Proc()), {(str(source), 1): os.getpid()}))
     assert places(b"not json") == set()
+
+
+def test_excerpts_show_what_led_past_a_place_and_what_takes_errors(tmp_path: Path) -> None:
+    """A return above the loop, and the handlers of what stands around the place, all of it."""
+    source = tmp_path / "train.py"
+    more = ["            more()"] * 6
+    body = [
+        "def train():",
+        "    if part is None:",
+        "        return None",
+        "    try:",
+        "        for step in range(9):",
+        *more,
+        "            reduce()",
+        *more,
+        "    except ValueError:",
+        "        more()",
+        "        raise",
+        "    finally:",
+        "        more()",
+    ]
+    source.write_text("\n".join(body))
+
+    shown = list(excerpts(Host(Proc()), {(str(source), 12): os.getpid()}))
+
+    assert [(e.first_line, len(e.lines)) for e in shown] == [(1, 5), (8, 9), (19, 3)]
+
+
+def test_excerpts_show_what_fills_a_queue(tmp_path: Path) -> None:
+    """In the file where a place takes from one, with the function that it is in."""
+    source = tmp_path / "feed.py"
+    more = ["    more()"] * 8
+    body = ["def run(self):", *more, "    self.out.put(1)", *more, "def take(q):", *more]
+    source.write_text("\n".join([*body, "    return q.get()"]))
+
+    shown = list(excerpts(Host(Proc()), {(str(source), 28): os.getpid()}))
+
+    assert [(e.first_line, len(e.lines)) for e in shown] == [(1, 1), (10, 1), (19, 1), (24, 5)]

@@ -7,6 +7,7 @@ from small_jobs import ALL_REDUCE, LOADER, WORKER, case_of, dump, process, repor
 
 from whyhang.analyzer.commands.left_open import (
     awaiting_a_worker_at_work,
+    between_steps,
     in_an_endless_step,
     with_a_long_step,
     with_uncounted_steps,
@@ -15,6 +16,7 @@ from whyhang.analyzer.facts import (
     Excerpt,
     Fact,
     LoopCounter,
+    Process,
     Role,
     Source,
     StackDump,
@@ -287,3 +289,55 @@ def test_where_all_wait_for_their_workers_the_variables_tell_of_batches(
     assert report_of(facts).verdict == verdict
     asked = with_a_long_step(case_of([f for f in facts if not isinstance(f, Variables)]))
     assert list(asked) == [0, 1]
+
+
+IN_DATASET = """
+__getitem__ (data.py:16)
+fetch (torch/utils/data/_utils/fetch.py:54)
+_next_data (torch/utils/data/dataloader.py:785)
+__next__ (torch/utils/data/dataloader.py:725)
+"""
+
+
+def _loads(*lines: int, ticks: int = 0, slept: float = 1.0) -> list[Fact]:
+    """Look at the same job, where rank 2 is at these lines of its own dataset."""
+    facts = _job(*(f"elastic (data.py:{line}){IN_DATASET.rstrip()}" for line in lines), slept=slept)
+    loads = [f"elastic (data.py:{line}){IN_DATASET}{CALLER}" for line in lines]
+    seen = [
+        fact for fact in facts if not isinstance(fact, StackDump | Process) or fact.who.rank != 2
+    ]
+    for look, stack in enumerate(loads):
+        state = "R" if ticks else "S"
+        seen += [dump(2, stack, look=look), process(2, look=look, state=state, ticks=ticks * look)]
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("lines", "ticks", "slow"),
+    [((22, 21), 95, True), ((21, 21), 95, True), ((21, 21), 8, True), ((21, 21), 0, False)],
+)
+def test_who_computes_in_its_own_dataset_is_not_blocked(
+    lines: tuple[int, int], ticks: int, slow: bool
+) -> None:
+    """Also where many share a CPU; one that sleeps at a line gets no batch."""
+    case = case_of(_loads(*lines, ticks=ticks))
+    loop = (
+        "def elastic(self, volume):",
+        "    for _ in range(12):",
+        "        volume = pool(volume)",
+    )
+    source = Excerpt(file="data.py", first_line=19, lines=(*loop, "        volume = add(volume)"))
+    report = report_of([*_loads(*lines, ticks=ticks, slept=40.0), source])
+
+    assert (list(between_steps(case)) == [2]) is slow
+    if not slow:
+        assert (report.verdict, report.findings[0].signature) == ("hung", "dataloader-blocked")
+    elif lines[0] != lines[1]:
+        assert (report.verdict, report.findings[0].signature) == ("slow", "slow-not-hung")
+
+
+def test_a_dataset_that_computes_without_end_is_a_hang() -> None:
+    """As long as nothing is known of its loops, a step of minutes counts as endless."""
+    report = report_of(_loads(22, 21, ticks=95, slept=120.0))
+
+    assert (report.verdict, report.findings[0].culprit_ranks) == ("hung", (2,))

@@ -46,7 +46,14 @@ from whyhang.analyzer.reports.contents.summary import (
 )
 from whyhang.analyzer.reports.contents.timeline import process_groups, timeline
 from whyhang.analyzer.reports.contents.waits import waits
-from whyhang.analyzer.wording.describe import branch_in_words, children_in_words, passed_in_words
+from whyhang.analyzer.wording.describe import (
+    branch_in_words,
+    children_in_words,
+    ended_past_in_words,
+    fillers_in_words,
+    passed_in_words,
+    path_of,
+)
 from whyhang.analyzer.wording.fill_texts import fill, sentence
 from whyhang.analyzer.wording.subjects import (
     file_of,
@@ -222,6 +229,18 @@ def _goes_on_with(error: Hit, trouble: Hit) -> bool:
     )
 
 
+def _apart(case: Case, hit: Hit) -> tuple[int, ...]:
+    """List the affected members but those whose main thread is where that of the hit's first is.
+
+    Another thread of theirs waits, as one that serves calls while the program is at its end.
+    """
+    if not hit.members:
+        return hit.affected
+    path = path_of(case, case.states[hit.members[0]])
+    apart = (n for n in hit.affected if not path or path_of(case, case.states[n]) != path)
+    return tuple(apart) or hit.affected
+
+
 def _finding(case: Case, candidate: Candidate) -> Finding:
     signature, hit = candidate.signature, candidate.hit
     category = hit.category or signature.category
@@ -239,16 +258,20 @@ def _finding(case: Case, candidate: Candidate) -> Finding:
         pid = words.get("pid", "")
         words["who"] = names or (f"process {pid}" if pid.isdecimal() else "the job")
     explanation = sentence(fill(signature.means, words))
-    where = divergence(case, hit.members, hit.affected) if hit.members else None
+    others = _apart(case, hit)
+    where = divergence(case, hit.members, others) if hit.members else None
     named = hit.members if hit.names_culprit else ()
     if where is not None:
-        under = branch_in_words(case, named, hit.affected, explanation) if named else ""
-        past = "" if under or not named else passed_in_words(case, named, hit.affected, explanation)
+        under = branch_in_words(case, named, others, explanation) if named else ""
+        past = "" if under or not named else passed_in_words(case, named, others, explanation)
         explanation += f" The ranks part in {where}{'; ' * bool(under)}{under}{past}."
+    elif named and others:
+        explanation += ended_past_in_words(case, named, others)
     pressing = pressure_of(case, hit) if category in KINDS["held-back"] and known else []
     if pressing:
         explanation += f" Also, {'; '.join(pressure_in_words(pressing))}."
-    explanation += children_in_words(case, named) if named else ""
+    if named:
+        explanation += children_in_words(case, named) + fillers_in_words(case, named)
     hosts = hosts_of(case, hit)
     steps = _next_steps(case, signature, ranks)
     uses_job = any("JOB" in step for step in (*steps, *signature.remedies))

@@ -138,34 +138,70 @@ _WAY_OUT = re.compile(r"\s*(?:return|raise|break|continue)\b")
 def exits_before(frame: Frame, word: str, text: LineText) -> Iterator[Frame]:
     """Yield the lines below a frame that leave its function, loop or turn before ``word`` comes.
 
+    Not those with it above them in their block.
     ``word`` is what the function calls to undo what it has begun on the line of the frame.
     """
     here = text(frame)
     depth = indent(here) if here is not None else 0
+    undone: int | None = None  # how deep the block is in which the word stands above
     for number in range((frame.line or 0) + 1, (frame.line or 0) + MAX_BELOW):
         line = text(replace(frame, line=number))
         if line is None or not line.strip():
             continue
         if indent(line) < depth or (word in line and indent(line) == depth):
             return
-        if _WAY_OUT.match(line):
+        if undone is not None and indent(line) < undone:
+            undone = None
+        if word in line:
+            undone = indent(line)
+        elif _WAY_OUT.match(line) and undone is None:
             yield replace(frame, line=number)
 
 
-def returns_above(frame: Frame, text: LineText) -> Iterator[tuple[Frame, Frame]]:
-    """Yield the lines above a frame that leave its function under a condition, and that condition.
+_LEAVES = re.compile(r"return\b|(?P<break>break)\b")
+_SUPPRESSES = re.compile(r"\s*with\b.*\bsuppress\(")
+
+
+def ways_out_above(frame: Frame, text: LineText) -> Iterator[tuple[Frame, Frame]]:
+    """Yield the lines above a frame that lead out of its function or loop, and on what condition.
 
     The nearest first; who came back from the function without this frame's call may have left so.
+    What leaves a loop that the frame is not in leads to the frame.
     """
+    around = {*heads(frame, text)}
     for number in range((frame.line or 1) - 1, 0, -1):
         at = replace(frame, line=number)
         line = (text(at) or "").lstrip()
         if line.startswith(_FUNCTION):
             return
-        around = next(heads(at, text), None) if line.startswith("return") else None
-        asks = "" if around is None else text(around) or ""
-        if around is not None and _BRANCH.match(asks) and not _SAME_FOR_ALL.search(asks):
-            yield at, around
+        how = _LEAVES.match(line)
+        if how is None:
+            continue
+        blocks = list(heads(at, text))
+        loop = next((head for head in blocks if _LOOP.match(text(head) or "")), at)
+        if how["break"] and loop not in around:
+            continue
+        asks = text(blocks[0]) or "" if blocks else ""
+        if _BRANCH.match(asks) and not _SAME_FOR_ALL.search(asks):
+            yield at, blocks[0]
+
+
+def errors_passed(frame: Frame, text: LineText) -> Iterator[Frame]:
+    """Yield what around a frame takes an error and goes on, innermost first.
+
+    Whoever called the function learns nothing of it then, also where the handler returns.
+    """
+    for head in heads(frame, text):
+        yield from takers(head, frame, text)
+
+
+def takers(head: Frame, inside: Frame, text: LineText) -> Iterator[Frame]:
+    """Yield what takes the errors of the block that a line opens, so that the program goes on."""
+    line = text(head) or ""
+    if _TRY.match(line):
+        yield from _swallowing(head, inside, text, returns=True)
+    elif _SUPPRESSES.match(line):
+        yield head
 
 
 def _returns_above(frame: Frame, text: LineText) -> bool:
@@ -281,7 +317,9 @@ def _leaves(branch: Frame, text: LineText) -> bool:
 
 _TRY = re.compile(r"\s*try\b")
 _EXCEPT = re.compile(r"\s*except\b")
-_GIVES_UP = re.compile(r"raise\b|return\b|break\b|.*\b_?exit\(|.*\babort\(")
+_BY_HAND = re.compile(r"\s*except \(?KeyboardInterrupt\b[^,]*:")
+_RAISES = re.compile(r"raise\b|.*\b_?exit\(|.*\babort\(")
+_GIVES_UP = re.compile(rf"return\b|break\b|{_RAISES.pattern}")
 """A line after which a handler does not go on with the program as if nothing had been."""
 _ENDS_TURN = re.compile(r"(?P<head>(?:el)?if\b.*:)?\s*(?P<how>continue|return)\b")
 _NO_SYNC = re.compile(r"\bno_sync\(")
@@ -306,7 +344,7 @@ def ways_round(loop: Frame, path: Sequence[Frame], text: LineText) -> Iterator[F
             if line.lstrip().startswith(_FUNCTION):
                 break
             if _TRY.match(line) and at in around:
-                yield from _swallowing(at, frame, text)
+                yield from _swallowing(at, frame, text, returns=frame is not path[start])
             elif _NO_SYNC.search(line):
                 yield at
             elif ends_turn := _ENDS_TURN.match(line.strip()):
@@ -323,8 +361,12 @@ def ways_round(loop: Frame, path: Sequence[Frame], text: LineText) -> Iterator[F
                     yield head
 
 
-def _swallowing(block: Frame, inside: Frame, text: LineText) -> Iterator[Frame]:
-    """Yield the handlers of a ``try`` around a frame after which the program goes on."""
+def _swallowing(block: Frame, inside: Frame, text: LineText, *, returns: bool) -> Iterator[Frame]:
+    """Yield the handlers of a ``try`` around a frame after which the program goes on.
+
+    ``returns``: it goes on, too, once the function has returned.
+    """
+    ends = _RAISES if returns else _GIVES_UP
     depth = indent(text(block) or "")
     handler: Frame | None = None
     for number in range((inside.line or 0) + 1, (inside.line or 0) + MAX_BELOW):
@@ -333,13 +375,13 @@ def _swallowing(block: Frame, inside: Frame, text: LineText) -> Iterator[Frame]:
         if not line.strip():
             continue
         if indent(line) > depth:
-            handler = None if handler and _GIVES_UP.match(line.strip()) else handler
+            handler = None if handler and ends.match(line.strip()) else handler
             continue
         if handler is not None:
             yield handler
-        handler = at if indent(line) == depth and _EXCEPT.match(line) else None
-        if handler is None:
+        if indent(line) < depth or not _EXCEPT.match(line):
             return
+        handler = None if _BY_HAND.match(line) else at
     if handler is not None:
         yield handler
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import Frame, OtherEnd, Process, StackDump, counted, grouped
+from whyhang.analyzer.facts import Frame, OtherEnd, Process, StackDump, counted, grouped, replace
 from whyhang.analyzer.job.connections import ConnectionPeer
 from whyhang.analyzer.job.records import Child
 from whyhang.analyzer.job.roles import main_thread
@@ -16,14 +16,15 @@ from whyhang.analyzer.rank_state.state import RankState, Status, busy_worker
 from whyhang.analyzer.redact import redact
 from whyhang.analyzer.report import Collective, Evidence, Location, RankStateName, cite
 from whyhang.analyzer.stacks import LineText, Place, WaitKind
-from whyhang.analyzer.stacks.kinds import last_name
+from whyhang.analyzer.stacks.kinds import EXIT, last_name
 from whyhang.analyzer.stacks.source_blocks import (
     apart_by,
+    errors_passed,
     fork,
     heads,
     rank_branch,
-    returns_above,
     unasked,
+    ways_out_above,
     ways_round,
 )
 from whyhang.analyzer.stacks.threads import source_lines
@@ -339,24 +340,91 @@ def passed_in_words(
     forked = fork(mine, its)
     if forked is None or (forked[0].line or 0) <= (forked[1].line or 0):
         return ""
-    below = its[its.index(forked[1]) + 1 :]
-    ways = [way for frame in below for way in returns_above(frame, text)]
-    if any(quoted(condition, text) in said for _, condition in ways):
+    ways = _ways_out(its[its.index(forked[1]) + 1 :], text)
+    if any((condition or way) in said for way, condition in ways):
         return ""
     name = case.names(members)
     if ways:
-        left = " or ".join(f"{quoted(a, text)} under {quoted(b, text)}" for a, b in ways[:2])
-        return f"; {name} has come past that call: it may have left by {left}"
+        return f"; {name} has come past that call: it may have left by {_left_by(ways)}"
     asks = [block for block in apart_by(its, mine, text) if _IF.match(text(block) or "")]
     names = case.names(others)
     there = "stand" if len(others) > 1 else "stands"
     return f"; {names} {there} there under {quoted(asks[0], text)}" if asks else ""
 
 
+def ended_past_in_words(case: Case, members: Sequence[int], others: Sequence[int]) -> str:
+    """Say how the first member may have come past the call of others to the end of its program.
+
+    Empty where it is not there, or nothing tells.
+    """
+    state = case.states[members[0]]
+    place = state.place
+    if place is None or path_of(case, state):
+        return ""
+    if place.kind is not WaitKind.TEARDOWN and not {"finalize", EXIT} & {place.op, place.main_op}:
+        return ""
+    text = source_lines(case.job.excerpts)
+    path = path_of(case, case.states[others[0]])
+    ways = _ways_out(path, text)
+    if not ways:
+        return ""
+    there = in_words(path[-1])
+    name = case.names(members)
+    return f" {name.capitalize()} may have come past {there} by {_left_by(ways)}."
+
+
+def _ways_out(path: Sequence[Frame], text: LineText) -> list[tuple[str, str]]:
+    """Quote what may lead out of these functions without their last call, and its condition."""
+    ways = [way for frame in path for way in ways_out_above(frame, text)]
+    errors = [way for frame in path for way in errors_passed(frame, text)]
+    quotes = [(quoted(way, text), quoted(condition, text)) for way, condition in ways]
+    return [*quotes, *((quoted(way, text), "") for way in errors)]
+
+
+def _left_by(ways: Sequence[tuple[str, str]]) -> str:
+    return " or ".join(f"{way} under {asks}" if asks else way for way, asks in ways[:2])
+
+
 def ways_round_in_words(loop: Frame, path: Sequence[Frame], text: LineText) -> str:
     """Quote what may have a turn of a loop go by without the call of a path; empty if nothing."""
     ways = dict.fromkeys(quoted(way, text) for way in ways_round(loop, path, text))
     return " or ".join([*ways][:2])
+
+
+_PUTS = re.compile(r"\.put(?:_nowait)?\(")
+
+
+def fillers_in_words(case: Case, members: Sequence[int]) -> str:
+    """Name the lines that fill queues, where the first member takes from one that none fills.
+
+    Those in the file where it does so, if they are few; they tell whose thread has ended.
+    """
+    state = case.states[members[0]]
+    user = state.place.user if state.place is not None else None
+    if user is None or not is_left_alone(case, state):
+        return ""
+    text = source_lines(case.job.excerpts)
+    puts = {
+        replace(user, line=number): None
+        for excerpt in case.job.excerpts
+        if excerpt.file == user.file
+        for number, line in enumerate(excerpt.lines, excerpt.first_line)
+        if _PUTS.search(line)
+    }
+    if ".get(" not in (text(user) or "") or not 0 < len(puts) <= MOST_PLACES:
+        return ""
+    named = " or ".join(quoted(line, text) for line in sorted(puts, key=lambda f: f.line or 0))
+    return f" No thread is left that could come to {named}: look in the log for how it ended."
+
+
+def is_left_alone(case: Case, state: RankState) -> bool:
+    """Return whether a member waits at a queue of its own threads, and has no other thread."""
+    place, member = state.place, case.member(state.member)
+    if place is None or place.kind is not WaitKind.QUEUE or not (member.processes and member.dumps):
+        return False
+    own = place.frame is not None and place.frame.file.rpartition("/")[2] == "queue.py"
+    last = member.dumps[-1]
+    return own and not last.main_only and len(last.threads) == 1
 
 
 def waits_for_process(place: Place) -> bool:

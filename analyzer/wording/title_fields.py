@@ -20,13 +20,18 @@ from whyhang.analyzer.wording.describe import (
     activity,
     connection_peer,
     duration,
+    is_left_alone,
     location_of,
     other_end,
     pid_in_words,
+    quoted,
     waits_for_process,
 )
 
 _TAKES_LOCK = re.compile(r"\s*(?:async\s+)?with\b.*(?:lock|mutex|sem)", re.IGNORECASE)
+_LOCK_OF = re.compile(
+    r"\s*(?:(?:async\s+)?with\s+)?(?P<lock>[\w.]+)(?:\.acquire\(.*\)|:)\s*(?:#.*)?$"
+)
 _ADVICE: dict[str, dict[str, str]] = table(__package__, "advice.toml")
 _IN_ORDER = "Batches come in order, so one stuck worker is enough."
 _ALONE = "It loads in its own process (num_workers=0): nothing else can bring that batch."
@@ -208,6 +213,47 @@ def _own_holder(path: Sequence[Frame], text: LineText) -> Frame | None:
     )
 
 
+def _crossed_locks(main: Thread | None, threads: Iterable[Thread], text: LineText) -> str:
+    """Say which thread has the lock that one wants and waits itself for one that this one has."""
+    path = user_path(main.frames) if main is not None else []
+    wants, has = _wanted_lock(path, text), _locks_taken(path, text)
+    for thread in threads if wants is not None else ():
+        its_path = user_path(thread.frames)
+        its_wants, its = _wanted_lock(its_path, text), _locks_taken(its_path, text)
+        if thread is not main and wants in its and its_wants in has:
+            return (
+                f"; thread {thread.name or thread.tid} has taken that lock by "
+                f"{quoted(its[wants], text)}, and waits at {in_words(its_path[-1])} for the lock "
+                f"that this one has taken by {quoted(has[its_wants], text)}: each waits for the "
+                "other"
+            )
+    return ""
+
+
+_Lock = tuple[str, str, str]
+"""A lock as the source names it: the file, the class of the function, the expression."""
+
+
+def _wanted_lock(path: Sequence[Frame], text: LineText) -> _Lock | None:
+    """Return the lock that the innermost line takes; None where it takes none that is seen."""
+    return _lock_at(path[-1], path[-1], text) if path else None
+
+
+def _locks_taken(path: Sequence[Frame], text: LineText) -> dict[_Lock | None, Frame]:
+    """Return the locks of the blocks that these frames are in, by the lines that took them."""
+    taken = ((_lock_at(f, head, text), head) for f in path for head in heads(f, text))
+    return {lock: head for lock, head in taken if lock is not None}
+
+
+def _lock_at(frame: Frame, line: Frame, text: LineText) -> _Lock | None:
+    """Return the lock that a line in the function of a frame takes."""
+    match = _LOCK_OF.match(text(line) or "")
+    if match is None:
+        return None
+    of_class = frame.function.rpartition(".")[0] if match["lock"].startswith("self.") else ""
+    return (frame.file, of_class, match["lock"])
+
+
 def _takes_lock(frame: Frame, text: LineText) -> bool:
     return any(_TAKES_LOCK.match(text(head) or "") for head in heads(frame, text))
 
@@ -222,6 +268,8 @@ def _other_lock(case: Case, state: RankState) -> str:
         return ""
     text = source_lines(case.job.excerpts)
     main = next((t for t in dumps[-1].threads if t.tid == state.place.tid), None)
+    if crossed := _crossed_locks(main, dumps[-1].threads, text):
+        return crossed
     if own := _own_holder(user_path(main.frames) if main is not None else [], text):
         return f"; {in_words(own)}, further out on the same stack, has taken it"
     others = []
@@ -294,14 +342,14 @@ def _fillers_of_queue(case: Case, state: RankState) -> str:
     before that is emptied.
     """
     place, member = state.place, case.member(state.member)
+    if is_left_alone(case, state):
+        return ", with no other thread left"
     if place is None or place.kind is not WaitKind.QUEUE or not (member.processes and member.dumps):
         return ""
-    own = place.frame is not None and place.frame.file.rpartition("/")[2] == "queue.py"
-    last = member.dumps[-1]
-    if own and not last.main_only and len(last.threads) == 1:
-        return ", with no other thread left"
-    gets = place.frame is not None and last_name(place.frame) == "get"
-    full = (t for t in last.threads if own and gets and _is_full(t))
+    frame = place.frame
+    file = frame.file.rpartition("/")[2] if frame is not None else ""
+    gets = frame is not None and (last_name(frame), file) == ("get", "queue.py")
+    full = (thread for thread in member.dumps[-1].threads if gets and _is_full(thread))
     for thread, user in ((thread, user_frame(thread.frames)) for thread in full):
         if user is not None:
             name = f'its thread "{thread.name or thread.tid}" at {in_words(user)}'

@@ -209,6 +209,8 @@ def absent(case: Case, *, starting: bool) -> tuple[Hit, ...]:
     seen = [state for state in case.states if state.status is not Status.UNSEEN]
     if not waiters and seen and all(map(_on_its_own, seen)):
         return ()  # who is gone has ended, and nobody waits for it
+    if not waiters and seen and ended_meanwhile(case.job).issuperset(s.member for s in seen):
+        return ()  # the job has come to its end: the others were there already
     if waiters and not starting and _may_have_done_its_part(case):
         return ()
     if not waiters:

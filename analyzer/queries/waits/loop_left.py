@@ -22,6 +22,7 @@ from whyhang.analyzer.stacks.source_blocks import (
     indent,
     may_be_left_within,
     rank_branch,
+    takers,
     turned_off,
 )
 from whyhang.analyzer.stacks.threads import source_lines
@@ -46,7 +47,7 @@ _IN_BRACKETS = re.compile(r"\bfor\b.*")
 
 _OF_A_MODEL = re.compile(
     r"param|grad|bucket|tensor|layer|module|weight|buffer|rank|world|group"
-    r"|handle|request|future|pending|\bworks?\b",
+    r"|handle|request|future|pending|\bworks?\b|callback|hook|plugin|listener|metric",
     re.IGNORECASE,
 )
 """A loop over parts of a model, ranks or calls: to be out of it is to be further in the step."""
@@ -82,7 +83,7 @@ def in_loop_over_data(case: Case, state: RankState, names: set[str]) -> bool:
     """Return whether a rank is in a loop over data within the one that these count.
 
     Who is ahead of it by them has come to the end of the inner loop first; not where a
-    ``continue`` in it may have led past a call.
+    ``continue`` in it, or an error that was taken, may have led past a call.
     """
     text = source_lines(case.job.excerpts)
     over_data = False
@@ -97,6 +98,8 @@ def in_loop_over_data(case: Case, state: RankState, names: set[str]) -> bool:
                 if any((text(replace(head, line=n)) or "").strip() == "continue" for n in body):
                     return False
                 over_data = over_data or _is_over_data(line)
+            elif any(takers(head, frame, text)):
+                return False
             inner = head
     return False
 

@@ -9,6 +9,7 @@ from whyhang.analyzer.rank_state.from_stacks.served import awaits_another, is_se
 from whyhang.analyzer.rank_state.over_time.job_progress import ANSWERED, IN_STEP, status_by_place
 from whyhang.analyzer.rank_state.over_time.motion import (
     SPINNING,
+    SQUEEZED,
     Motion,
     Moved,
     motion,
@@ -19,6 +20,9 @@ from whyhang.analyzer.rank_state.state import NOT_WAITING, RankState, Status
 from whyhang.analyzer.stacks import LineText, Place, WaitKind, WaitRule, place_of
 from whyhang.analyzer.stacks.kinds import SERVES
 from whyhang.analyzer.stacks.usercode import is_library, short
+
+_OWN_CODE = frozenset({WaitKind.DATASET, WaitKind.CHECKPOINT})
+"""Kinds of place that tell on whose behalf a thread is there, and not whether it waits."""
 
 
 def without_bystanders(job: Job, states: list[RankState]) -> tuple[RankState, ...]:
@@ -220,6 +224,8 @@ def _status(member: Member, place: Place | None, moves: Motion) -> Status:
         return Status.MOVING
     if place.kind is WaitKind.FILE and _burns(moves):
         return Status.RUNNING  # who uses a CPU gets the data that it asks for
+    if place.kind in _OWN_CODE and _computes(moves):
+        return Status.RUNNING  # the user's own code: what waits in there is a kind of its own
     if place.kind is WaitKind.BACKWARD and moves.moved is Moved.STILL:
         return Status.WAITING  # a backward that uses no CPU at all waits in a collective
     if place.kind is WaitKind.BACKWARD and place.native and state == "R" and _burns(moves):
@@ -238,3 +244,9 @@ def _stopped_by(member: Member) -> str:
 
 def _burns(moves: Motion) -> bool:
     return moves.cpu is not None and moves.cpu > SPINNING
+
+
+def _computes(moves: Motion) -> bool:
+    """Return whether a thread uses a CPU, be it one that it shares with many."""
+    stirred = moves.moved is Moved.STIRRED and (moves.cpu or 0.0) > SQUEEZED
+    return moves.moved is Moved.IN_PLACE or stirred

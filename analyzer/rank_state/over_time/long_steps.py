@@ -21,6 +21,7 @@ from whyhang.analyzer.job.records import Job, Member
 from whyhang.analyzer.rank_state.over_time.beats import usual_step
 from whyhang.analyzer.rank_state.over_time.job_progress import IN_STEP, PLAIN, counted_on, progress
 from whyhang.analyzer.rank_state.over_time.motion import (
+    SQUEEZED,
     Motion,
     Moved,
     motion,
@@ -43,9 +44,6 @@ LONG = 25.0
 
 GIVES_UP = 1800.0
 """Seconds after which gloo's collectives give up, unless told otherwise."""
-
-SQUEEZED = 0.05
-"""Share of one CPU that a rank at work gets at least where many processes share the CPUs."""
 
 WORKS = frozenset({WaitKind.WORK, WaitKind.DATASET, WaitKind.SLEEP})
 """Kinds of place at which a worker may be on its way."""

@@ -17,6 +17,9 @@ from whyhang.analyzer.stacks.usercode import is_library, normal
 SPINNING = 0.25
 """Share of one CPU from which a thread is taken to compute or spin: ranks share processors."""
 
+SQUEEZED = 0.05
+"""Share of one CPU that a rank at work gets at least where many processes share the CPUs."""
+
 TICKS_PER_SECOND = 100  # USER_HZ on every Linux that runs torch
 
 

@@ -81,6 +81,7 @@ def excerpts(host: Host, pids: Mapping[tuple[str, int], int]) -> Iterator[Excerp
         text = without_literals(source, lines)
         heads = _heads(text, lines)
         further = heads | _ways_out(text, lines, heads) | _ways_past(text, lines)
+        further |= _handlers(text, lines, heads) | _fillers(text, lines)
         for first, last in _ranges(lines, further):
             clean = redact("\n".join(text[first - 1 : last])).split("\n")
             if text:
@@ -134,12 +135,21 @@ _TAKES = re.compile(r"\.(?:Lock|Lock_all|acquire|lock)\(")
 _GIVES_BACK = re.compile(r"\.(?:Unlock|Unlock_all|release|unlock)\(")
 _RAISES = re.compile(r"\s*raise\b")
 _LEAVES = re.compile(r"\s*(?:return|break|continue)\b")
+_RETURNS = re.compile(r"\s*return\b")
+_TRY = re.compile(r"\s*try\s*:")
+_EXCEPT = re.compile(r"\s*except\b")
+_GOES_WITH_TRY = re.compile(r"\s*(?:except|else|finally)\b")
+_GETS = re.compile(r"\.get\(")
+_PUTS = re.compile(r"\.put(?:_nowait)?\(")
+MOST_PUTS = 8
+"""Lines of a file that put into queues; where there are more, none tells anything."""
 
 
 def _ways_out(text: list[str], lines: Iterable[int], heads: Collection[int]) -> set[int]:
     """Find the branches above each line that leave the innermost loop around it, or its function.
 
-    They tell why a rank is not in the call of the others: with each, the line that leaves.
+    They tell why a rank is not in the call of the others: with each, the line that leaves. Above
+    that loop it is those that return.
     """
     ways: set[int] = set()
     for line in lines:
@@ -147,15 +157,41 @@ def _ways_out(text: list[str], lines: Iterable[int], heads: Collection[int]) -> 
         loops = [n for n in heads if n < line and _LOOP.match(text[n - 1])]
         loops = [n for n in loops if _depth(text[n - 1]) < depth]
         above = [n for n in heads if n < line and text[n - 1].lstrip().startswith(_DEF)]
-        start = max(loops or above[-1:] or [line])
+        loop = max(loops, default=0)
         branch = 0
-        for number in range(start + 1, line):
+        for number in range(max(above, default=loop or line) + 1, line):
             inside = branch and _depth(text[number - 1]) > _depth(text[branch - 1])
+            leaves = _LEAVES if number > loop else _RETURNS
             if _IF.match(text[number - 1]):
                 branch = number
-            elif inside and _LEAVES.match(text[number - 1]):
+            elif inside and leaves.match(text[number - 1]):
                 ways |= {branch, number}
     return ways
+
+
+def _handlers(text: list[str], lines: Iterable[int], heads: Collection[int]) -> set[int]:
+    """Find what handles the errors of each ``try`` around these lines, and may go on."""
+    found: set[int] = set()
+    for head in (n for n in heads if _TRY.match(text[n - 1])):
+        depth, last = _depth(text[head - 1]), max((n for n in lines if n > head), default=head)
+        handles = False
+        for number in range(head + 1, min(last + MAX_BELOW, len(text)) + 1):
+            below = text[number - 1]
+            if below.strip() and _depth(below) <= depth:
+                handles = _EXCEPT.match(below) is not None
+                if not _GOES_WITH_TRY.match(below):
+                    break
+            if handles:
+                found.add(number)
+    return found
+
+
+def _fillers(text: list[str], lines: Collection[int]) -> set[int]:
+    """Find the lines that put into a queue, in a file where one of these lines takes from one."""
+    if not any(_GETS.search(text[line - 1]) for line in lines if line <= len(text)):
+        return set()
+    puts = {number for number, line in enumerate(text, 1) if _PUTS.search(line)}
+    return puts | _heads(text, puts) if len(puts) <= MOST_PUTS else set()
 
 
 def _ways_past(text: list[str], lines: Iterable[int]) -> set[int]:

@@ -75,7 +75,7 @@ def own_jobs(case: Case) -> tuple[Scheduled, ...]:
     That is the only job shown, or the one whose number the logs or their names hold.
     """
     jobs = (row for row in case.job.of(Scheduled) if row.kind == "job")
-    rows = {row.name: row for row in jobs if row.name[0].isdigit()}
+    rows = {row.name: row for row in jobs if row.name[:1].isdigit()}
     numbers = {re.split(r"\D", name, maxsplit=1)[0] for name in rows}
     if len(numbers) > 1:
         files = {end.source.file for end in case.job.of(LastLine)}

@@ -23,7 +23,7 @@ sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 hypothesis.settings.register_profile("quick", max_examples=30, deadline=None)
-hypothesis.settings.register_profile("thorough", max_examples=200, deadline=None)
+hypothesis.settings.register_profile("thorough", max_examples=120, deadline=None)
 hypothesis.settings.load_profile("quick")  # `make test` runs with --hypothesis-profile=thorough
 
 LONGEST = (

@@ -225,7 +225,13 @@ def test_where_no_other_host_lets_one_in_this_host_is_looked_at_soon(folder: Pat
         assert both < alone + 5
 
 
-@pytest.mark.parametrize("program", [MPI, MPI_BY_CTYPES], ids=["mpi4py", "ctypes"])
+@pytest.mark.parametrize(
+    "program",
+    [
+        pytest.param(MPI, id="mpi4py"),
+        pytest.param(MPI_BY_CTYPES, id="ctypes", marks=pytest.mark.variation),
+    ],
+)
 def test_mpirun_over_three_hosts_is_seen_from_any_of_them(folder: Path, program: str) -> None:
     """One that calls MPI through C shows it in native stacks alone."""
     if importlib.util.find_spec("mpi4py") is None:

@@ -329,6 +329,15 @@ CASES: dict[str, Blame] = {
         "ray-actor-died",
         (5,),
     ),
+    "the actor that Ray lost, of which the first line is lost": (
+        {
+            None: "(Task pid=7)   pid: 812\n(Task pid=7)   name: k3TfWorkerDict_0:5\n"
+            "(Task pid=7) The actor is dead because its worker process has died. Worker exit type: "
+            "SYSTEM_ERROR\n(Task pid=7) Training completed or interrupted\n"
+        },
+        "ray-actor-died",
+        (5,),
+    ),
     "the actor that Ray lost, by the pid that Ray Train gave a rank": (
         {
             None: "- (node_id=3d1f, ip=10.0.0.4, pid=811) world_rank=0, local_rank=0, node_rank=0\n"

@@ -139,6 +139,20 @@ def test_torchruns_agents_say_that_all_have_ended() -> None:
     assert diagnosed({None: AGENTS}).verdict != "healthy"
 
 
+def test_torchruns_agent_waits_for_others_also_when_its_own_ranks_have_failed() -> None:
+    """It says first how they ended."""
+    agent = "INFO:torch.distributed.elastic.agent.server.api:"
+    log = (
+        "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: -11) local_rank: 1 "
+        "(pid: 5528) of binary: /usr/bin/python3\n"
+        f"{agent}Local worker group finished (FAILED). Waiting 300 seconds for other agents\n"
+        f"{agent}Done waiting for other agents. Elapsed: 0.001 seconds\n"
+    )
+    report = diagnosed_files({"train.log": log})
+
+    assert (report.verdict, report.findings[0].culprit_ranks) == ("failed", (1,))
+
+
 def test_a_crash_behind_the_loss_of_a_peer_is_no_cause() -> None:
     """The rank leaves for a peer that is gone, and its libraries do not like that."""
     lost = "[rank1]: ncclRemoteError: A call failed possibly due to a network error or a remote "

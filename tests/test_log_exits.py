@@ -106,6 +106,11 @@ LIGHTNING = "[rank: 3] Child process with PID 123 terminated with code -9. Force
             (7, None, None),
             (11, None),
         ),
+        (
+            "failed (exitcode: -9) for binary located at /bin/p with local_rank: 2 (process ID: 7)",
+            (2, None, 7),
+            (9, None),
+        ),
         ("[cli_2]: aborting job:", (2, None, None), (None, 1)),
         ("[0]2: Return code = 3", (2, None, None), (None, 3)),
         (

@@ -55,6 +55,9 @@ _STARTED = re.compile(
 )
 """The prompt of a shell with a command that starts ranks."""
 
+_FAILED = "worker group finished (FAILED)"
+"""What torchrun's agent says before it waits for other agents, as it does behind a planned end."""
+
 _GIVES_UP = re.compile(r"\[?[EF]\d{3,4} [\d:.]+ ProcessGroup\w+\.cpp:\d+\]")
 """What c10d says as it gives up: behind it the rank is at work no more."""
 
@@ -143,6 +146,7 @@ def tails(data: bytes, file: LogFile, last: int, size: int) -> Iterator[LogTail]
     lines: dict[Who, list[OwnLine]] = {}
     over: dict[Who, tuple[int, OwnLine]] = {}  # the first word of trouble, behind how many lines
     bars: dict[Who, tuple[str, ...] | None] = {}  # how far the last one had come
+    failed = False  # as torchrun's agent says of all that it started
     nameless = -1  # line of the last word of trouble that nobody's label claims
     for number, line in _lines_of_program(raw, last - len(raw) + 1, file):
         who = _speaker(line)
@@ -157,7 +161,8 @@ def tails(data: bytes, file: LogFile, last: int, size: int) -> Iterator[LogTail]
         bars[who] = count or bars.get(who)
         if redrawn:
             continue
-        if who in over and (sign(line.text) or ENDED_WELL.search(line.text)):
+        failed = failed or _FAILED in line.text
+        if who in over and not failed and (sign(line.text) or ENDED_WELL.search(line.text)):
             del over[who]  # it got over it
         message = file.voice.message(line.text).strip()
         message = behind_own_label(message, who, file.voice.names)

@@ -38,6 +38,7 @@ from whyhang.collectors.logs.text.clock import time_of
 
 GRACE = 30.0  # seconds that torchrun gives processes to end
 ROWS = 4  # of torchrun's table above a rank: host, time, a number, a heading
+ROWS_OF_ACTOR = 8  # that Ray prints of an actor: its class, pid, name, address
 MAX_STEP = 20  # lines from a command to what srun reports of its tasks
 _ACTOR = re.compile(
     r"\s*(?:pid: (?P<pid>\d+)|name: \w*Worker\w*?_(?P<node>\d+):(?P<local>\d+))\s*$"
@@ -179,13 +180,24 @@ class ExitReader(LineReader):
     def on_ray_actor(self, line: FoundLine, match: Match) -> None:
         """Note an actor that Ray lost: below it stand its pid, or a name that ends in its place."""
         del match
-        for _, after in line.following(8):
-            named = _ACTOR.match(after.text)
+        self._add_actors(line, [after.text for _, after in line.following(ROWS_OF_ACTOR)])
+
+    @wants(r"^The actor is dead because its worker process has died")
+    def on_end_of_ray_actor(self, line: FoundLine, match: Match) -> None:
+        """Note an actor of which the first line is lost: its pid and name stand above."""
+        del match
+        above = list(line.preceding(ROWS_OF_ACTOR))
+        if not any("The actor died" in text for text in above):
+            self._add_actors(line, above)
+
+    def _add_actors(self, line: FoundLine, rows: Sequence[str]) -> None:
+        for row in rows:
+            named = _ACTOR.match(row)
             if named is None or named["node"] not in {None, "0"}:
                 continue
             who = Who(rank=int(named["local"] or 0), trust=Trust.INFERRED)
             who = who if named["pid"] is None else Who(pid=int(named["pid"]))
-            self._add(line, who, 0, exitcode=None, quote=after.text.strip())
+            self._add(line, who, 0, exitcode=None, quote=row.strip())
 
     @wants(
         r"(?<!sub)process (?P<local>\d+) terminated with "

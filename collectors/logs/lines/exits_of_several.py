@@ -139,12 +139,12 @@ class ExitsOfSeveralReader(LineReader):
             )
 
     @wants(
-        r"(?:[Ee]xit|[Rr]eturn)[ _]?[Cc]ode\w{0,3}\W{1,4}[\[(]"
-        r"(?P<codes>-?\d{1,3}(?:, ?-?\d{1,3})+)[\])]"
+        r"(?:[Ee]xit|[Rr]eturn)[ _]?[Cc]ode\w{0,3}(?: list)?\W{1,4}[\[(]"
+        r"(?P<codes>-?\d{1,3}(?:(?:, ?| )-?\d{1,3})+)[\])]"
     )
     def on_list(self, line: FoundLine, match: Match) -> None:
         """Note the codes of all processes, in the order in which they were started."""
-        for rank, code in enumerate(map(int, match["codes"].split(","))):
+        for rank, code in enumerate(map(int, re.findall(r"-?\d+", match["codes"]))):
             if code and self._count < MAX_EXITS:
                 self._count += 1
                 self._lists.append(exit_of(Who(rank=rank, trust=Trust.INFERRED), line, code))

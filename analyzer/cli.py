@@ -16,6 +16,7 @@ from typing import NoReturn
 from whyhang import __version__
 from whyhang.analyzer.commands import COMMANDS, load
 from whyhang.analyzer.commands.streams import prepare
+from whyhang.analyzer.configuration import config_files, defaults
 from whyhang.analyzer.errors import TargetError, WhyhangError
 from whyhang.analyzer.reports.outgoing import plain
 
@@ -90,8 +91,6 @@ def _with_defaults(arguments: list[str]) -> list[str]:
     name, *words = arguments
     if name not in COMMANDS:
         return arguments
-    from whyhang.analyzer.configuration import config_files, defaults  # noqa: PLC0415 - not for --help
-
     config_files.chosen.set(_named_configuration(words))
     configured = [] if name == "config" else config_files.files()
     if not any("defaults" in file.table for file in configured):

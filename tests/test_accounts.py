@@ -307,6 +307,7 @@ def test_contrasts_that_name_nobody(text: str) -> None:
     ("text", "fine"),
     [
         ("A worker is killed by a signal at the end. It did not change the exit code.\n", True),
+        ("The job stops with an error at each start. It is a false alarm.\n", True),
         ("The error comes 1,500 times on all ranks and is non-fatal.\n", True),
         ("This hangs. The job did not continue normally, and the error is fatal.\n", False),
         ("Rank 3 exited with code 0, the others hang in the barrier.\n", False),
@@ -317,3 +318,14 @@ def test_trouble_without_consequences(text: str, *, fine: bool) -> None:
     finding = first(text)
 
     assert (finding is not None and finding.signature == "said-to-be-in-order") is fine
+
+
+@pytest.mark.parametrize(
+    ("call", "category"),
+    [("MPI_Allreduce", "mpi-missing-rank"), ("all_reduce", "missing-rank-in-collective")],
+)
+def test_a_call_of_mpi_that_a_rank_is_not_in_is_one_of_mpi(call: str, category: str) -> None:
+    finding = first(f"Rank 2 has not reached the {call}, all the others are stuck in it.\n")
+
+    assert finding is not None
+    assert (finding.category, finding.culprit_ranks) == (category, (2,))

@@ -313,3 +313,18 @@ def test_a_fault_of_a_machine_alone_is_no_hang() -> None:
 
     assert (report.verdict, report.findings[0].signature) == ("inconclusive", "network-port-down")
     assert report.headline.startswith("Possibly: Port mlx5_1/1 on node1 is Down")
+
+
+CRASHING = """\
+NAME             READY   STATUS             RESTARTS   AGE
+run-master-0     1/1     Running            0          9m
+run-worker-0     1/1     Running            0          9m
+run-worker-1     0/1     CrashLoopBackOff   6          9m
+"""
+
+
+def test_of_pods_alone_each_is_a_rank() -> None:
+    """The master is the first, and the workers follow."""
+    finding = diagnosed_files({"pods.txt": CRASHING}).findings[0]
+
+    assert (finding.signature, finding.culprit_ranks) == ("scheduler-crash-loop", (2,))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from log_docs import document, read_log, reader
+from log_docs import read_log
 from small_jobs import (
     ALL_REDUCE,
     BARRIER,
@@ -14,7 +14,6 @@ from small_jobs import (
     case_of,
     dump,
     frames,
-    native,
     process,
     report_of,
     still,
@@ -425,123 +424,3 @@ def test_a_hang_that_begins_while_it_is_looked_at(looks: int, verdict: str) -> N
             facts += [process(rank, look=look, woke=woke), dump(rank, text, look=look)]
 
     assert report_of(facts).verdict == verdict
-
-
-FED = "wait (threading.py:359)\nget (queue.py:180)\nnext (feed.py:19)\n<module> (feed.py:60)"
-
-
-@pytest.mark.parametrize("feeds", [False, True])
-def test_a_queue_that_nobody_is_left_to_fill(*, feeds: bool) -> None:
-    """The thread that fed it has ended; one that is still there may feed it yet."""
-    facts: list[Fact] = []
-    for fact in still({0: ALL_REDUCE, 1: FED}):
-        if feeds and isinstance(fact, StackDump) and fact.who.rank == 1:
-            fact = replace(fact, threads=(*fact.threads, Thread(frames=frames(ELSEWHERE), tid=9)))
-        facts.append(fact)
-
-    finding = report_of(facts).findings[0]
-
-    assert finding.culprit_ranks == (1,)
-    assert ("with no other thread left" in finding.title) is not feeds
-
-
-@pytest.mark.parametrize(("call", "room"), [("put", True), ("get", False)])
-def test_a_queue_whose_reader_waits_for_room_in_another(call: str, *, room: bool) -> None:
-    """The thread that should fill it cannot go on before the rank takes from the other one."""
-    beside = (
-        f"wait (threading.py:359)\n{call} (queue.py:140)\nread (feed.py:9)\nrun (threading.py:7)"
-    )
-    reader = Thread(name="reader", frames=frames(beside), tid=9)
-    facts = [
-        replace(fact, threads=(*fact.threads, reader))
-        if isinstance(fact, StackDump) and fact.who.rank == 1
-        else fact
-        for fact in still({0: ALL_REDUCE, 1: FED})
-    ]
-
-    finding = report_of(facts).findings[0]
-
-    assert finding.culprit_ranks == (1,)
-    said = (
-        'a queue, while its thread "reader" at read (feed.py:9) waits for room in another one '
-        "that is full, at next (feed.py:19)"
-    )
-    assert (said in finding.title) is room
-
-
-def test_what_filled_a_queue_that_nobody_is_left_to_fill_is_named() -> None:
-    """A thread of that file has ended: its line tells which."""
-    source = Excerpt(file="feed.py", first_line=8, lines=("    out.put(item)",))
-    taken = Excerpt(file="feed.py", first_line=19, lines=("    item = q.get()",))
-
-    finding = report_of([*still({0: ALL_REDUCE, 1: FED}), source, taken]).findings[0]
-
-    assert finding.culprit_ranks == (1,)
-    said = "No thread is left that could come to `out.put(item)` (feed.py:8)"
-    assert said in finding.explanation
-
-
-CROSSED = """
-class EMA:
-    def update(self, checkpoint):
-        with self.lock:
-            average()
-            checkpoint.note()
-    def state(self):
-        with self.lock:
-            return copy(self.shadow)
-class Checkpoint:
-    def note(self):
-        with self.lock:
-            self.version += 1
-    def run(self):
-        with self.lock:
-            save(ema.state())
-"""
-
-
-@pytest.mark.parametrize("same", [True, False])
-def test_two_threads_that_each_hold_the_lock_of_the_other(*, same: bool) -> None:
-    """By blocks of frames further out; a lock of another object's is another lock."""
-    lines = CROSSED.strip("\n").split("\n")
-    source = Excerpt(file="job.py", first_line=1, lines=tuple(lines))
-    main = "Checkpoint.note (job.py:11)\nEMA.update (job.py:5)\n<module> (train.py:60)"
-    holder = "Checkpoint.run" if same else "Other.run"
-    beside = f"EMA.state (job.py:7)\n{holder} (job.py:15)\nrun (threading.py:7)"
-    writer = Thread(name="writer", frames=frames(beside), tid=9)
-    acquires = "lock_PyThread_acquire_lock (libpython3.11.so:1)"
-    facts = [
-        replace(fact, threads=(*fact.threads, writer))
-        if isinstance(fact, StackDump) and fact.who.rank == 1
-        else fact
-        for fact in native(still({0: ALL_REDUCE, 1: f"{acquires}\n{main}"}))
-    ]
-
-    finding = report_of([*facts, source]).findings[0]
-
-    assert (finding.signature, finding.culprit_ranks) == ("lock-deadlock", (1,))
-    said = (
-        "thread writer has taken that lock by `with self.lock` (job.py:14), and waits at "
-        "EMA.state (job.py:7) for the lock that this one has taken by `with self.lock` "
-        "(job.py:3): each waits for the other"
-    )
-    assert (said in finding.explanation) is same
-
-
-@pytest.mark.parametrize("alone", [True, False])
-def test_a_line_of_a_thread_that_an_error_ended_tells_why_nobody_fills_the_queue(
-    *, alone: bool
-) -> None:
-    """Not where a thread is left, which may fill it yet."""
-    log = "INFO:main:iter 4 loss 0.0\nWARNING:rollout:env-2 ends: KeyError('timeout')\n"
-    facts: list[Fact] = []
-    for fact in still({0: ALL_REDUCE, 1: FED}):
-        if not alone and isinstance(fact, StackDump) and fact.who.rank == 1:
-            fact = replace(fact, threads=(*fact.threads, Thread(frames=frames(ELSEWHERE), tid=9)))
-        facts.append(fact)
-
-    finding = report_of([*facts, *reader().read(document(log, "job.log"))]).findings[0]
-
-    assert finding.culprit_ranks == (1,)
-    assert (finding.signature == "queue-left-alone") is alone
-    assert ("a thread said that KeyError ended it" in finding.title) is alone

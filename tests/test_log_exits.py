@@ -305,3 +305,9 @@ def test_who_of_several_was_killed_is_read_in_any_words(text: str) -> None:
 )
 def test_a_line_about_one_process_or_a_clean_end_is_no_rank_that_died(text: str) -> None:
     assert not [end for end in exits(text) if end.who.rank is not None]
+
+
+def test_a_list_of_return_codes_is_read_however_it_is_parted() -> None:
+    ended = exits("ERROR: Job 7 failed with return code list: [137, 1, 137 137]\n")
+
+    assert {end.who.rank: end.exitcode for end in ended} == {0: 137, 1: 1, 2: 137, 3: 137}

@@ -226,3 +226,9 @@ def test_the_most_trusted_rank_wins() -> None:
 def test_what_stands_behind_a_host_is_not_its_domain(name: str) -> None:
     """A tool or a rank behind the host's name is no part of it."""
     assert naming.from_path(name).host == "node2"
+
+
+def test_a_label_of_mpich_stands_right_before_the_message() -> None:
+    who, text = split_prefix("[1]Fatal error in MPI_Recv", numbered=True)
+
+    assert (who.rank, text) == (1, "Fatal error in MPI_Recv")

@@ -234,3 +234,17 @@ def test_a_signature_that_knows_the_line_says_more() -> None:
     )
 
     assert {f.signature for f in diagnosed({1: known + "\n"}).findings} == {"nccl-ib-modify-qp"}
+
+
+def test_who_did_not_join_is_named_by_who_waited() -> None:
+    """The words are those of any library."""
+    log = "RuntimeError: Timeout waiting for ranks [2, 3] to join the group\n"
+
+    assert diagnosed({0: log}).findings[0].culprit_ranks == (2, 3)
+
+
+def test_a_command_with_a_limit_of_time_is_no_time_out() -> None:
+    command = "+ timeout -s SIGKILL 10m mpirun -mca btl_openib_if_include mlx5_0:1 ring"
+
+    assert object_of(command.replace("timeout -s SIGKILL", "a timeout of")) is not None
+    assert object_of(command) is None

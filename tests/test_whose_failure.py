@@ -155,3 +155,28 @@ def test_what_befell_a_rank_of_one_befell_rank_0(world: str, named: tuple[int, .
     )
 
     assert culprits(text) == named
+
+
+TOKENS = "Traceback (most recent call last):\n" + FRAMES + "KeyError: 'tokens'\n"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        TOKENS,
+        TOKENS.replace("KeyError: 'tokens'", "ImportError: cannot import name 'amp' from 'apex'"),
+        "AssertionError: Loading a checkpoint for MP=2 but world size is 1\n",
+    ],
+    ids=["exception", "import", "world size"],
+)
+def test_the_one_process_of_a_job_is_its_rank(error: str) -> None:
+    """Whatever befell it, as its launcher's row says."""
+    assert culprits(error + ROW.format(code=1, rank=0)) == (0,)
+
+
+def test_what_slurm_kills_at_its_limit_has_not_failed() -> None:
+    limit = "slurmstepd: error: *** JOB 1 ON n1 CANCELLED AT 2031-06-30T04:08:07 DUE TO TIME LIMIT"
+    finding = first(f"srun: error: n1: task 0: Killed\n{limit} ***\n")
+
+    assert finding is not None
+    assert (finding.signature, finding.culprit_ranks) == ("slurm-time-limit", None)

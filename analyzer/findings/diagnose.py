@@ -46,14 +46,7 @@ from whyhang.analyzer.reports.contents.summary import (
 )
 from whyhang.analyzer.reports.contents.timeline import process_groups, timeline
 from whyhang.analyzer.reports.contents.waits import waits
-from whyhang.analyzer.wording.describe import (
-    branch_in_words,
-    children_in_words,
-    ended_past_in_words,
-    fillers_in_words,
-    passed_in_words,
-    path_of,
-)
+from whyhang.analyzer.wording.describe import path_of
 from whyhang.analyzer.wording.fill_texts import fill, sentence
 from whyhang.analyzer.wording.subjects import (
     file_of,
@@ -66,6 +59,8 @@ from whyhang.analyzer.wording.subjects import (
     with_names,
     with_path,
 )
+from whyhang.analyzer.wording.ways_past import branch_in_words, ended_past_in_words, passed_in_words
+from whyhang.analyzer.wording.who_fills import children_in_words, fillers_in_words
 
 MAX_EFFECTS = 6
 SOUND = {"healthy"}

@@ -1,10 +1,9 @@
 """Where a rank stands, in words and as evidence: what it does, in which call, how it ended."""
 
-import re
 from collections.abc import Iterable, Sequence
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import Frame, OtherEnd, Process, StackDump, counted, grouped, replace
+from whyhang.analyzer.facts import Frame, OtherEnd, Process, StackDump, counted
 from whyhang.analyzer.job.connections import ConnectionPeer
 from whyhang.analyzer.job.records import Child
 from whyhang.analyzer.job.roles import main_thread
@@ -16,18 +15,7 @@ from whyhang.analyzer.rank_state.state import RankState, Status, busy_worker
 from whyhang.analyzer.redact import redact
 from whyhang.analyzer.report import Collective, Evidence, Location, RankStateName, cite
 from whyhang.analyzer.stacks import LineText, Place, WaitKind
-from whyhang.analyzer.stacks.kinds import EXIT, last_name
-from whyhang.analyzer.stacks.source_blocks import (
-    apart_by,
-    errors_passed,
-    fork,
-    heads,
-    rank_branch,
-    unasked,
-    ways_out_above,
-    ways_round,
-)
-from whyhang.analyzer.stacks.threads import source_lines
+from whyhang.analyzer.stacks.kinds import last_name
 from whyhang.analyzer.stacks.usercode import in_words, line_of, short, user_path
 from whyhang.analyzer.wait_graph import PendingOperation
 
@@ -195,7 +183,7 @@ def evidence_of(case: Case, state: RankState) -> list[Evidence]:
     worker = busy_worker(state)
     if worker is not None and member.children[worker[0]].dumps:
         evidence.append(_frames(member.children[worker[0]].dumps[-1], worker[1], member.rank))
-    awaited = _awaited_children(case, state)[:1]
+    awaited = awaited_children(case, state)[:1]
     return evidence + [_frames(child.dumps[-1], its, member.rank) for child, its in awaited]
 
 
@@ -284,173 +272,12 @@ def path_of(case: Case, state: RankState) -> list[Frame]:
     return user_path(thread.frames) if thread is not None else []
 
 
-_IF = re.compile(r"\s*(?:el)?if\b")
-_ASKS = re.compile(r"\s*(?:(?:el)?if|while)\b")
-_WHILE = re.compile(r"\s*while (?!True\b|1\b)")
-"""A loop that says what it goes on for."""
-
-
-def branch_in_words(
-    case: Case, members: Sequence[int], others: Sequence[int] = (), said: str = ""
-) -> str:
-    """Return in which branch on its rank's number, or in whose call, the first member stands.
-
-    And what it asks for as it sleeps between two turns of a loop. Where the rank's number is not
-    asked for, the condition or the loop that ``others`` are not in. Without what was ``said``
-    already; empty where nothing tells: most calls stand in the program.
-    """
-    text = source_lines(case.job.excerpts)
-    state = case.states[members[0]]
-    path = path_of(case, state)
-    there = f"{case.names(members)} {'are' if len(members) > 1 else 'is'} there"
-    words = []
-    head = rank_branch(path, text)
-    apart = apart_by(path, path_of(case, case.states[others[0]]) if others else (), text)
-    if state.status not in {Status.WAITING, Status.MAYBE}:  # a loop does not hold it up
-        apart = [block for block in apart if _ASKS.match(text(block) or "")]
-    if head is not None:
-        apart = [head, *(block for block in apart if not _IF.match(text(block) or ""))]
-    sleeps = state.place is not None and state.place.kind is WaitKind.SLEEP
-    around = heads(path[-1], text) if path and sleeps else ()
-    slept = next((each for each in around if _WHILE.match(text(each) or "")), None)
-    for block in apart:
-        if block != slept and quoted(block, text) not in said:
-            into = "under" if _IF.match(text(block) or "") else "in the loop"
-            words.append(f"{there} {into} {quoted(block, text)}")
-    if slept is not None:
-        sleep = "sleep" if len(members) > 1 else "sleeps"
-        words.append(f"{case.names(members)} {sleep} in the loop {quoted(slept, text)}")
-    if called := unasked(path, text):
-        words.append(f"{there} in {called[1]}, {in_words(called[0])}, which runs at any line")
-    return "; ".join(words)
-
-
-def passed_in_words(
-    case: Case, members: Sequence[int], others: Sequence[int], said: str = ""
-) -> str:
-    """Say what may have led the first member past the call of others; empty where nothing tells.
-
-    Or where it was ``said`` already.
-
-    It stands further down than they do: it has come back from their function without that call, or
-    a condition around the call did not hold for it.
-    """
-    text = source_lines(case.job.excerpts)
-    mine, its = (path_of(case, case.states[each[0]]) for each in (members, others))
-    forked = fork(mine, its)
-    if forked is None or (forked[0].line or 0) <= (forked[1].line or 0):
-        return ""
-    ways = _ways_out(its[its.index(forked[1]) + 1 :], text)
-    if any((condition or way) in said for way, condition in ways):
-        return ""
-    name = case.names(members)
-    if ways:
-        return f"; {name} has come past that call: it may have left by {_left_by(ways)}"
-    asks = [block for block in apart_by(its, mine, text) if _IF.match(text(block) or "")]
-    names = case.names(others)
-    there = "stand" if len(others) > 1 else "stands"
-    return f"; {names} {there} there under {quoted(asks[0], text)}" if asks else ""
-
-
-def ended_past_in_words(case: Case, members: Sequence[int], others: Sequence[int]) -> str:
-    """Say how the first member may have come past the call of others to the end of its program.
-
-    Empty where it is not there, or nothing tells.
-    """
-    state = case.states[members[0]]
-    place = state.place
-    if place is None or path_of(case, state):
-        return ""
-    if place.kind is not WaitKind.TEARDOWN and not {"finalize", EXIT} & {place.op, place.main_op}:
-        return ""
-    text = source_lines(case.job.excerpts)
-    path = path_of(case, case.states[others[0]])
-    ways = _ways_out(path, text)
-    if not ways:
-        return ""
-    there = in_words(path[-1])
-    name = case.names(members)
-    return f" {name.capitalize()} may have come past {there} by {_left_by(ways)}."
-
-
-def _ways_out(path: Sequence[Frame], text: LineText) -> list[tuple[str, str]]:
-    """Quote what may lead out of these functions without their last call, and its condition."""
-    ways = [way for frame in path for way in ways_out_above(frame, text)]
-    errors = [way for frame in path for way in errors_passed(frame, text)]
-    quotes = [(quoted(way, text), quoted(condition, text)) for way, condition in ways]
-    return [*quotes, *((quoted(way, text), "") for way in errors)]
-
-
-def _left_by(ways: Sequence[tuple[str, str]]) -> str:
-    return " or ".join(f"{way} under {asks}" if asks else way for way, asks in ways[:2])
-
-
-def ways_round_in_words(loop: Frame, path: Sequence[Frame], text: LineText) -> str:
-    """Quote what may have a turn of a loop go by without the call of a path; empty if nothing."""
-    ways = dict.fromkeys(quoted(way, text) for way in ways_round(loop, path, text))
-    return " or ".join([*ways][:2])
-
-
-_PUTS = re.compile(r"\.put(?:_nowait)?\(")
-
-
-def fillers_in_words(case: Case, members: Sequence[int]) -> str:
-    """Name the lines that fill queues, where the first member takes from one that none fills.
-
-    Those in the file where it does so, if they are few; they tell whose thread has ended.
-    """
-    state = case.states[members[0]]
-    user = state.place.user if state.place is not None else None
-    if user is None or not is_left_alone(case, state):
-        return ""
-    text = source_lines(case.job.excerpts)
-    puts = {
-        replace(user, line=number): None
-        for excerpt in case.job.excerpts
-        if excerpt.file == user.file
-        for number, line in enumerate(excerpt.lines, excerpt.first_line)
-        if _PUTS.search(line)
-    }
-    if ".get(" not in (text(user) or "") or not 0 < len(puts) <= MOST_PLACES:
-        return ""
-    named = " or ".join(quoted(line, text) for line in sorted(puts, key=lambda f: f.line or 0))
-    return f" No thread is left that could come to {named}: look in the log for how it ended."
-
-
-def is_left_alone(case: Case, state: RankState) -> bool:
-    """Return whether a member waits at a queue of its own threads, and has no other thread."""
-    place, member = state.place, case.member(state.member)
-    if place is None or place.kind is not WaitKind.QUEUE or not (member.processes and member.dumps):
-        return False
-    own = place.frame is not None and place.frame.file.rpartition("/")[2] == "queue.py"
-    last = member.dumps[-1]
-    return own and not last.main_only and len(last.threads) == 1
-
-
 def waits_for_process(place: Place) -> bool:
     """Return whether a place is the wait for another process at what multiprocessing shares."""
     return place.frame is not None and "multiprocessing/" in place.frame.file
 
 
-def children_in_words(case: Case, members: Sequence[int]) -> str:
-    """Say where the child processes stand of the first member, which waits for one of them.
-
-    Who should put into a queue or notify is one of them, and may itself wait for the member.
-    """
-    state = case.states[members[0]]
-    standing = grouped(
-        _awaited_children(case, state),
-        lambda each: (str(each[1].says), in_words(each[1].user) if each[1].user else ""),
-    )
-    words = []
-    for (says, where), theirs in list(standing.items())[:MOST_PLACES]:
-        pids = ", ".join(str(child.pid) for child, _ in theirs)
-        words.append(f"{pids} {'are' if len(theirs) > 1 else 'is'} {says} at {where}")
-    name = case.member(state.member).name
-    return f" Of the child processes of {name}, {'; '.join(words)}." if words else ""
-
-
-def _awaited_children(case: Case, state: RankState) -> list[tuple[Child, Place]]:
+def awaited_children(case: Case, state: RankState) -> list[tuple[Child, Place]]:
     """List the child processes in the user's code of a member that waits for what one gives."""
     place = state.place
     if place is None or place.kind not in {WaitKind.QUEUE, WaitKind.LOCK}:

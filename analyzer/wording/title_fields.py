@@ -20,13 +20,13 @@ from whyhang.analyzer.wording.describe import (
     activity,
     connection_peer,
     duration,
-    is_left_alone,
     location_of,
     other_end,
     pid_in_words,
     quoted,
     waits_for_process,
 )
+from whyhang.analyzer.wording.who_fills import is_left_alone
 
 _TAKES_LOCK = re.compile(r"\s*(?:async\s+)?with\b.*(?:lock|mutex|sem)", re.IGNORECASE)
 _LOCK_OF = re.compile(

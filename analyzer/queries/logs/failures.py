@@ -52,7 +52,7 @@ def raised_by(case: Case, lines: Sequence[LogLine]) -> tuple[int, ...]:
         return tuple(sorted(spoken | _alike(case, spoken, ended)))
     copies = sum(line.count for line in lines)
     if len(ended) == 1:
-        return () if copies > 1 or printed_by_every_process(case, lines) else tuple(ended)
+        return () if printed_by_every_process(case, lines) else tuple(ended)
     if not ended:
         again = Counter[str]()
         for line in lines:

@@ -25,14 +25,9 @@ from whyhang.analyzer.report import Evidence
 from whyhang.analyzer.stacks import Place, WaitKind
 from whyhang.analyzer.stacks.usercode import in_words, line_of, user_frame
 from whyhang.analyzer.wait_graph import PendingOperation
-from whyhang.analyzer.wording.describe import (
-    branch_in_words,
-    call_of,
-    collective_of,
-    evidence_of,
-    location_of,
-)
+from whyhang.analyzer.wording.describe import call_of, collective_of, evidence_of, location_of
 from whyhang.analyzer.wording.fill_texts import sentence
+from whyhang.analyzer.wording.ways_past import branch_in_words
 
 SERVES_CALLS = "torch/distributed/rpc/internal.py"
 """Has the function in which a thread of a rank answers the call of another one."""

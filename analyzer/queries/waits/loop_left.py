@@ -27,13 +27,8 @@ from whyhang.analyzer.stacks.source_blocks import (
 )
 from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.stacks.usercode import COMPREHENSIONS, line_of
-from whyhang.analyzer.wording.describe import (
-    call_of,
-    evidence_of,
-    path_of,
-    quoted,
-    ways_round_in_words,
-)
+from whyhang.analyzer.wording.describe import call_of, evidence_of, path_of, quoted
+from whyhang.analyzer.wording.ways_past import ways_round_in_words
 
 UNEVEN = "Most often the ranks have different numbers of batches."
 

@@ -27,7 +27,8 @@ from whyhang.analyzer.stacks.source_blocks import heads
 from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.stacks.usercode import in_words
 from whyhang.analyzer.wait_graph import PendingOperation
-from whyhang.analyzer.wording.describe import beat_of, call_of, path_of, ways_round_in_words
+from whyhang.analyzer.wording.describe import beat_of, call_of, path_of
+from whyhang.analyzer.wording.ways_past import ways_round_in_words
 
 
 @side("counters_show", what="left-behind")

@@ -93,6 +93,7 @@ class ExitReader(LineReader):
         self._rows: list[Exit] = []
         self._roots: list[Exit] = []
         self._srun_saw_fail = False
+        self._at_the_limit = False  # Slurm ended the job at its time limit
         self._killed_behind: set[Source] = set()
         self._tasks: set[Source] = set()  # where srun numbers tasks, which need not be ranks
         self._killed: set[Source] = set()  # where MPICH and Intel MPI say so of a process
@@ -230,6 +231,11 @@ class ExitReader(LineReader):
             who = Who(rank=task, trust=Trust.CONTENT, host=named_host(match["host"]))
             self._add(line, who, code)
 
+    @wants(r"CANCELLED AT \S+ DUE TO TIME LIMIT")
+    def on_time_limit(self, line: FoundLine, match: Match) -> None:
+        """Note that Slurm kills the tasks, whatever they did."""
+        self._at_the_limit = True
+
     @wants(r"srun: error: Node failure on (?P<host>[\w.-]+)")
     def on_host(self, line: FoundLine, match: Match) -> None:
         """Note a host that failed, with all that ran on it."""
@@ -269,6 +275,8 @@ class ExitReader(LineReader):
             others = len(self._killed) > 1 and row.source in self._killed
             others = others or row.who.pid in self._forced or row.source in self._killed_behind
             others = others or self._outlived_grace(row)
+            at_the_limit = self._at_the_limit and row.source in self._tasks
+            others = others or (at_the_limit and row.signal == signal.SIGKILL)
             yield replace(row, who=who, killed_with_others=others)
             if who.pid is not None and who.rank is not None and who.trust > Trust.INFERRED:
                 process = Who(pid=who.pid, host=who.host)

@@ -10,7 +10,7 @@ from whyhang.analyzer import queries
 from whyhang.analyzer.facts import replace
 from whyhang.analyzer.queries import Case, Hit, Signature, WaitKind
 from whyhang.analyzer.queries.waits.lagging import lagging
-from whyhang.analyzer.wording.describe import is_left_alone
+from whyhang.analyzer.wording.who_fills import is_left_alone
 
 ENDED = (
     (

@@ -1,0 +1,129 @@
+"""What parts ranks, quoted from the source: a condition or loop, the way past a call."""
+
+import re
+from collections.abc import Sequence
+
+from whyhang.analyzer.case import Case
+from whyhang.analyzer.facts import Frame
+from whyhang.analyzer.rank_state.state import Status
+from whyhang.analyzer.stacks import LineText, WaitKind
+from whyhang.analyzer.stacks.kinds import EXIT
+from whyhang.analyzer.stacks.source_blocks import (
+    apart_by,
+    errors_passed,
+    fork,
+    heads,
+    rank_branch,
+    unasked,
+    ways_out_above,
+    ways_round,
+)
+from whyhang.analyzer.stacks.threads import source_lines
+from whyhang.analyzer.stacks.usercode import in_words
+from whyhang.analyzer.wording.describe import path_of, quoted
+
+_IF = re.compile(r"\s*(?:el)?if\b")
+_ASKS = re.compile(r"\s*(?:(?:el)?if|while)\b")
+_WHILE = re.compile(r"\s*while (?!True\b|1\b)")
+"""A loop that says what it goes on for."""
+
+
+def branch_in_words(
+    case: Case, members: Sequence[int], others: Sequence[int] = (), said: str = ""
+) -> str:
+    """Return in which branch on its rank's number, or in whose call, the first member stands.
+
+    And what it asks for as it sleeps between two turns of a loop. Where the rank's number is not
+    asked for, the condition or the loop that ``others`` are not in. Without what was ``said``
+    already; empty where nothing tells: most calls stand in the program.
+    """
+    text = source_lines(case.job.excerpts)
+    state = case.states[members[0]]
+    path = path_of(case, state)
+    there = f"{case.names(members)} {'are' if len(members) > 1 else 'is'} there"
+    words = []
+    head = rank_branch(path, text)
+    apart = apart_by(path, path_of(case, case.states[others[0]]) if others else (), text)
+    if state.status not in {Status.WAITING, Status.MAYBE}:  # a loop does not hold it up
+        apart = [block for block in apart if _ASKS.match(text(block) or "")]
+    if head is not None:
+        apart = [head, *(block for block in apart if not _IF.match(text(block) or ""))]
+    sleeps = state.place is not None and state.place.kind is WaitKind.SLEEP
+    around = heads(path[-1], text) if path and sleeps else ()
+    slept = next((each for each in around if _WHILE.match(text(each) or "")), None)
+    for block in apart:
+        if block != slept and quoted(block, text) not in said:
+            into = "under" if _IF.match(text(block) or "") else "in the loop"
+            words.append(f"{there} {into} {quoted(block, text)}")
+    if slept is not None:
+        sleep = "sleep" if len(members) > 1 else "sleeps"
+        words.append(f"{case.names(members)} {sleep} in the loop {quoted(slept, text)}")
+    if called := unasked(path, text):
+        words.append(f"{there} in {called[1]}, {in_words(called[0])}, which runs at any line")
+    return "; ".join(words)
+
+
+def passed_in_words(
+    case: Case, members: Sequence[int], others: Sequence[int], said: str = ""
+) -> str:
+    """Say what may have led the first member past the call of others; empty where nothing tells.
+
+    Or where it was ``said`` already.
+
+    It stands further down than they do: it has come back from their function without that call, or
+    a condition around the call did not hold for it.
+    """
+    text = source_lines(case.job.excerpts)
+    mine, its = (path_of(case, case.states[each[0]]) for each in (members, others))
+    forked = fork(mine, its)
+    if forked is None or (forked[0].line or 0) <= (forked[1].line or 0):
+        return ""
+    ways = _ways_out(its[its.index(forked[1]) + 1 :], text)
+    if any((condition or way) in said for way, condition in ways):
+        return ""
+    name = case.names(members)
+    if ways:
+        return f"; {name} has come past that call: it may have left by {_left_by(ways)}"
+    asks = [block for block in apart_by(its, mine, text) if _IF.match(text(block) or "")]
+    names = case.names(others)
+    there = "stand" if len(others) > 1 else "stands"
+    return f"; {names} {there} there under {quoted(asks[0], text)}" if asks else ""
+
+
+def ended_past_in_words(case: Case, members: Sequence[int], others: Sequence[int]) -> str:
+    """Say how the first member may have come past the call of others to the end of its program.
+
+    Empty where it is not there, or nothing tells.
+    """
+    state = case.states[members[0]]
+    place = state.place
+    if place is None or path_of(case, state):
+        return ""
+    if place.kind is not WaitKind.TEARDOWN and not {"finalize", EXIT} & {place.op, place.main_op}:
+        return ""
+    text = source_lines(case.job.excerpts)
+    path = path_of(case, case.states[others[0]])
+    ways = _ways_out(path, text)
+    if not ways:
+        return ""
+    there = in_words(path[-1])
+    name = case.names(members)
+    return f" {name.capitalize()} may have come past {there} by {_left_by(ways)}."
+
+
+def _ways_out(path: Sequence[Frame], text: LineText) -> list[tuple[str, str]]:
+    """Quote what may lead out of these functions without their last call, and its condition."""
+    ways = [way for frame in path for way in ways_out_above(frame, text)]
+    errors = [way for frame in path for way in errors_passed(frame, text)]
+    quotes = [(quoted(way, text), quoted(condition, text)) for way, condition in ways]
+    return [*quotes, *((quoted(way, text), "") for way in errors)]
+
+
+def _left_by(ways: Sequence[tuple[str, str]]) -> str:
+    return " or ".join(f"{way} under {asks}" if asks else way for way, asks in ways[:2])
+
+
+def ways_round_in_words(loop: Frame, path: Sequence[Frame], text: LineText) -> str:
+    """Quote what may have a turn of a loop go by without the call of a path; empty if nothing."""
+    ways = dict.fromkeys(quoted(way, text) for way in ways_round(loop, path, text))
+    return " or ".join([*ways][:2])

@@ -1,0 +1,65 @@
+"""Who should give what a rank waits for in its own process: its threads and child processes."""
+
+import re
+from collections.abc import Sequence
+
+from whyhang.analyzer.case import Case
+from whyhang.analyzer.facts import grouped, replace
+from whyhang.analyzer.rank_state.state import RankState
+from whyhang.analyzer.stacks import WaitKind
+from whyhang.analyzer.stacks.threads import source_lines
+from whyhang.analyzer.stacks.usercode import in_words
+from whyhang.analyzer.wording.describe import MOST_PLACES, awaited_children, quoted
+
+_PUTS = re.compile(r"\.put(?:_nowait)?\(")
+
+
+def fillers_in_words(case: Case, members: Sequence[int]) -> str:
+    """Name the lines that fill queues, where the first member takes from one that none fills.
+
+    Those in the file where it does so, if they are few; they tell whose thread has ended.
+    """
+    state = case.states[members[0]]
+    user = state.place.user if state.place is not None else None
+    if user is None or not is_left_alone(case, state):
+        return ""
+    text = source_lines(case.job.excerpts)
+    puts = {
+        replace(user, line=number): None
+        for excerpt in case.job.excerpts
+        if excerpt.file == user.file
+        for number, line in enumerate(excerpt.lines, excerpt.first_line)
+        if _PUTS.search(line)
+    }
+    if ".get(" not in (text(user) or "") or not 0 < len(puts) <= MOST_PLACES:
+        return ""
+    named = " or ".join(quoted(line, text) for line in sorted(puts, key=lambda f: f.line or 0))
+    return f" No thread is left that could come to {named}: look in the log for how it ended."
+
+
+def is_left_alone(case: Case, state: RankState) -> bool:
+    """Return whether a member waits at a queue of its own threads, and has no other thread."""
+    place, member = state.place, case.member(state.member)
+    if place is None or place.kind is not WaitKind.QUEUE or not (member.processes and member.dumps):
+        return False
+    own = place.frame is not None and place.frame.file.rpartition("/")[2] == "queue.py"
+    last = member.dumps[-1]
+    return own and not last.main_only and len(last.threads) == 1
+
+
+def children_in_words(case: Case, members: Sequence[int]) -> str:
+    """Say where the child processes stand of the first member, which waits for one of them.
+
+    Who should put into a queue or notify is one of them, and may itself wait for the member.
+    """
+    state = case.states[members[0]]
+    standing = grouped(
+        awaited_children(case, state),
+        lambda each: (str(each[1].says), in_words(each[1].user) if each[1].user else ""),
+    )
+    words = []
+    for (says, where), theirs in list(standing.items())[:MOST_PLACES]:
+        pids = ", ".join(str(child.pid) for child, _ in theirs)
+        words.append(f"{pids} {'are' if len(theirs) > 1 else 'is'} {says} at {where}")
+    name = case.member(state.member).name
+    return f" Of the child processes of {name}, {'; '.join(words)}." if words else ""

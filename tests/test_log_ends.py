@@ -272,14 +272,3 @@ def test_pods_that_are_listed_with_their_kind() -> None:
 
 def test_completed_or_interrupted_is_no_end() -> None:
     assert diagnosed({None: "loading\nTraining completed or interrupted\n"}).verdict != "healthy"
-
-
-def test_a_warning_of_torch_in_sentences_is_nobodys_account() -> None:
-    """It speaks of a hang that might be; the job comes to its end."""
-    warning = (
-        "[W ProcessGroupNCCL.cpp:1569] Rank {} using best-guess GPU 0 to perform barrier as "
-        "devices used by this process are currently unknown. This can potentially cause a hang.\n"
-    )
-    log = warning.format(0) + warning.format(1) + STEPS + "End of run\n"
-
-    assert diagnosed({None: log}).verdict == "healthy"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from log_docs import diagnosed_files
+from log_docs import diagnosed_files, document
 
 from whyhang.analyzer.report import Finding
+from whyhang.collectors.prose.troubles import troubles
 
 
 def first(text: str, name: str = "issue.md") -> Finding | None:
@@ -356,3 +357,13 @@ def test_words_count_only_where_there_is_no_other_finding() -> None:
     log = "[rank0]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
     report = diagnosed_files({"issue.md": "It hangs in the DataLoader, I think.\n", "r.log": log})
     assert [finding.category for finding in report.findings] == ["gpu-oom"]
+
+
+@pytest.mark.parametrize(
+    ("header", "prose"), [("[W ProcessGroupNCCL.cpp:1569] ", False), ("", True)]
+)
+def test_a_warning_of_torch_in_sentences_is_nobodys_account(header: str, *, prose: bool) -> None:
+    """Its loggers write whole sentences, of a hang that might be."""
+    text = f"{header}Rank 0 hangs, as the devices that it uses in the barrier are not known.\n"
+
+    assert bool([*troubles(document(text))]) is prose

@@ -9,8 +9,9 @@ import bisect
 import re
 from typing import Any
 
+import tomli
+
 from whyhang.analyzer.facts import Record
-from whyhang.analyzer.toml import tomllib
 
 Path = tuple[str | int, ...]
 """The keys and indices that lead to a value: ("examples", "must_match", 0)."""
@@ -67,7 +68,7 @@ def read(data: bytes) -> tuple[dict[str, Any], dict[Path, int]]:
     except UnicodeDecodeError as error:
         raise UnreadableError("this is no UTF-8", data.count(b"\n", 0, error.start) + 1) from None
     try:
-        return tomllib.loads(text), line_numbers(text)
+        return tomli.loads(text), line_numbers(text)
     except RecursionError:
         raise UnreadableError("this is no TOML: it is nested too deeply", 1) from None
     except ValueError as error:  # TOMLDecodeError is one
@@ -151,7 +152,7 @@ def _found(pattern: re.Pattern[str], text: str, at: int) -> re.Match[str]:
 def _names(key: str) -> list[str]:
     """Take a dotted key apart."""
     names = []
-    inner: Any = tomllib.loads(f"{key} = 0")
+    inner: Any = tomli.loads(f"{key} = 0")
     while isinstance(inner, dict):
         ((name, inner),) = inner.items()
         names.append(name)

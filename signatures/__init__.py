@@ -11,10 +11,11 @@ import pkgutil
 from collections.abc import Iterator
 from importlib.resources import files
 
+import tomli
+
 from whyhang.analyzer.facts import replace
 from whyhang.analyzer.findings.signature import Signature
 from whyhang.analyzer.findings.signature_toml import signature_of
-from whyhang.analyzer.toml import tomllib
 from whyhang.signatures import relations
 
 
@@ -31,7 +32,7 @@ def _over_logs() -> Iterator[Signature]:
     """Yield those in TOML. They are taken as they are: a test checks them like users' cards."""
     for file in files(__name__).iterdir():
         if file.name.endswith(".toml"):
-            document = tomllib.loads(file.read_text(encoding="utf-8"))
+            document = tomli.loads(file.read_text(encoding="utf-8"))
             yield from map(signature_of, document["signature"])
 
 

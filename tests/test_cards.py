@@ -7,6 +7,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
+import tomli
 from card_docs import CARD, ROOT, changed, line_of, named_by_card, written
 
 from whyhang.analyzer.cards.card import read_cards
@@ -14,7 +15,6 @@ from whyhang.analyzer.cards.load import known
 from whyhang.analyzer.cli import main
 from whyhang.analyzer.findings.signature_toml import FIELDS, FORMER, signature_of
 from whyhang.analyzer.queries.logs.log import Blames, Log
-from whyhang.analyzer.toml import tomllib
 
 
 def test_the_template_is_a_good_card() -> None:
@@ -205,7 +205,7 @@ def test_words_for_values_are_checked() -> None:
 
 def test_where_an_explanation_is_wrapped_does_not_show() -> None:
     """Lines of one paragraph are joined; an empty line begins another."""
-    table = {**tomllib.loads(CARD), "explanation": "\none\ntwo\n\n  three\nfour\n"}
+    table = {**tomli.loads(CARD), "explanation": "\none\ntwo\n\n  three\nfour\n"}
 
     assert signature_of(table).means == "one two\n\nthree four"
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import io
 import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from typing import cast
 
 import pytest
+import tomli
 from small_jobs import report_of
 
 from whyhang.analyzer.commands import hosts, live_options
@@ -220,6 +223,8 @@ def test_what_is_sent_to_a_host_runs_there_by_itself(tmp_path: Path) -> None:
     """In a Python that has none of the packages, from a folder that vanishes with it."""
     program = payload.self_contained(payload.here())
     assert program is not None
+    packed = zipfile.ZipFile(io.BytesIO(program)).namelist()
+    assert [n for n in packed if "__mypyc" in n] or not tomli.__file__.endswith(".so")
     (tmp_path / "tmp").mkdir()
     config = {"version": "0", "roots": [], "name": "n1"}
     code = f"CONFIG = {config!r}\n" + Path(boot.__file__).read_text()

@@ -13,15 +13,11 @@ import sys
 from pathlib import Path
 
 import pytest
+import tomli
 
 import whyhang
 from whyhang import signatures
 from whyhang.signatures.frames import TABLE
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 ROOT = Path(__file__).parent.parent
 ROOMS = ("analyzer", "collectors", "signatures")
@@ -44,7 +40,7 @@ def test_every_folder_with_code_is_a_package() -> None:
 @pytest.mark.repo
 def test_every_folder_with_tables_is_in_the_wheel() -> None:
     """TOML files of all rooms go into the wheel with the package they stand in."""
-    table = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    table = tomli.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
 
     folders = {
         "whyhang." + ".".join(path.parent.relative_to(ROOT).parts)

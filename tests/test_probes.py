@@ -8,10 +8,10 @@ import time
 from pathlib import Path
 
 import pytest
+import tomli
 from live_sites import site_of, snapshot
 
 from whyhang.analyzer.facts import Excerpt, Gap
-from whyhang.analyzer.toml import tomllib
 from whyhang.collectors.live import probes
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import HostJob
@@ -19,7 +19,7 @@ from whyhang.collectors.live.probes import PROBES
 from whyhang.collectors.live.probes.probe import Collected, Options, Probe, Running, Site
 from whyhang.collectors.live.proc import Proc
 
-WORDS = tomllib.loads(Path(probes.__file__).parents[1].joinpath("words.toml").read_text())
+WORDS = tomli.loads(Path(probes.__file__).parents[1].joinpath("words.toml").read_text())
 EXCERPT = Excerpt(file="t.py", first_line=1, lines=("x",))
 
 

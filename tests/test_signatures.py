@@ -6,12 +6,12 @@ import functools
 import re
 import string
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import regex
+import tomli
 from documents import document
 
 from whyhang import signatures
@@ -25,11 +25,6 @@ from whyhang.analyzer.queries.registry import queries, side
 from whyhang.analyzer.reports.finding import is_command
 from whyhang.collectors.logs.engine.needle import needle_of
 from whyhang.collectors.logs.reader import LogReader
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 ALL = signatures.load()
 WITH_LOGS = tuple(s for s in ALL if s.patterns)
@@ -73,7 +68,7 @@ def test_ids_are_words() -> None:
 
 def test_the_id_leads_to_its_file() -> None:
     """A relation has a file of its name; what is data stands in a topic's."""
-    over_logs = [s["id"] for path in TOPICS for s in tomllib.loads(path.read_text())["signature"]]
+    over_logs = [s["id"] for path in TOPICS for s in tomli.loads(path.read_text())["signature"]]
     over_relations = [(path, id_) for path in RELATIONS for id_ in ids_in(path)]
 
     assert sorted(over_logs + [id_ for _, id_ in over_relations]) == [s.id for s in ALL]
@@ -99,7 +94,7 @@ def test_every_query_says_what_it_answers() -> None:
     tables = [
         question
         for path in TOPICS
-        for signature in tomllib.loads(path.read_text())["signature"]
+        for signature in tomli.loads(path.read_text())["signature"]
         for question in (*signature.get("asks", ()), *signature.get("unless_asks", ()))
     ]
     asked = {(t["query"], t.get(queries()[t["query"]].argument, "")) for t in tables}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import tomli
 from card_docs import CARD, ROOT
 
-from whyhang.analyzer.toml import tomllib
 from whyhang.analyzer.toml_lines import line_numbers
 
 Dumped = dict[str, object] | list[object] | object
@@ -17,7 +17,7 @@ def test_lines_are_those_of_the_text() -> None:
         "f = [ # first\n  'x, ]', # two\n  [1, 2], {g = \"}\", h = 'i'},\n]\n"
         "[t]\nu = 1979-05-27 07:32:00\n[[v]]\nw = 1\n[[v]]\nw = 2\n[v.x]\ny = true\n"
     )
-    tomllib.loads(text)
+    tomli.loads(text)
     numbers = line_numbers(text)
 
     assert {path: line for path, line in numbers.items() if path[0] != "v"} == {
@@ -46,4 +46,4 @@ def test_every_value_of_a_card_has_its_line() -> None:
 
     project = ROOT / "pyproject.toml"
     for text in (CARD, *([project.read_text(encoding="utf-8")] if project.is_file() else [])):
-        assert set(line_numbers(text)) == paths(tomllib.loads(text))
+        assert set(line_numbers(text)) == paths(tomli.loads(text))

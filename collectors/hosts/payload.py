@@ -29,10 +29,10 @@ from whyhang.collectors.hosts.wire import Answer
 from whyhang.collectors.live.programs import run
 from whyhang.collectors.stacks import pyspy
 
-PACKAGES = ("msgspec", "regex", "zstandard", "hyperscan", "pynvml")
+PACKAGES = ("msgspec", "regex", "tomli", "zstandard", "hyperscan", "pynvml")
 """What far sides import; they run without the last two."""
 
-WHEELS = ("msgspec", "regex", "zstandard", "nvidia-ml-py", "py-spy")
+WHEELS = ("msgspec", "regex", "tomli", "zstandard", "nvidia-ml-py", "py-spy")
 ROOMS = ("analyzer", "collectors", "signatures")
 PIP_LIMIT = 20.0
 KIND = "hosts"
@@ -126,7 +126,7 @@ def _installed_files() -> Iterator[tuple[str, Path]]:
         if spec is None or spec.origin is None:
             continue
         origin = Path(spec.origin)
-        if origin.name != "__init__.py":
+        if spec.submodule_search_locations is None:
             yield origin.name, origin
             continue
         for path in sorted(origin.parent.rglob("*")):
@@ -135,6 +135,9 @@ def _installed_files() -> Iterator[tuple[str, Path]]:
                 part in f"/{inside}" for part in _LEFT_OUT
             ):
                 yield inside, path
+    for name, module in list(sys.modules.items()):
+        if name.endswith("__mypyc") and module.__file__:  # beside tomli, which mypyc compiled
+            yield Path(module.__file__).name, Path(module.__file__)
     program = Path(pyspy.executable())
     if program.is_file():
         yield "bin/py-spy", program
@@ -171,8 +174,7 @@ def _fetch(wanted: Platform, folder: str) -> bool:
     words += ["--python-version", wanted.python, "--implementation", "cp", "--abi", f"cp{number}"]
     words += ["--abi", "abi3", "--abi", "none"]
     words += [word for tag in tags for word in ("--platform", tag)]
-    needed = [*WHEELS, *(["tomli"] if wanted.python == "3.10" else [])]
-    return run(*words, *needed, limit=PIP_LIMIT).code == 0
+    return run(*words, *WHEELS, limit=PIP_LIMIT).code == 0
 
 
 def fitting(hello: Answer) -> tuple[str, bytes] | None:

@@ -22,16 +22,11 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 import msgspec
+import tomli
 
 from whyhang.analyzer.errors import WhyhangError
 from whyhang.analyzer.facts import Record
 from whyhang.samples.harness import keeper, nethosts
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 
 TIME_LIMIT = 600
 """Seconds after which a started sample is ended, whatever happens."""
@@ -123,9 +118,9 @@ def read(folder: Path) -> Sample:
     """Read one sample's description; its name is the folder's."""
     path = folder / "sample.toml"
     try:
-        described = tomllib.loads(path.read_text(encoding="utf-8"))
+        described = tomli.loads(path.read_text(encoding="utf-8"))
         return msgspec.convert({**described, "name": folder.name, "folder": str(folder)}, Sample)
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.ValidationError) as why:
+    except (OSError, UnicodeDecodeError, tomli.TOMLDecodeError, msgspec.ValidationError) as why:
         raise ScenarioError(f"{path}: {why}") from why
 
 

@@ -9,13 +9,14 @@ from collections.abc import Iterator
 from importlib.resources import files
 from typing import Any
 
+import tomli
+
 from whyhang.analyzer.stacks import Layer, Scope, WaitKind, WaitRule
-from whyhang.analyzer.toml import tomllib
 
 
 def rules(text: str) -> Iterator[WaitRule]:
     """Yield the rules of a file from its top. Raises what a wrong name, word or type raises."""
-    for frame in tomllib.loads(text)["frame"]:
+    for frame in tomli.loads(text)["frame"]:
         for row in frame.pop("rows", ({},)):
             yield _rule(**frame, **row)
 

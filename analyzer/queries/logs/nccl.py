@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
 from typing import Literal
 
+import tomli
+
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import (
     LastLine,
@@ -26,9 +28,8 @@ from whyhang.analyzer.queries.hits import cite_lines
 from whyhang.analyzer.queries.registry import query
 from whyhang.analyzer.rank_state.from_logs.log_ends import have_ended, unanswered
 from whyhang.analyzer.report import Collective, Evidence, cite
-from whyhang.analyzer.toml import tomllib
 
-_WORDS: dict[str, dict[str, str]] = tomllib.loads(
+_WORDS: dict[str, dict[str, str]] = tomli.loads(
     files(__package__).joinpath("nccl.toml").read_text(encoding="utf-8")
 )
 

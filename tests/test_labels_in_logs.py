@@ -235,3 +235,14 @@ def test_the_environment_of_processes_tells_their_ranks(form: str) -> None:
     finding = diagnosed_files({"pids.txt": rows, "dumps.txt": dumps}).findings[0]
 
     assert finding.culprit_ranks == (2,)
+
+
+def test_devices_of_which_one_is_missing_in_the_last_round_speak() -> None:
+    """And what begins as they do is theirs, even where each has said it once."""
+    rounds = ((48, (2, 1, 3, 0)), (49, (1, 3, 2)))
+    log = "".join(f"step {step} device cuda:{n} is at 2\n" for step, own in rounds for n in own)
+    behind = "".join(f"step 48 device cuda:{n} went past\n" for n in (3, 2))
+    report = diagnosed_files({"job.log": log + behind})
+    said = {row.rank: row.activity for row in report.ranks}
+    assert said[0] == "last line: step 48 device cuda:0 is at 2"
+    assert said[2] == "last line: step 48 device cuda:2 went past"

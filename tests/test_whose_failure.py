@@ -55,10 +55,13 @@ TERMINATED = "".join(f"srun: error: n{rank}: task {rank}: Terminated\n" for rank
             "loss [ready ranks: 3], grad_0 [ready ranks: 2, 0, 1], grad_1 [ready ranks: 0, 1, 2]\n",
             3,
         ),
+        ("[3]PETSC ERROR: Caught signal number 11 SEGV: Segmentation Violation\n", 3),
+        ("[WARN] PLE 0608 plexec One of MPI processes was aborted.(rank=2)(nid=0xff)\n", 2),
+        ("[1] --> FOAM FATAL IO ERROR: \n[1] keyword x is undefined\n", 1),
     ],
     ids=[
         *("abort", "tasks", "cut", "in the message", "lammps", "hook", "lost peer"),
-        *("ray", "elided", "mpich", "ucc", "horovod"),
+        *("ray", "elided", "mpich", "ucc", "horovod", "petsc", "fujitsu", "openfoam"),
     ],
 )
 def test_another_line_tells_who(text: str, rank: int) -> None:
@@ -180,3 +183,11 @@ def test_what_slurm_kills_at_its_limit_has_not_failed() -> None:
 
     assert finding is not None
     assert (finding.signature, finding.culprit_ranks) == ("slurm-time-limit", None)
+
+
+def test_an_error_that_all_print_is_the_programs() -> None:
+    """A line of a solver's own, with the label of each rank."""
+    lines = "".join(f"[{n}] --> FOAM FATAL ERROR: \n[{n}] no such patch\n" for n in range(4))
+    finding = first(lines)
+    assert finding is not None
+    assert (finding.category, finding.culprit_ranks) == ("not-distributed", None)

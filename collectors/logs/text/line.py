@@ -307,7 +307,7 @@ def _rank_in_message(message: str, voice: Voice) -> Who:
         return Who(rank=int(index["rank"]), trust=Trust.INFERRED)
     if voice.names and (name := NAME.match(message)) and name["name"] in voice.names:
         return Who(rank=voice.names[name["name"]], trust=Trust.INFERRED)
-    rank, statement = rank_in_statement(message) if voice.statements else (0, "")
+    rank, _, statement = rank_in_statement(message) if voice.statements else (0, "", "")
     if statement and statement in voice.statements:
         return Who(rank=rank, trust=Trust.INFERRED)
     return NOBODY

@@ -131,13 +131,16 @@ def last_state(text: str) -> str:
     return text.rstrip().rpartition("\r")[2]
 
 
-def rank_in_statement(text: str) -> tuple[int, str]:
-    """Return the first rank or device that a line mentions, and its template without; else ""."""
+def rank_in_statement(text: str) -> tuple[int, str, str]:
+    """Return the first rank or device that a line mentions; the templates up to it and without it.
+
+    The templates are empty where it mentions none.
+    """
     index = MENTIONED_INDEX.match(text)
     if index is None:
-        return 0, ""
+        return 0, "", ""
     without = text[: index.start("rank")] + text[index.end("rank") :]
-    return int(index["rank"]), reduce(without)[0]
+    return int(index["rank"]), reduce(text[: index.start("rank")])[0], reduce(without)[0]
 
 
 def rank_in_content(text: str) -> Who:

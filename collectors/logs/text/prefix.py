@@ -23,7 +23,7 @@ _CLOCK = re.compile(
     r"(?:std(?:out|err) [FP] )?"  # container runtimes
     r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d [\w.-]+ [\w./-]+(?:\[\d+\])?: )"
 )
-_RANKS = ("rank", "composer", "rank2", "mpi", "ompi", "horovod", "gdb4hpc")
+_RANKS = ("rank", "composer", "rank2", "mpi", "ompi", "horovod", "petsc", "gdb4hpc")
 _AXIS = r"(?:(?:ATTN|MOE)_)?(?:[DTPEC]P|[dtpc]p)"
 _NUMBER = r"(?:(?:[_ ]?[Rr]ank)?[= :])?\d{1,4}"
 _MESH = rf"(?:{_AXIS}{_NUMBER}[ _,|/.-]{{0,2}}){{1,6}}(?<![ _,|/.-])"
@@ -41,6 +41,7 @@ _PREFIX = re.compile(
     r"|(?:\[(?P<on>[\w.-]{1,80})\])?\[\[\d+,1\],(?P<ompi>\d{1,6})\](?=\[|$)"
     r"|(?:[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})?"
     r"\[(?P<horovod>\d{1,6})\]<std\w+>:? ?"
+    r"|\[(?P<petsc>\d{1,6})\]PETSC ERROR: ?"
     r"|[A-Za-z]\w{0,30}\{(?P<gdb4hpc>\d{1,6})\}: ?"  # gdb4hpc
     r"|(?P<mesh>\[" + _MESH + r"\]:? ?|" + _MESH + r"(?:: ?| \| ?))"  # programs that serve models
     r"|\[(?P<role>[A-Za-z_]+)(?P<local>\d{1,3})\]:"  # torchrun --tee: [default3]:

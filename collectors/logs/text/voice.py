@@ -195,22 +195,34 @@ def _names(lines: Iterable[str]) -> dict[str, int]:
 def _statements(lines: Iterable[str]) -> frozenset[str]:
     """Return the templates of lines that each rank prints again and again with its number in them.
 
-    One process that prints a line for each rank keeps to their order; ranks that run beside each
+    In the last round some may be missing: it is for those that a log is read. What begins alike is
+    said by the same ranks. One process that prints a line for each rank keeps to their order; ranks that run beside each
     other do not. Of lines with labels, those tell who speaks.
     """
     speakers: dict[str, list[int]] = {}
+    heads: dict[str, str] = {}
     for line in lines:
         if split_prefix(line)[0] is not NOBODY:
             continue
-        rank, template = rank_in_statement(line)
+        rank, head, template = rank_in_statement(line)
         if template:
             speakers.setdefault(template, []).append(rank)
+            heads[template] = head
+    sure = {heads[template] for template, ranks in speakers.items() if _are_speakers(ranks)}
     return frozenset(
         template
         for template, ranks in speakers.items()
-        if set(ranks) == set(range(len(set(ranks))))
-        and len(ranks) >= 2 * len(set(ranks)) > 2
-        and any(after != (rank + 1) % len(set(ranks)) for rank, after in itertools.pairwise(ranks))
+        if heads[template] in sure and len(set(ranks)) > 1
+    )
+
+
+def _are_speakers(ranks: Sequence[int]) -> bool:
+    """Return whether the numbers in lines that are alike are those of ranks that print them."""
+    size = len(set(ranks))
+    return (
+        set(ranks) == set(range(size))
+        and len(ranks) > 1.5 * size > 1.5
+        and any(after != (rank + 1) % size for rank, after in itertools.pairwise(ranks))
     )
 
 

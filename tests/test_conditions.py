@@ -360,7 +360,7 @@ def main():
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("", "", "by `if batch is None` (job.py:4) or `except Exception as error` (job.py:21)."),
+        ("", "", "by `if batch is None` (job.py:4) or `except Exception as error` (job.py:21);"),
         ("is None:\n        return", "is None:\n        log()", "or `if batch.empty: continue` ("),
         ("    with sync:", "    with self.model.no_sync():", "by `with self.model.no_sync()` ("),
     ],

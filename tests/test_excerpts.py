@@ -116,3 +116,15 @@ def test_excerpts_show_what_fills_a_queue(tmp_path: Path) -> None:
     shown = list(excerpts(Host(Proc()), {(str(source), 28): os.getpid()}))
 
     assert [(e.first_line, len(e.lines)) for e in shown] == [(1, 1), (10, 1), (19, 1), (24, 5)]
+
+
+def test_excerpts_show_what_marks_items_of_a_queue_as_done(tmp_path: Path) -> None:
+    """In the file where a place waits until all are."""
+    source = tmp_path / "feed.py"
+    more = ["    more()"] * 8
+    body = ["def run(self):", *more, "    self.out.task_done()", *more, "def flush(q):", *more]
+    source.write_text("\n".join([*body, "    q.join()"]))
+
+    shown = list(excerpts(Host(Proc()), {(str(source), 28): os.getpid()}))
+
+    assert [(e.first_line, len(e.lines)) for e in shown] == [(1, 1), (10, 1), (19, 1), (24, 5)]

@@ -80,6 +80,25 @@ def test_the_holder_is_named_by_its_command(tmp_path: Path) -> None:
     assert locks(fake, table).awaited(7) == LockWait(holder_pid=9999, holder="")
 
 
+def test_a_child_that_inherited_the_file_is_the_holder(tmp_path: Path) -> None:
+    """Who took the lock has closed the file; the table still names that process."""
+    fake = FakeProc(tmp_path)
+    for pid, command, file in ((4711, "train.py", "/data"), (4720, "watch.py", "/cache/.lock")):
+        fake.add(pid, 1, f"python {command}")
+        (tmp_path / f"{pid}/fd").mkdir(exist_ok=True)
+        (tmp_path / f"{pid}/fdinfo").mkdir()
+        (tmp_path / f"{pid}/fd/5").symlink_to(file)
+        (tmp_path / f"{pid}/fdinfo/5").write_text("pos:\t0\n")
+    taken = LockWait(holder_pid=4711, holder="python train.py")
+    assert locks(fake).awaited(4712) == taken
+
+    told = "lock:\t1: FLOCK  ADVISORY  WRITE 4711 fe:00:2162783 0 EOF\n"
+    (tmp_path / "4720/fdinfo/5").write_text("pos:\t0\n" + told)
+    assert locks(fake).awaited(4712) == LockWait(holder_pid=4720, holder="python watch.py")
+    (tmp_path / "4711/fdinfo/5").write_text("pos:\t0\n" + told)
+    assert locks(fake).awaited(4712) == taken
+
+
 @pytest.mark.parametrize(
     ("call", "link", "path"),
     [

@@ -75,6 +75,22 @@ def test_what_filled_a_queue_that_nobody_is_left_to_fill_is_named() -> None:
     assert said in finding.explanation
 
 
+def test_what_marks_the_items_of_a_queue_that_is_waited_for_is_named() -> None:
+    """Where a turn of the thread ends before that line, an item stays open."""
+    joined = (
+        "wait (threading.py:359)\njoin (queue.py:90)\nflush (feed.py:19)\n<module> (feed.py:60)"
+    )
+    lines = (
+        Excerpt(file="feed.py", first_line=12, lines=("        q.task_done()",)),
+        Excerpt(file="feed.py", first_line=19, lines=("    q.join()",)),
+    )
+
+    finding = report_of([*still({0: ALL_REDUCE, 1: joined}), *lines]).findings[0]
+
+    assert finding.culprit_ranks == (1,)
+    assert "Items are marked as done by `q.task_done()` (feed.py:12)" in finding.explanation
+
+
 CROSSED = """
 class EMA:
     def update(self, checkpoint):
@@ -137,5 +153,24 @@ def test_a_line_of_a_thread_that_an_error_ended_tells_why_nobody_fills_the_queue
     finding = report_of([*facts, *reader().read(document(log, "job.log"))]).findings[0]
 
     assert finding.culprit_ranks == (1,)
-    assert (finding.signature == "queue-left-alone") is alone
-    assert ("a thread said that KeyError ended it" in finding.title) is alone
+    assert (finding.signature == "awaited-thread-ended") is alone
+    assert ("a thread ended by KeyError" in finding.title) is alone
+
+
+@pytest.mark.parametrize("file", ["feed.py", "other.py"])
+def test_a_thread_of_that_file_that_raised_is_what_an_event_waits_for(file: str) -> None:
+    """Its traceback names the file in which the rank waits, where no label tells the rank."""
+    awaited = (
+        "wait (threading.py:359)\nwait (threading.py:655)\nload (feed.py:19)\n<module> (a.py:6)"
+    )
+    log = (
+        "Exception in thread Thread-2 (read):\nTraceback (most recent call last):\n"
+        f'  File "/srv/{file}", line 9, in read\n    rows = open(path)\n'
+        "FileNotFoundError: no part 7\n"
+    )
+
+    facts = [*still({0: ALL_REDUCE, 1: awaited}), *reader().read(document(log, "job.log"))]
+    finding = report_of(facts).findings[0]
+
+    assert finding.culprit_ranks == (1,)
+    assert (finding.signature == "awaited-thread-ended") is (file == "feed.py")

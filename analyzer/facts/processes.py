@@ -61,8 +61,9 @@ def program(command: str) -> str:
 class LockWait(Record):
     """A lock on a file that a process waits for, or may, as /proc/locks tells (proc(5)).
 
-    ``holder_pid`` is the process that took the lock; ``holder`` its command line, empty where
-    it has ended (a child that inherited the file may hold the lock on) or cannot be seen.
+    ``holder_pid`` is the process that has the lock: that took it, or inherited the file from who
+    did and has closed it since. ``holder`` is its command line, empty where it has ended or cannot
+    be seen.
     """
 
     holder_pid: int

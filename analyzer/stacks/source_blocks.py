@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from whyhang.analyzer.facts import Frame, replace
 from whyhang.analyzer.stacks.kinds import LineText, last_name
+from whyhang.analyzer.stacks.usercode import COMPREHENSIONS
 
 _FUNCTION = ("def ", "async def ", "class ", "lambda ")
 _RANK = re.compile(
@@ -326,18 +327,23 @@ _NO_SYNC = re.compile(r"\bno_sync\(")
 """With it, DDP and FSDP leave out the reduction of gradients."""
 
 
-def ways_round(loop: Frame, path: Sequence[Frame], text: LineText) -> Iterator[Frame]:
+def ways_round(loop: Frame | None, path: Sequence[Frame], text: LineText) -> Iterator[Frame]:
     """Yield the lines by which a turn of a loop may go by without the call that ``path`` ends in.
 
     The nearest to the call first: the condition of a ``continue`` or ``return`` above it, a
-    handler around it that goes on after an error, gradients that are not to be reduced.
+    handler around it that goes on after an error, gradients that are not to be reduced. Without a
+    loop it is that of the last comprehension.
     """
-    start = next((n for n, frame in enumerate(path) if loop in {*heads(frame, text)}), None)
+    turns = (
+        loop in {*heads(frame, text)} if loop is not None else last_name(frame) in COMPREHENSIONS
+        for frame in path
+    )
+    start = next((number for number, is_it in enumerate(turns) if is_it), None)
     if start is None:
         return
     for frame in reversed(path[start:]):
         around = {*heads(frame, text)}
-        first = (loop.line or 0) if frame is path[start] else 0
+        first = (loop.line or 0) if loop is not None and frame is path[start] else 0
         for number in range((frame.line or 1) - 1, first, -1):
             at = replace(frame, line=number)
             line = text(at) or ""

@@ -10,6 +10,7 @@ from whyhang.analyzer.stacks import LineText, WaitKind
 from whyhang.analyzer.stacks.kinds import EXIT
 from whyhang.analyzer.stacks.source_blocks import (
     apart_by,
+    comes_first,
     errors_passed,
     fork,
     heads,
@@ -76,18 +77,44 @@ def passed_in_words(
     text = source_lines(case.job.excerpts)
     mine, its = (path_of(case, case.states[each[0]]) for each in (members, others))
     forked = fork(mine, its)
-    if forked is None or (forked[0].line or 0) <= (forked[1].line or 0):
+    if forked is None:
         return ""
+    name, several = case.names(members), len(members) > 1
+    has, it = ("have", "they") if several else ("has", "it")
+    if (forked[0].line or 0) <= (forked[1].line or 0):
+        again = [(quoted(a, text), quoted(b, text)) for a, b in ways_round_again(mine, its, text)]
+        come = f"; {name} {has} come to this line again without that call: {it} may have left by "
+        return f"{come}{_left_by(again)}" if again else ""
     ways = _ways_out(its[its.index(forked[1]) + 1 :], text)
     if any((condition or way) in said for way, condition in ways):
         return ""
-    name = case.names(members)
     if ways:
-        return f"; {name} has come past that call: it may have left by {_left_by(ways)}"
+        return f"; {name} {has} come past that call: {it} may have left by {_left_by(ways)}"
     asks = [block for block in apart_by(its, mine, text) if _IF.match(text(block) or "")]
     names = case.names(others)
     there = "stand" if len(others) > 1 else "stands"
     return f"; {names} {there} there under {quoted(asks[0], text)}" if asks else ""
+
+
+def ways_round_again(
+    mine: Sequence[Frame], its: Sequence[Frame], text: LineText
+) -> list[tuple[Frame, Frame]]:
+    """Return by what, and on which condition, a rank may have come to its call once more.
+
+    The other one, further down, has come through that call with it, and all must make both: then
+    the rank has left the function, or a turn of its loop, in between. Empty where nothing tells.
+    """
+    forked = fork(mine, its)
+    if forked is None or not comes_first(mine, its, text):
+        return []
+    below = its[its.index(forked[1]) :]
+    since = forked[0].line or 0
+    return [
+        (way, asks)
+        for frame in below
+        for way, asks in ways_out_above(frame, text)
+        if frame != below[0] or (way.line or 0) > since
+    ]
 
 
 def ended_past_in_words(case: Case, members: Sequence[int], others: Sequence[int]) -> str:
@@ -123,7 +150,10 @@ def _left_by(ways: Sequence[tuple[str, str]]) -> str:
     return " or ".join(f"{way} under {asks}" if asks else way for way, asks in ways[:2])
 
 
-def ways_round_in_words(loop: Frame, path: Sequence[Frame], text: LineText) -> str:
-    """Quote what may have a turn of a loop go by without the call of a path; empty if nothing."""
+def ways_round_in_words(loop: Frame | None, path: Sequence[Frame], text: LineText) -> str:
+    """Quote what may have a turn of a loop go by without the call of a path; empty if nothing.
+
+    None: the loop is that of a comprehension.
+    """
     ways = dict.fromkeys(quoted(way, text) for way in ways_round(loop, path, text))
     return " or ".join([*ways][:2])

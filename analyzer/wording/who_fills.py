@@ -4,14 +4,16 @@ import re
 from collections.abc import Sequence
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import grouped, replace
+from whyhang.analyzer.facts import Frame, grouped, replace
 from whyhang.analyzer.rank_state.state import RankState
 from whyhang.analyzer.stacks import WaitKind
+from whyhang.analyzer.stacks.kinds import last_name
 from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.stacks.usercode import in_words
 from whyhang.analyzer.wording.describe import MOST_PLACES, awaited_children, quoted
 
 _PUTS = re.compile(r"\.put(?:_nowait)?\(")
+_MARKS = re.compile(r"\.task_done\(")
 
 
 def fillers_in_words(case: Case, members: Sequence[int]) -> str:
@@ -20,21 +22,32 @@ def fillers_in_words(case: Case, members: Sequence[int]) -> str:
     Those in the file where it does so, if they are few; they tell whose thread has ended.
     """
     state = case.states[members[0]]
-    user = state.place.user if state.place is not None else None
-    if user is None or not is_left_alone(case, state):
+    place = state.place
+    if place is None or place.user is None or place.kind is not WaitKind.QUEUE:
         return ""
+    line = source_lines(case.job.excerpts)(place.user) or ""
+    if place.frame is not None and last_name(place.frame) == "join" and ".join(" in line:
+        named = _lines_with(case, place.user, _MARKS)
+        done = f" Items are marked as done by {named}: whoever takes one must come to it,"
+        return f"{done} after an error, too." if named else ""
+    named = _lines_with(case, place.user, _PUTS)
+    if not named or ".get(" not in line or not is_left_alone(case, state):
+        return ""
+    return f" No thread is left that could come to {named}: look in the log for how it ended."
+
+
+def _lines_with(case: Case, user: Frame, pattern: re.Pattern[str]) -> str:
+    """Quote the lines of a frame's file that hold a pattern; empty where they are none or many."""
     text = source_lines(case.job.excerpts)
-    puts = {
+    found = {
         replace(user, line=number): None
         for excerpt in case.job.excerpts
         if excerpt.file == user.file
         for number, line in enumerate(excerpt.lines, excerpt.first_line)
-        if _PUTS.search(line)
+        if pattern.search(line)
     }
-    if ".get(" not in (text(user) or "") or not 0 < len(puts) <= MOST_PLACES:
-        return ""
-    named = " or ".join(quoted(line, text) for line in sorted(puts, key=lambda f: f.line or 0))
-    return f" No thread is left that could come to {named}: look in the log for how it ended."
+    few = sorted(found, key=lambda f: f.line or 0) if len(found) <= MOST_PLACES else ()
+    return " or ".join(quoted(line, text) for line in few)
 
 
 def is_left_alone(case: Case, state: RankState) -> bool:

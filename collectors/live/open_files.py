@@ -143,6 +143,7 @@ class _Lock(NamedTuple):
 
     number: bytes
     waits: bool
+    inherited: bool  # by a child: that of flock(2) is of the open file, not of the process
     exclusive: bool
     pid: int
     inode: bytes
@@ -156,7 +157,8 @@ def _locks(table: bytes) -> Iterator[_Lock]:
             del fields[0]
         if len(fields) > 4 and fields[3].isdigit() and int(fields[3]) > 0:
             inode = fields[4].rpartition(b":")[2]
-            yield _Lock(number, waits, fields[2] == b"WRITE", int(fields[3]), inode)
+            of_file, exclusive = fields[0] == b"FLOCK", fields[2] == b"WRITE"
+            yield _Lock(number, waits, of_file, exclusive, int(fields[3]), inode)
 
 
 class FileLocks:
@@ -165,12 +167,30 @@ class FileLocks:
     def __init__(self, host: Host) -> None:
         self._host = host
         locks = list(_locks(host.proc.bytes_of("locks") or b""))
-        holders = {lock.number: lock.pid for lock in locks if not lock.waits}
+        wanted = {lock.number for lock in locks if lock.waits}
+        held = (lock for lock in locks if not lock.waits and lock.number in wanted)
+        holders = {lock.number: self._holding(lock) for lock in held}
         waiting = (lock for lock in locks if lock.waits and lock.number in holders)
         self._holders = {lock.pid: holders[lock.number] for lock in waiting}
         exclusive = [lock for lock in locks if lock.exclusive and not lock.waits]
         self._writers = {lock.pid for lock in exclusive}
         self._writer_of = {lock.inode: lock.pid for lock in exclusive}
+
+    def _holding(self, lock: _Lock) -> int:
+        """Return the process that keeps a lock: who took it may have closed the file.
+
+        A child that has inherited it keeps it locked: fdinfo tells, the table does not.
+        """
+        if not lock.inherited or self._has_open(lock.pid, lock):
+            return lock.pid
+        heirs = (pid for pid in self._host.stats if pid != lock.pid and self._has_open(pid, lock))
+        return next(heirs, lock.pid)
+
+    def _has_open(self, pid: int, lock: _Lock) -> bool:
+        infos = (self._host.proc.file_info(pid, n) for n in self._host.proc.open_files(pid))
+        held = (info.get(b"lock", b"").split() for info in infos)
+        file = b":" + lock.inode
+        return any(b"FLOCK" in words and any(w.endswith(file) for w in words) for words in held)
 
     def awaited(self, pid: int) -> LockWait | None:
         """Describe the lock that a process waits for.

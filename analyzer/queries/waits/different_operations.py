@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import Verdict
-from whyhang.analyzer.facts import RootArgument
+from whyhang.analyzer.facts import CallArgument, RootArgument
 from whyhang.analyzer.facts.calls import ROOTED
 from whyhang.analyzer.findings.signature import CONTRADICTED, INCOMPLETE, INDIRECT, Hit
 from whyhang.analyzer.queries.hits import hit_about, of_nobody
@@ -28,6 +28,7 @@ from whyhang.analyzer.stacks.source_blocks import (
 from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.wait_graph import PendingOperation
 from whyhang.analyzer.wording.describe import collective_of, evidence_of, path_of
+from whyhang.analyzer.wording.ways_past import ways_round_again
 
 _OF_MPI = {"bcast", "gatherv", "scatterv"}
 ONE_SIDED = ROOTED | _OF_MPI | {"broadcast_object_list", "scatter_object_list", "gather_object"}
@@ -138,6 +139,8 @@ def _different_hit(
         alone = side_in_branch(case, [meeting.members for meeting in meetings])
         fewest = next((m for m in meetings if m.members == alone), fewest)
         tie = alone is None
+    if tie and len(meetings) == 2 and (again := _come_again(case, meetings)) is not None:
+        fewest, tie = again, False
     passed_by = _passed_by(case, meetings) if len(meetings) > 2 else None
     if passed_by is not None:
         fewest, tie = passed_by, False
@@ -147,6 +150,7 @@ def _different_hit(
     if min(counts) > 1 and not _never_came(case, fewest):
         tie = tie or any(m.op in ONE_SIDED for m in meetings if m is not fewest)
     others = [meeting for meeting in meetings if meeting is not fewest]
+    tie = tie or any(_roots_differ(case, meeting) for meeting in others)
     tie = tie or _has_gone_on(case, fewest, others)
     tie = tie or any(m.op in OF_A_HOLDER for m in meetings)
     tie = tie or _others_may_have_left(case, fewest, others)
@@ -192,7 +196,40 @@ def _messages_in_words(case: Case, meetings: Sequence[PendingOperation]) -> str:
     if not waits or len(waits) == len(meetings):
         return ""
     who, verb = case.names(members), "wait" if len(members) > 1 else "waits"
+    partners = {_partner(case, number) for number in members}
+    partner = partners.pop() if len(partners) == 1 else None
+    if partner is not None and len(waits) == 1:
+        way = "to" if "send" in waits[0].op else "from"
+        does = "has taken none" if way == "to" else "has sent none"
+        does += " that fits, or is not the one to ask"
+        return f" {who.capitalize()} {verb} for a message {way} rank {partner}, which {does}."
     return f" {who.capitalize()} {verb} for a message that does not come, or is not taken."
+
+
+def _partner(case: Case, number: int) -> int | None:
+    """Return the rank that the send or receive in which a member stands was given."""
+    ranks = {
+        argument.value
+        for argument in case.job.of(CallArgument)
+        if argument.stands
+        and argument.name in {"source", "src", "dest", "dst"}
+        and argument.value.isdecimal()
+        and (member := case.job.member_of(argument.who)) is not None
+        and member.id == number
+    }
+    return int(ranks.pop()) if len(ranks) == 1 else None
+
+
+def _come_again(case: Case, meetings: Sequence[PendingOperation]) -> PendingOperation | None:
+    """Return the one of two calls to which ranks have come a second time, past the other call."""
+    text = source_lines(case.job.excerpts)
+    paths = [path_of(case, case.states[meeting.members[0]]) for meeting in meetings]
+    if not all(needs_everybody(meeting.op) for meeting in meetings):
+        return None
+    for own, other in ((0, 1), (1, 0)):
+        if ways_round_again(paths[own], paths[other], text):
+            return meetings[own]
+    return None
 
 
 def _passed_by(case: Case, meetings: Sequence[PendingOperation]) -> PendingOperation | None:
@@ -232,6 +269,12 @@ def _others_may_have_left(
     path = path_of(case, case.states[meeting.members[0]])
     paths = [path_of(case, case.states[n]) for other in others for n in other.members]
     return all(comes_first(path, its, text) for its in paths)
+
+
+def _roots_differ(case: Case, meeting: PendingOperation) -> bool:
+    """Return whether ranks in one operation name different roots: they hold each other up."""
+    ranks = {*case.ranks(meeting.members)}
+    return len({call.root for call in case.job.of(RootArgument) if call.who.rank in ranks}) > 1
 
 
 def _never_came(case: Case, meeting: PendingOperation) -> bool:

@@ -91,19 +91,29 @@ def _hit(case: Case, states: list[RankState]) -> Hit:
         collective=call_of(case, waiters_for(case)),
         fields={
             "file": (lock.path if lock is not None else None) or "a file",
-            "holder": _holder_words(lock),
+            "holder": _holder_words(lock, _starter(case, lock)),
             "wanting": case.names(inside),
             "want": "waits for" if len(inside) == 1 else "wait for",
         },
     )
 
 
-def _holder_words(lock: LockWait | None) -> str:
+def _holder_words(lock: LockWait | None, starter: str = "") -> str:
     if lock is None:
         return "another process"
     if not lock.holder:
         return f"process {lock.holder_pid}, which has ended or cannot be seen"
-    return f"process {lock.holder_pid} ({program(lock.holder)})"
+    started = f", started by {starter}" if starter else ""
+    return f"process {lock.holder_pid} ({program(lock.holder)}{started})"
+
+
+def _starter(case: Case, lock: LockWait | None) -> str:
+    """Name the rank whose child the holder is: a helper keeps the files it was started with."""
+    for member in case.job.members:
+        for child in (*member.children, *member.helpers):
+            if lock is not None and child.pid == lock.holder_pid:
+                return member.name
+    return ""
 
 
 def _cite_wait(case: Case, member: Member) -> Evidence:

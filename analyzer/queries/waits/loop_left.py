@@ -31,6 +31,7 @@ from whyhang.analyzer.wording.describe import call_of, evidence_of, path_of, quo
 from whyhang.analyzer.wording.ways_past import ways_round_in_words
 
 UNEVEN = "Most often the ranks have different numbers of batches."
+_FEWER = "the ranks have different numbers of batches."
 
 _LOOP = re.compile(r"\s*(?:async\s+)?(?:for|while)\b")
 
@@ -222,8 +223,8 @@ def _past(case: Case, state: RankState, other: RankState) -> float:
         if any(_HANDLER.match(text(head) or "") for head in apart):
             return 0.0  # an exception may have led there, and not the end of the data
         again = any(_LOOP.match(text(head) or "") for head in around - apart)
-        if again and rank_branch([mine], text) in apart:
-            return 0.0  # the others passed by its branch, and may have come around again
+        if again and (state.status is Status.BLOCKED or rank_branch([mine], text) in apart):
+            return 0.0  # the others came past what holds it up, and may have come around again
         left = _leaves_loop(text, its, indent(here)) or any(
             _is_over_data(text(head) or "") and not _is_as_long_for_all(text, head, its)
             for head in heads(its, text)
@@ -298,6 +299,15 @@ def _asked_within(text: LineText, past: list[Frame], inside: list[Frame]) -> str
     return quoted(asks[0], text) if asks and blocks[0] is asks[0] and len(blocks) > 1 else ""
 
 
+def _reasons(text: LineText, loop: Frame | None, past: list[Frame], inside: list[Frame]) -> str:
+    """Say why the ranks may not have gone round alike; what is seen in the source comes first."""
+    if asked := _asked_within(text, past, inside):
+        return f"The ranks have different numbers of batches, or {asked} held more often on some."
+    if ways := ways_round_in_words(loop, inside, text):
+        return f"A turn may have gone by without that call, by {ways}; else {_FEWER}"
+    return UNEVEN
+
+
 @query
 def loop_left(
     case: Case,
@@ -338,17 +348,12 @@ def loop_left(
         evidence=evidence if by != "many" else places_of(case, members[0], others[0]),
         strength=sides[2],
         collective=call_of(case, inside),
-        fields={"loop": "a loop" if by == "many" else "the loop", "uneven": UNEVEN},
+        fields={"loop": "a loop" if by == "many" else "the loop"},
     )
     if of_mpi:
         hit = replace(hit, category="mpi-mismatch")
-    if asked := _asked_within(text, *paths):
-        uneven = f"The ranks have different numbers of batches, or {asked} held more often on some."
-        hit = replace(hit, fields={**hit.fields, "uneven": uneven})
-    ways = ways_round_in_words(loop, paths[1], text) if loop is not None and by == "few" else ""
-    if ways:
-        uneven = f"{hit.fields['uneven']} Or a turn went by without that call, by {ways}."
-        hit = replace(hit, fields={**hit.fields, "uneven": uneven})
+    uneven = _reasons(text, loop, *paths)
+    hit = replace(hit, fields={**hit.fields, "uneven": uneven})
     if loop is not None:
         hit = replace(hit, fields={**hit.fields, "loop": f"the loop {quoted(loop, text)}"})
     if branch is not None:

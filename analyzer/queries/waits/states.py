@@ -14,6 +14,8 @@ WAITERS = {Status.WAITING, Status.MAYBE}
 OWN = {Status.BLOCKED, Status.RUNNING, Status.MOVING}
 """At something of their own."""
 
+_MESSAGES_OF_MPI = {"send", "ssend", "recv", "mrecv", "probe", "mprobe"}
+
 OF_A_HOLDER = {"win_lock", "win_lock_all"}  # who waits in them waits for the one that holds it
 
 
@@ -31,7 +33,12 @@ def kinds_of(state: RankState) -> set[WaitKind]:
 
 def await_messages(states: Iterable[RankState]) -> bool:
     """Return whether all of these wait to send or receive: their partner may be who left them."""
-    return all(s.place is not None and s.place.kind is WaitKind.P2P for s in states)
+    return all(s.place is not None and _is_of_messages(s.place) for s in states)
+
+
+def _is_of_messages(place: Place) -> bool:
+    of_mpi = place.kind is WaitKind.MPI and place.op in _MESSAGES_OF_MPI
+    return of_mpi or place.kind is WaitKind.P2P
 
 
 def collective_beside(state: RankState) -> Place | None:

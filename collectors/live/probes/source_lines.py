@@ -141,6 +141,8 @@ _EXCEPT = re.compile(r"\s*except\b")
 _GOES_WITH_TRY = re.compile(r"\s*(?:except|else|finally)\b")
 _GETS = re.compile(r"\.get\(")
 _PUTS = re.compile(r"\.put(?:_nowait)?\(")
+_JOINS = re.compile(r"\.join\(\)")
+_MARKS = re.compile(r"\.task_done\(")
 MOST_PUTS = 8
 """Lines of a file that put into queues; where there are more, none tells anything."""
 
@@ -187,11 +189,17 @@ def _handlers(text: list[str], lines: Iterable[int], heads: Collection[int]) -> 
 
 
 def _fillers(text: list[str], lines: Collection[int]) -> set[int]:
-    """Find the lines that put into a queue, in a file where one of these lines takes from one."""
-    if not any(_GETS.search(text[line - 1]) for line in lines if line <= len(text)):
-        return set()
-    puts = {number for number, line in enumerate(text, 1) if _PUTS.search(line)}
-    return puts | _heads(text, puts) if len(puts) <= MOST_PUTS else set()
+    """Find the lines that put into a queue, in a file where one of these lines takes from one.
+
+    And those that mark an item as done, where one waits until all are.
+    """
+    found: set[int] = set()
+    standing = [text[line - 1] for line in lines if line <= len(text)]
+    for waits, ends in ((_GETS, _PUTS), (_JOINS, _MARKS)):
+        if any(waits.search(line) for line in standing):
+            those = {number for number, line in enumerate(text, 1) if ends.search(line)}
+            found |= those | _heads(text, those) if len(those) <= MOST_PUTS else set()
+    return found
 
 
 def _ways_past(text: list[str], lines: Iterable[int]) -> set[int]:

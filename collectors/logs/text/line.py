@@ -82,9 +82,11 @@ _GLUED = re.compile(
     r"(?:(?:\[[A-Za-z_]+\d{1,3}\]:)?\[rank\d{1,6}\]: ?|\[\d+,\d+\]<std\w+>: ?"
     r"|(?:\[\d{4}-\d\d-\d\d[T ][\d:.]+\] )?[A-Za-z][\w.-]{0,63}:\d{1,7}:\d{1,7} \[-?\d+\] )"
 )
-# A line of another process whose clock stands right behind the last word of this one.
+# A line of another process whose clock stands right behind the last word of this one, or behind
+# the bar of a progress that is not through yet.
 _GLUED_CLOCK = re.compile(
     r"(?<=[^\s\[\](){}\"'=:/_<>,.|-])\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?=[.,\d]*\]? )"
+    rf"|(?:(?<=/s\])|(?<=s/it\]))\[\d{{4}}-\d\d-\d\d[T ][\d:.,]+(?: {PLACE_IN_MESH})*\](?= )"
 )
 ENGINE_LABEL = "(EngineCore_"  # of vLLM, whose workers are the ranks
 _SEVERAL = re.compile(

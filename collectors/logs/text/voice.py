@@ -196,8 +196,8 @@ def _statements(lines: Iterable[str]) -> frozenset[str]:
     """Return the templates of lines that each rank prints again and again with its number in them.
 
     In the last round some may be missing: it is for those that a log is read. What begins alike is
-    said by the same ranks. One process that prints a line for each rank keeps to their order; ranks that run beside each
-    other do not. Of lines with labels, those tell who speaks.
+    said by the same ranks. One process that prints a line for each rank keeps to their order; ranks
+    that run beside each other do not. Of lines with labels, those tell who speaks.
     """
     speakers: dict[str, list[int]] = {}
     heads: dict[str, str] = {}

@@ -1,0 +1,89 @@
+"""A rank waits for a thread of its own, and the log says that an error ended one.
+
+What fills a queue, sets an event or comes to a barrier is a thread of the process. An error ends
+it, Python prints the traceback, and the rank waits for ever. A thread that takes its own error
+writes a line at best: that counts where the rank waits at a queue and has no other thread left.
+"""
+
+from collections.abc import Callable, Iterator
+
+from whyhang.analyzer import queries
+from whyhang.analyzer.facts import LogLine, replace
+from whyhang.analyzer.findings.signature import CLEAR, INDIRECT
+from whyhang.analyzer.queries import Case, Hit, RankState, Signature, WaitKind
+from whyhang.analyzer.queries.waits.lagging import lagging
+from whyhang.analyzer.wording.who_fills import is_left_alone
+
+ENDED = (
+    (
+        r"\b(?:WARN(?:ING)?|ERROR|CRITICAL)\b.{1,120}\b(?:ends|ended|dies|died|stops|stopped"
+        r"|exits|exited|quits?|terminates|terminated|gives up|gave up)\b.{0,20}"
+        r"\b(?P<error>[A-Z]\w*(?:Error|Exception))\b"
+    ),
+)
+MOST_SHOWN = 2
+
+
+def when(case: Case) -> Iterator[Hit]:
+    """Yield one hit for the ranks at one place that wait for a thread which an error ended."""
+    tracebacks = [line for line in case.job.lines if line.raised and line.raised.thread is not None]
+    hits = _hits(case, tracebacks, lambda state: any(_is_of(x, case, state) for x in tracebacks))
+    if not hits:
+        lines = case.job.lines_with(ENDED)
+        hits = _hits(case, lines, lambda state: is_left_alone(case, state))
+    yield from hits
+
+
+def _hits(case: Case, lines: list[LogLine], only: Callable[[RankState], bool]) -> list[Hit]:
+    """Return the waits for a thread that these lines tell of."""
+    if not lines:
+        return []
+    raised = lines[-1].raised
+    error = str(raised) if raised is not None else lines[-1].fields.get("error", "an error")
+    return [
+        replace(
+            hit,
+            evidence=(*queries.cite_lines(lines[-MOST_SHOWN:]), *hit.evidence),
+            fields={**hit.fields, "error": error},
+            strength=(CLEAR if raised is not None else INDIRECT) * hit.strength,
+        )
+        for hit in lagging(case, WaitKind.QUEUE, WaitKind.LOCK, only=only)
+    ]
+
+
+def _is_of(line: LogLine, case: Case, state: RankState) -> bool:
+    """Return whether a thread ended in the process of a rank, as its label or its source shows."""
+    rank, user = case.member(state.member).rank, state.place.user if state.place else None
+    frame = line.raised.frame if line.raised is not None else None
+    if line.who.rank is not None:
+        return line.who.rank == rank
+    return frame is not None and user is not None and frame.file.endswith(user.file)
+
+
+SIGNATURE = Signature(
+    id="awaited-thread-ended",
+    category="gil-or-lock-deadlock",
+    level="program",
+    title="{who} is {does}{at}{waiting}; a thread ended by {error}",
+    when=when,
+    means=(
+        "{who} is {does}{at}. The log has the end of a thread, by {error}: most likely the one "
+        "that it waits for."
+    ),
+    confidence="certain",
+    patterns=ENDED,
+    remedies=(
+        "Mend what ended the thread: the log says what did.",
+        "Let a thread that fails hand its error on, or abort the barrier, or end the process.",
+        "Wait with a timeout, and look then whether the thread is alive.",
+    ),
+    next_steps=("grep -nE '{error}' LOG  # which thread, after what?",),
+    matches=(
+        "WARNING:rollout:env-2 ends: KeyError('timeout')",
+        "2026-11-29 11:20:07 ERROR [feeder] reader thread stopped by UnicodeDecodeError",
+    ),
+    misses=(
+        "WARNING:rollout:env-2 ends after 180 steps",
+        "WARNING:fetch:try 2 of 5 after ConnectionError('reset')",
+    ),
+)

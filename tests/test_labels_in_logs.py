@@ -246,3 +246,16 @@ def test_devices_of_which_one_is_missing_in_the_last_round_speak() -> None:
     said = {row.rank: row.activity for row in report.ranks}
     assert said[0] == "last line: step 48 device cuda:0 is at 2"
     assert said[2] == "last line: step 48 device cuda:2 went past"
+
+
+@pytest.mark.parametrize(("own", "rank"), [("RankID:2", 2), ("RankID:-1", 3)])
+def test_the_header_of_an_npu_tells_rank_device_and_process(own: str, rank: int) -> None:
+    """CANN knows the rank of HCCL alone; without it the device is a rank of one host."""
+    log = (
+        "torchrun --nproc-per-node 4 train.py\n"
+        f"[ERROR] 2031-01-02-07:20:43 (PID:4103, Device:3, {own}) ERR00100 PTA call acl api failed\n"
+        "EZ9999[PID: 4103] 2031-01-02-07:20:43.817.613 (EZ9999):  Kernel task happen error, "
+        "retCode=0x25, [aicore timeout].\n"
+    )
+    finding = diagnosed_files({"job.log": log}).findings[0]
+    assert (finding.signature, finding.culprit_ranks) == ("npu-kernel-exception", (rank,))

@@ -272,3 +272,32 @@ def test_pods_that_are_listed_with_their_kind() -> None:
 
 def test_completed_or_interrupted_is_no_end() -> None:
     assert diagnosed({None: "loading\nTraining completed or interrupted\n"}).verdict != "healthy"
+
+
+SWEEP = "# OSU MPI All-to-All Latency Test\n# Size       Avg Latency(us)        Validation\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "healthy"),
+    [
+        (SWEEP + "524288  236.43  Pass\n1048576  519.85  Pass\n", True),
+        (SWEEP + "65536  36.53  Pass\n131072  62.96  Pass\n", False),
+        ('{"name": "torchelastic.worker.status.SUCCEEDED", "state": "SUCCEEDED"}\n', True),
+        ('{"name": "torchelastic.worker.status.FAILED", "state": "FAILED"}\n', False),
+        ("hello from 1\n./a.out  0.04s user 0.10s system 0% cpu 23.600 total\n", True),
+        ("hello from 1\nreal\t0m23.600s\nuser\t0m0.040s\nsys\t0m0.100s\n", True),
+    ],
+    ids=["sweep", "cut sweep", "agent", "failed", "time of zsh", "time of bash"],
+)
+def test_results_that_are_the_last_of_a_program(text: str, *, healthy: bool) -> None:
+    """The last size of a benchmark, what an agent reports of a worker, the time of a command."""
+    assert (diagnosed({None: text}).verdict == "healthy") is healthy
+
+
+def test_the_options_of_a_command_tell_of_no_trouble() -> None:
+    """They name what may fail, and how errors are to be handled."""
+    command = (
+        "$mpirun -np 2 -x MXM_HANDLE_ERRORS=debug -mca btl_openib_if_include mlx5_0:1 ./ring\n"
+    )
+    report = diagnosed({None: "user@n1 /tmp\n" + command + "Process 0 sending 10 to 1\n"})
+    assert not [finding for finding in report.findings if finding.category == "nccl-ib-error"]

@@ -288,6 +288,23 @@ def test_a_signal_in_the_middle_of_an_allocation_is_a_crash(
     assert ((finding.category == "rank-died"), finding.culprit_ranks) == (is_crash, (2,))
 
 
+def test_who_aborts_in_the_middle_of_a_call_has_crashed() -> None:
+    """No signal's handler is on the stack: the debugger came first."""
+    aborting = _gdb(
+        *(
+            f"{name} () from /lib/libc.so.6"
+            for name in ("raise", "abort", "malloc_printerr", "free")
+        ),
+        "PMPI_Win_fence () from /lib/libmpi.so",
+    )
+    stacks = {"rank0.txt": BARRIER, "rank1.txt": aborting}
+    files = {name: text + "#5  0x00 in main () at win.c:60\n" for name, text in stacks.items()}
+
+    finding = diagnosed_files(files).findings[0]
+
+    assert (finding.category, finding.culprit_ranks) == ("rank-died", (1,))
+
+
 @pytest.mark.parametrize(
     ("other", "category", "named"),
     [("PMPI_Finalize", "mpi-missing-rank", (0,)), ("PMPI_Barrier", "mpi-mismatch", None)],

@@ -244,7 +244,7 @@ def test_who_did_not_join_is_named_by_who_waited() -> None:
 
 
 def test_a_command_with_a_limit_of_time_is_no_time_out() -> None:
-    command = "+ timeout -s SIGKILL 10m mpirun -mca btl_openib_if_include mlx5_0:1 ring"
+    command = "+ timeout -s SIGKILL 10m ./ring --device mlx5_0:1"
 
     assert object_of(command.replace("timeout -s SIGKILL", "a timeout of")) is not None
     assert object_of(command) is None

@@ -33,10 +33,11 @@ _CODE = re.compile(
     r"|.{0,20}\[[VIWEF]\d{0,4} (?:[\d:.]+ )?\w+\.cpp:\d+\]"  # torch's own loggers
     r"|[\w.]+(?:Error|Exception): |\w+ +: |\w+: [A-Z]{4,} |[^|]*\d% ?[|#=]"
     r"|.*(?:\b\w+=[\d.e+-]+, ){2}"
+    r"|.{0,200}\b(?:mpirun|mpiexec|orterun|srun|torchrun) --?[a-z]"
     r"|(?:\"\"\"|'''|//|#(?=\s*[a-z]))|(?:if|for|while|def|class|with|elif) [^.]*:\s*(?:#.*)?$"
     r"|(?:return|raise|assert) \S*[(\"']|[\w.]+(?:\[\w+\])? ?[-+*/]?= |[\w.]+\(.*[(),]\s*$)"
 )
-"""Comments and statements, which tell what a program does, not what it did; stacks."""
+"""Comments, statements, commands, which tell what a program does, not what it did; stacks."""
 _LEVEL = re.compile(
     r"\W*(?:INFO|DEBUG|WARN(?:ING)?|ERROR|FATAL|CRITICAL|NOTICE|TRACE)\b|\W*\d+\.\d{3,}\]"
 )

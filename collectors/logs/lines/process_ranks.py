@@ -77,6 +77,14 @@ class ProcessRankReader(LineReader):
         if match["local"] is None or self._file.one_host is not False:
             self._note(line, Who(pid=int(match["pid"])), int(match["rank"]))
 
+    @wants(r"\(PID:(?P<pid>\d{1,10}), Device:(?P<device>\d{1,5}), RankID:(?P<rank>-?\d{1,6})\)")
+    def on_npu(self, line: FoundLine, match: Match) -> None:
+        """Note the rank in torch_npu's header: that of HCCL, and without one the device's."""
+        rank = int(match["rank"])
+        if rank >= 0 or self._file.one_host is not False:
+            own = match["rank"] if rank >= 0 else match["device"]
+            self._note(line, Who(pid=int(match["pid"])), int(own))
+
     @wants(r"^\s{2,12}RANK:\s+(?P<rank>\d{1,6})\s*$")
     def on_pod(self, line: FoundLine, match: Match) -> None:
         """Note the rank of a pod, in the environment that ``kubectl describe`` shows."""

@@ -69,6 +69,9 @@ _NATIVE_HEADER = re.compile(
 )
 _PYTHON_HEADER = re.compile(r"[VIWEC]\d{4} \d\d:\d\d:\d\d\.\d{6} (?P<pid>\d+) \S+\.py:\d+\]")
 
+# torch_npu, and CANN below it
+_NPU_HEADER = re.compile(r"[(\[]PID: ?(?P<pid>\d{1,10})(?:\]|, Device:)")
+
 # Of another group it is a label.
 _IN_GROUP = re.compile(
     r"\[PG (?:ID )?\d+ (?:PG GUID \d+ ?(?:\([\w:. -]*\))? ?)?Rank (?P<rank>\d+)\]"
@@ -284,7 +287,7 @@ def _line(prefix: Who, text: str, time: float | None, around: Who, voice: Voice)
     own = NOBODY
     if match := _ENVELOPE.search(text) or _NATIVE_HEADER.match(text):
         own = Who(host=match["host"], pid=int(match["pid"]))
-    elif match := _PYTHON_HEADER.match(text):
+    elif match := _PYTHON_HEADER.match(text) or _NPU_HEADER.search(text):
         own = Who(pid=int(match["pid"]))
     elif match := MESH_LABEL.match(text):
         own = Who(label=match["label"].strip())

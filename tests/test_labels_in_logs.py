@@ -253,7 +253,7 @@ def test_the_header_of_an_npu_tells_rank_device_and_process(own: str, rank: int)
     """CANN knows the rank of HCCL alone; without it the device is a rank of one host."""
     log = (
         "torchrun --nproc-per-node 4 train.py\n"
-        f"[ERROR] 2031-01-02-07:20:43 (PID:4103, Device:3, {own}) ERR00100 PTA call acl api failed\n"
+        f"[ERROR] 2031-01-02-07:20:43 (PID:4103, Device:3, {own}) ERR00100 PTA call failed\n"
         "EZ9999[PID: 4103] 2031-01-02-07:20:43.817.613 (EZ9999):  Kernel task happen error, "
         "retCode=0x25, [aicore timeout].\n"
     )

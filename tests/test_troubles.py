@@ -297,6 +297,7 @@ def test_an_effect_leaves_room_for_an_explanation() -> None:
         ("It only works with num_workers=0, with more it freezes.", "dataloader-blocked"),
         ("We get a bus error: the pod has run out of shared memory.", "shm-too-small"),
         ("Forking after CUDA was used leads to a deadlock in the child.", "fork-deadlock"),
+        ("The hang is in the exchange: the P2P order is fixed on all stages.", "p2p-mismatch"),
         ("Reading from NFS blocks for minutes and the watchdog fires.", "storage-io-blocked"),
         ("Saving a checkpoint never finishes on eight nodes.", "checkpoint-stall"),
         ("With the IOMMU on, the first all-reduce hangs.", "nccl-p2p-or-acs"),

@@ -55,13 +55,21 @@ TERMINATED = "".join(f"srun: error: n{rank}: task {rank}: Terminated\n" for rank
             "loss [ready ranks: 3], grad_0 [ready ranks: 2, 0, 1], grad_1 [ready ranks: 0, 1, 2]\n",
             3,
         ),
+        (
+            "RuntimeError: CUDA out of memory.\nsrun: error: n1: task 2: Exited with exit code 1\n"
+            "srun: launch/slurm: _step_signal: Terminating StepId=88.2\n"
+            "srun: error: n2: task 1: Exited with exit code 1\nsrun: error: n2: task 0: Killed\n",
+            2,
+        ),
+        ("> [] [rank=1] RuntimeError: CUDA out of memory. Tried to allocate 824.00 MiB\n", 1),
+        ("[rank0]: stuck at _ALLGATHER_BASE (SeqNum=73)\n[rank1-7]: stuck at ALLREDUCE(1,1)\n", 0),
         ("[3]PETSC ERROR: Caught signal number 11 SEGV: Segmentation Violation\n", 3),
         ("[WARN] PLE 0608 plexec One of MPI processes was aborted.(rank=2)(nid=0xff)\n", 2),
         ("[1] --> FOAM FATAL IO ERROR: \n[1] keyword x is undefined\n", 1),
     ],
     ids=[
         *("abort", "tasks", "cut", "in the message", "lammps", "hook", "lost peer"),
-        *("ray", "elided", "mpich", "ucc", "horovod", "petsc", "fujitsu", "openfoam"),
+        *("ray", "elided", "mpich", "ucc", "horovod", "step", "determined", "places", "petsc", "fujitsu", "openfoam"),
     ],
 )
 def test_another_line_tells_who(text: str, rank: int) -> None:

@@ -27,11 +27,8 @@ CLOCKS = 5.0  # seconds by which the clocks of hosts may differ
 
 def failures(case: Case) -> dict[int, Exit]:
     """Return the ranks that ended by themselves with an error, not by a signal."""
-    return {
-        exit_.who.rank: exit_
-        for exit_ in case.job.exits
-        if exit_.exitcode and exit_.signal is None and exit_.who.rank is not None
-    }
+    rows = [row for row in case.job.exits if row.signal is None and not row.killed_with_others]
+    return {row.who.rank: row for row in rows if row.exitcode and row.who.rank is not None}
 
 
 def raised_by(case: Case, lines: Sequence[LogLine]) -> tuple[int, ...]:

@@ -93,6 +93,7 @@ class ExitReader(LineReader):
         self._rows: list[Exit] = []
         self._roots: list[Exit] = []
         self._srun_saw_fail = False
+        self._step_is_ended = False  # by srun, since a task failed
         self._at_the_limit = False  # Slurm ended the job at its time limit
         self._killed_behind: set[Source] = set()
         self._tasks: set[Source] = set()  # where srun numbers tasks, which need not be ranks
@@ -223,13 +224,20 @@ class ExitReader(LineReader):
         if started is not None and _LOOKS.search(started["command"]):
             return
         code = code_of(match["what"])
-        if code == -signal.SIGKILL and self._srun_saw_fail:
+        if self._step_is_ended or (code == -signal.SIGKILL and self._srun_saw_fail):
             self._killed_behind.add(line.source)
         self._srun_saw_fail |= code not in {0, None, -signal.SIGKILL, -signal.SIGTERM}
         self._tasks.add(line.source)
         for task in unfold(match["tasks"]):
             who = Who(rank=task, trust=Trust.CONTENT, host=named_host(match["host"]))
             self._add(line, who, code)
+
+    @wants(
+        r"srun: launch/slurm: _step_signal: Terminating StepId", r"\*{3} STEP \S+ ON \S+ CANCELLED"
+    )
+    def on_end_of_step(self, line: FoundLine, match: Match) -> None:
+        """Note that srun ends the other tasks: with what code they leave then is no failure."""
+        self._step_is_ended = self._srun_saw_fail
 
     @wants(r"CANCELLED AT \S+ DUE TO TIME LIMIT")
     def on_time_limit(self, line: FoundLine, match: Match) -> None:

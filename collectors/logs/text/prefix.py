@@ -67,6 +67,7 @@ OF_HOST = re.compile(
     r"|proc\w*|line|loss|[eprt])[-_ ]?\d+:)(?P<host>[A-Za-z][\w.-]{0,60}?\d[\w.-]{0,30}):(?: |$)",
     re.IGNORECASE,
 )
+_CONTAINER = re.compile(r"(?:> )?(?:\[[0-9a-f]{0,8}\]|[0-9a-f]{8}) (?=\[rank=)")  # of Determined
 _SLURM = ("srun: ", "slurmstepd: ")  # speak for themselves between the lines of the tasks
 _STARTS = frozenset("[(rRwnhm\x1bcigtpslabdDTPECSFMW")
 _PIECES = re.compile(r"(?m)^(?P<tag>\[\d+,\d+\]<std\w+>:)(?P<rest>.*(?P=tag).*)$")
@@ -90,8 +91,8 @@ def split_prefix(line: str, *, numbered: bool = False) -> tuple[Who, str]:
     in a log where every line has one (``is_numbered``). With a torchrun prefix behind it, such a
     number counts nodes or tasks, not ranks.
     """
-    if line[9:15] == "[rank=":  # Determined: behind the container's id
-        line = line[9:]
+    if container := _CONTAINER.match(line):
+        line = line[container.end() :]
     first = line[:1]
     if first not in _STARTS and not (numbered and (first == " " or first.isdigit())):
         return NOBODY, line

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import pytest
-from small_jobs import report_of, still
+from small_jobs import frames, report_of, still
 
-from whyhang.analyzer.facts import Excerpt, StackDump, replace
-from whyhang.analyzer.report import Finding
+from whyhang.analyzer.facts import (
+    Excerpt,
+    Fact,
+    LoopCounter,
+    Source,
+    StackDump,
+    Trust,
+    Who,
+    replace,
+)
+from whyhang.analyzer.report import Finding, Report
 
 GATHER = "all_gather (torch/distributed/distributed_c10d.py:3100)\n"
 REDUCE = "all_reduce (torch/distributed/distributed_c10d.py:3200)\n"
@@ -143,3 +152,96 @@ def test_a_receive_in_a_loop_waits_for_its_sender_alone() -> None:
     finding = first(stacks, EXCHANGE)
 
     assert (finding.category, finding.culprit_ranks) == ("mpi-mismatch", None)
+
+
+POLL = """
+def collect(round_):
+    for rank in range(world):
+        while not os.path.exists(path(round_, rank)):
+            time.sleep(0.2)
+"""
+
+
+def _polls(counts: dict[int, int], *, lines: tuple[int, int] = (4, 4)) -> Report:
+    """Return what is said of ranks that look for files, each in a round of its own."""
+    text = Excerpt(file="job.py", first_line=1, lines=tuple(POLL.strip("\n").split("\n")))
+    facts: list[Fact] = [text]
+    for fact in still(dict.fromkeys(counts, "collect (job.py:4)\nmain (job.py:9)")):
+        if isinstance(fact, StackDump):
+            inner, *callers = fact.threads[0].frames
+            stack = (replace(inner, line=lines[fact.look]), *callers)
+            fact = replace(fact, threads=(replace(fact.threads[0], frames=stack),))
+        facts.append(fact)
+    for rank, count in counts.items():
+        who = Who(rank=rank, trust=Trust.ENVIRONMENT)
+        facts.append(
+            LoopCounter(
+                name="round_",
+                value=count,
+                function="collect",
+                file="job.py",
+                who=who,
+                source=Source(file="claims.json"),
+            )
+        )
+    return report_of(facts)
+
+
+@pytest.mark.parametrize(
+    ("counts", "culprits"), [({0: 12, 1: 13, 2: 12}, (1,)), ({0: 12, 1: 12, 2: 12}, None)]
+)
+@pytest.mark.parametrize("lines", [(4, 4), (3, 4)])
+def test_ranks_that_all_look_for_files(
+    counts: dict[int, int], culprits: object, lines: tuple[int, int]
+) -> None:
+    """Who is in another round is apart; another line of the loop is no progress."""
+    report = _polls(counts, lines=lines)
+    assert report.verdict == "hung"
+    finding = report.findings[0]
+    assert (finding.signature, finding.culprit_ranks) == ("files-awaited", culprits)
+
+
+HANDLER = """
+def record(seconds):
+    with self.lock:
+        self.times.append(seconds)
+def report(signum, frame):
+    with self.lock:
+        print(len(self.times))
+"""
+
+
+def test_a_handler_that_is_called_again_while_it_waits_for_its_own_thread_s_lock() -> None:
+    """Its stack grows by a frame with each signal, and goes nowhere."""
+    text = Excerpt(file="job.py", first_line=1, lines=tuple(HANDLER.strip("\n").split("\n")))
+    facts: list[Fact] = [text]
+    for fact in still({0: f"{REDUCE}main (job.py:30)", 1: "record (job.py:3)\nmain (job.py:29)"}):
+        if isinstance(fact, StackDump) and fact.who.rank == 1:
+            handlers = tuple(frames("report (job.py:5)")) * (3 + 2 * fact.look)
+            own = fact.threads[0].frames
+            fact = replace(fact, threads=(replace(fact.threads[0], frames=handlers + own),))
+        facts.append(fact)
+
+    finding = report_of(facts).findings[0]
+
+    assert finding.culprit_ranks == (1,)
+    assert finding.signature != "rank-spinning"
+
+
+def test_a_comprehension_stands_in_none_of_the_loops_of_its_function() -> None:
+    """Who is behind it has left it, and not the loop around both."""
+    source = """
+def fit():
+    for epoch in range(9):
+        losses = [step(batch) for batch in loader]
+        dist.all_gather(every, losses)
+def step(batch):
+    dist.all_reduce(batch)
+"""
+    inside = f"{REDUCE}step (job.py:6)\n<listcomp> (job.py:3)\nfit (job.py:3)"
+    stacks = dict.fromkeys((0, 2), inside) | {1: f"{GATHER}fit (job.py:4)"}
+
+    finding = first(stacks, source)
+
+    assert finding.culprit_ranks == (1,)
+    assert "the loop `losses = [step(batch) for batch in loader]` (job.py:3)" in finding.title

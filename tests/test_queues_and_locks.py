@@ -174,3 +174,18 @@ def test_a_thread_of_that_file_that_raised_is_what_an_event_waits_for(file: str)
 
     assert finding.culprit_ranks == (1,)
     assert (finding.signature == "awaited-thread-ended") is (file == "feed.py")
+
+
+def test_a_child_process_that_raised_is_what_a_pipe_waits_for() -> None:
+    """The log names it as multiprocessing does; all ranks live, so it is none of them."""
+    awaited = "_recv (multiprocessing/connection.py:395)\nstep (env.py:19)\n<module> (a.py:6)"
+    log = (
+        "Process ForkProcess-2:\nTraceback (most recent call last):\n"
+        '  File "/srv/game.py", line 9, in play\n    return lengths[level]\nKeyError: 3\n'
+    )
+
+    facts = [*still({0: ALL_REDUCE, 1: awaited}), *reader().read(document(log, "job.log"))]
+    finding = report_of(facts).findings[0]
+
+    assert (finding.signature, finding.culprit_ranks) == ("awaited-thread-ended", (1,))
+    assert "a child process ended by KeyError: 3" in finding.title

@@ -29,6 +29,13 @@ ROW = "failed (exitcode: {code}) local_rank: {rank} (pid: 7) of binary: /usr/bin
 TERMINATED = "".join(f"srun: error: n{rank}: task {rank}: Terminated\n" for rank in range(9))
 
 
+ENDED_STEP = (
+    "RuntimeError: CUDA out of memory.\nsrun: error: n1: task 2: Exited with exit code 1\n"
+    "srun: launch/slurm: _step_signal: Terminating StepId=88.2\n"
+    "srun: error: n2: task 1: Exited with exit code 1\nsrun: error: n2: task 0: Killed\n"
+)
+
+
 @pytest.mark.parametrize(
     ("text", "rank"),
     [
@@ -56,9 +63,7 @@ TERMINATED = "".join(f"srun: error: n{rank}: task {rank}: Terminated\n" for rank
             3,
         ),
         (
-            "RuntimeError: CUDA out of memory.\nsrun: error: n1: task 2: Exited with exit code 1\n"
-            "srun: launch/slurm: _step_signal: Terminating StepId=88.2\n"
-            "srun: error: n2: task 1: Exited with exit code 1\nsrun: error: n2: task 0: Killed\n",
+            ENDED_STEP,
             2,
         ),
         ("> [] [rank=1] RuntimeError: CUDA out of memory. Tried to allocate 824.00 MiB\n", 1),
@@ -69,7 +74,19 @@ TERMINATED = "".join(f"srun: error: n{rank}: task {rank}: Terminated\n" for rank
     ],
     ids=[
         *("abort", "tasks", "cut", "in the message", "lammps", "hook", "lost peer"),
-        *("ray", "elided", "mpich", "ucc", "horovod", "step", "determined", "places", "petsc", "fujitsu", "openfoam"),
+        *(
+            "ray",
+            "elided",
+            "mpich",
+            "ucc",
+            "horovod",
+            "step",
+            "determined",
+            "places",
+            "petsc",
+            "fujitsu",
+            "openfoam",
+        ),
     ],
 )
 def test_another_line_tells_who(text: str, rank: int) -> None:

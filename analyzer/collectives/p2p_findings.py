@@ -1,5 +1,6 @@
 """Findings about sends and receives: which do not pair, and who got the peer wrong."""
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from whyhang.analyzer.collectives import call_words
@@ -114,7 +115,8 @@ def wrong_peers(
 ) -> tuple[int, ...]:
     """Find the one rank that talks to another rank than is waiting for it.
 
-    It sends to one who listens to another, who listens to another (and so on) who listens to it.
+    It sends to one who listens to another, who listens to another (and so on) who listens to it;
+    not where a second one sends to the same rank, which may be what has the wrong peer.
     Or it listens to who does not send, while another sends to it in vain: only among ranks that
     wait for each other in a circle (``caught``), else its sender may just be late, and the other
     is next in turn.
@@ -122,10 +124,12 @@ def wrong_peers(
     unmatched = [p for p in p2p if not p.matched and p.peer_known]
     listens_to = {p.rank: p.peer for p in unmatched if p.call.op == "recv"}
     senders = {p.peer: p.rank for p in unmatched if p.call.op == "send" and p.rank in caught}
+    sent_to = Counter(p.peer for p in unmatched if p.call.op == "send")
     sends = {
         p.rank
         for p in unmatched
         if p.call.op == "send"
+        and sent_to[p.peer] == 1
         and listens_to.get(p.peer) != p.rank  # those two differ in something else, as the tag
         and p.rank in _followed(listens_to, p.peer)
         and not _used_before(job, p)

@@ -70,7 +70,8 @@ class Raised(Record):
     """An exception of Python that a log holds.
 
     ``frame`` is the innermost of the user's own code, ``op`` the call of torch.distributed within
-    which it was raised. ``thread`` names the thread that it ended, which was not the main one.
+    which it was raised. ``thread`` names the thread that it ended, which was not the main one, and
+    ``process`` a process of ``multiprocessing``, which may be a rank or the child of one.
     ``stood``: the frames, innermost first, where others brought it about: there the rank stood.
     """
 
@@ -80,6 +81,7 @@ class Raised(Record):
     op: str | None = None
     of_launcher: bool = False
     thread: str | None = None
+    process: str | None = None
     stood: tuple[Frame, ...] = ()
 
     def __str__(self) -> str:

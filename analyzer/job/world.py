@@ -108,7 +108,7 @@ def without_caught(
     everyone = bool(alive) and len(alive) >= (size or 0) and all(map(is_alive, members))
     for line in lines:
         lives = everyone if line.who.rank is None else line.who.rank in alive
-        if line.raised is None or line.raised.thread or not lives:
+        if line.raised is None or line.raised.thread or line.raised.process or not lives:
             yield line
 
 

@@ -76,6 +76,7 @@ SCOPES: dict[WaitKind, Scope] = {
 
 
 FILE_LOCK = "file-lock"
+AWAITED_FILE = "awaited-file"
 EXIT = "exit"  # the program is through, the interpreter is not
 SHARED_LOCK = "shared-lock"  # of multiprocessing
 PROCESS_POOL = "process-pool"

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from whyhang.analyzer.facts import SHARED_FUTEX, Excerpt, Frame, Process, StackDump, Thread, replace
 from whyhang.analyzer.stacks.kinds import (
+    AWAITED_FILE,
     FILE_LOCK,
     PIPE,
     SHARED_LOCK,
@@ -16,7 +17,7 @@ from whyhang.analyzer.stacks.kinds import (
 )
 from whyhang.analyzer.stacks.place import Guess, from_kernel, from_line, place_from
 from whyhang.analyzer.stacks.rule_match import FrameIndex, Reading, read
-from whyhang.analyzer.stacks.source_blocks import waits_for_removal
+from whyhang.analyzer.stacks.source_blocks import awaited_file, waits_for_removal
 
 _GPU_DEVICES = ("/dev/nvidia", "/dev/kfd", "/dev/dri", "/dev/dxg", "/dev/accel", "/dev/habana")
 
@@ -52,12 +53,22 @@ def thread_place(thread: Thread, at: PlacedSnapshot) -> Place:
     if sleeps and place.user and at.line_text and waits_for_removal(place.user, at.line_text):
         says = phrase("waiting for a lock file to be removed")
         place = replace(place, kind=WaitKind.LOCK, says=says, op=FILE_LOCK)
+    elif (
+        place.user and at.line_text and _may_poll(place) and awaited_file(place.user, at.line_text)
+    ):
+        says = phrase("waiting for a file to appear")
+        place = replace(place, kind=WaitKind.SLEEP, scope=Scope.LOCAL, says=says, op=AWAITED_FILE)
     known = at.process.threads if at.process is not None else ()
     call = next((state.syscall for state in known if state.tid == thread.tid), None)
     if place.kind is WaitKind.LOCK and call == SHARED_FUTEX:
         says = phrase("waiting for a lock that it shares with other processes")
         place = replace(place, says=says, op=SHARED_LOCK)
     return replace(place, thread=thread.name, tid=thread.tid)
+
+
+def _may_poll(place: Place) -> bool:
+    """Return whether a thread sleeps, or does what takes no time: it may look for a file."""
+    return place.kind in {WaitKind.SLEEP, WaitKind.WORK, WaitKind.FILE}
 
 
 def _kernel_state(

@@ -108,7 +108,7 @@ def _address(arguments: Mapping[str, str]) -> Address | None:
 
 # In which step of its loops a rank is.
 
-_STEPS = "step|epoch|batch|iter|iteration"
+_STEPS = "step|epoch|batch|iter|iteration|round_?"
 _COUNTERS = re.compile(
     rf"(?:i|j|k|it|iters|{_STEPS}"
     rf"|(?!(?:best|last|max|min|num|total|start|first|resume|warmup|per)_)\w+_(?:{_STEPS})"

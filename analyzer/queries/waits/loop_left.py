@@ -308,6 +308,18 @@ def _reasons(text: LineText, loop: Frame | None, past: list[Frame], inside: list
     return UNEVEN
 
 
+def _calls_of_some(case: Case, text: LineText, inside: list[RankState]) -> str:
+    """Say which rank in the loop stands under a condition that the first one is not in."""
+    first = path_of(case, inside[0])
+    for state in inside[1:]:
+        blocks = apart_by(path_of(case, state), first, text)
+        asks = [block for block in blocks if _IF.match(text(block) or "")]
+        if asks:
+            there = f"{case.names([state.member])} stands under {quoted(asks[0], text)}"
+            return f" Or the calls under a condition differ: {there}."
+    return ""
+
+
 @query
 def loop_left(
     case: Case,
@@ -352,10 +364,11 @@ def loop_left(
     )
     if of_mpi:
         hit = replace(hit, category="mpi-mismatch")
-    uneven = _reasons(text, loop, *paths)
+    uneven = _reasons(text, loop, *paths) + _calls_of_some(case, text, sides[0])
     hit = replace(hit, fields={**hit.fields, "uneven": uneven})
-    if loop is not None:
-        hit = replace(hit, fields={**hit.fields, "loop": f"the loop {quoted(loop, text)}"})
+    turns = loop or next((f for f in paths[1] if last_name(f) in COMPREHENSIONS), None)
+    if turns is not None:
+        hit = replace(hit, fields={**hit.fields, "loop": f"the loop {quoted(turns, text)}"})
     if branch is not None:
         line = f"“{(text(branch) or '').strip().rstrip(':')}” ({line_of(branch)})"
         hit = replace(hit, fields={**hit.fields, "branch": line})

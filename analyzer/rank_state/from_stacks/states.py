@@ -113,7 +113,7 @@ def state_from_stacks(
     places = _at_equal_depth(
         member, {snapshot: _place_at(member, snapshot, rules, line_text) for snapshot in snapshots}
     )
-    moves = motion(member.dumps, member.processes)
+    moves = motion(member.dumps, member.processes, line_text)
     passed = [places[snapshot] for snapshot in snapshots[:-1]]
     passed += _before_the_native(member, snapshots, rules, line_text)
     earlier = tuple(status_by_place(place) for place in passed)

@@ -15,6 +15,7 @@ from whyhang.analyzer.job.roles import main_thread
 from whyhang.analyzer.rank_state.over_time.motion import SPINNING, Moved
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.stacks import Place, Scope, WaitKind
+from whyhang.analyzer.stacks.kinds import AWAITED_FILE
 
 IN_STEP = {Status.WAITING, Status.MAYBE}
 ANSWERED = {WaitKind.COLLECTIVE, WaitKind.P2P, WaitKind.BACKWARD}
@@ -77,8 +78,9 @@ def progress(job: Job, states: Sequence[RankState]) -> bool | None:
     counted = counted_on(job)
     if any(_answered(s, job.members[s.member]) or s.member in counted for s in waiting):
         return True
-    if states and not waiting and counted.issuperset(s.member for s in states):
-        return True
+    polls = all(s.place is not None and s.place.op == AWAITED_FILE for s in states)
+    if states and not (waiting or polls) and counted.issuperset(s.member for s in states):
+        return True  # not of a loop that looks for a file: its variables are new at each turn
     members = [job.members[s.member].processes for s in waiting]
     messages = [{process.messages for process in looks[-2:]} for looks in members]  # of MPI
     if _next_step(waiting or states) or any(len(n) > 1 and None not in n for n in messages):

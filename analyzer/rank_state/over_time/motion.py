@@ -7,12 +7,14 @@ ranks and whose counters stand still did not run at all in between.
 
 import enum
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from typing import NamedTuple
 
 from whyhang.analyzer.facts import SWITCHES_PER_PAUSE, Frame, Process, Record, StackDump
 from whyhang.analyzer.job.roles import main_thread
-from whyhang.analyzer.stacks.usercode import is_library, normal
+from whyhang.analyzer.stacks.kinds import LineText, last_name
+from whyhang.analyzer.stacks.source_blocks import awaited_file
+from whyhang.analyzer.stacks.usercode import COMPREHENSIONS, is_library, normal
 
 SPINNING = 0.25
 """Share of one CPU from which a thread is taken to compute or spin: ranks share processors."""
@@ -64,9 +66,16 @@ def _between(a: Process, b: Process) -> _Interval | None:
     return _Interval(b.before.cpu_ticks - a.after.cpu_ticks, sleeps, seconds)
 
 
-def motion(dumps: tuple[StackDump, ...], processes: tuple[Process, ...]) -> Motion:
-    """Compare all snapshots of one process, oldest first."""
-    stacks = [python_frames(dump) for dump in dumps]
+def motion(
+    dumps: tuple[StackDump, ...],
+    processes: tuple[Process, ...],
+    line_text: LineText = lambda _: None,
+) -> Motion:
+    """Compare all snapshots of one process, oldest first.
+
+    With the lines of source a loop that looks for a file counts as one place.
+    """
+    stacks = [_without_polls(python_frames(dump), line_text) for dump in dumps]
     intervals = [each for a, b in pairwise(processes) if (each := _between(a, b)) is not None]
     timed = [each for each in intervals if each.seconds]
     seconds = sum(each.seconds for each in timed)
@@ -126,17 +135,34 @@ def python_frames(dump: StackDump) -> tuple[Frame, ...]:
     return tuple(f for f in thread.frames if not f.native) if thread else ()
 
 
+def _without_polls(frames: tuple[Frame, ...], text: LineText) -> tuple[Frame, ...]:
+    """Leave out what a stack has within a loop that looks for a file again and again.
+
+    And how often a function has called itself at one line, as a timer's handler that waits.
+    """
+    frames = tuple(frame for frame, caller in zip_longest(frames, frames[1:]) if frame != caller)
+    for at in range(len(frames) - 1, -1, -1):
+        loop = None if is_library(frames[at]) else awaited_file(frames[at], text)
+        if loop is not None:
+            return (loop, *frames[at + 1 :])
+    return frames
+
+
 def _change(before: tuple[Frame, ...], after: tuple[Frame, ...]) -> Moved:
     """Compare two stacks of one thread.
 
     Only what happens above the innermost function of the user's own code counts as going on:
-    a loop that polls changes its library frames and its own line all the time.
+    a loop that polls changes its library frames and its own line all the time. A comprehension is
+    of the function around it, as it is in Python from 3.12 on.
     """
     if [normal(f) for f in before] == [normal(f) for f in after]:
         return Moved.STILL
     if before[-1].function != after[-1].function:
         return Moved.UNKNOWN  # cut short, or of two threads: a thread keeps its outermost function
-    mine, its = ([f for f in frames if not is_library(f)] for frames in (before, after))
+    mine, its = (
+        [f for f in frames if not (is_library(f) or last_name(f) in COMPREHENSIONS)]
+        for frames in (before, after)
+    )
     if not mine or not its:
         same_functions = [f.function for f in before] == [f.function for f in after]
         return Moved.IN_PLACE if same_functions else Moved.ON

@@ -46,6 +46,7 @@ _OF_GROUPS = re.compile(r"(?i)Dist\w+Error|process ?group|\bPG |watchdog|\bMPI\b
 
 # What threading prints above the traceback of a thread; the program goes on without it.
 _THREAD = re.compile(r"Exception in thread (?P<thread>[^:]{1,80}):")
+_PROCESS = re.compile(r"Process (?P<process>[\w:-]{1,60}):$")  # of multiprocessing
 
 
 _IGNORED = "Exception ignored"
@@ -88,8 +89,10 @@ class TracebackReader(LineReader):
             who = replace(who, pid=int(task["pid"]), host=task["ip"] or who.host)
         if who.local_rank is not None and line.who.local_rank is None:
             self._spawned.add(line.offset)
-        thread = _THREAD.match(above)
+        thread, process = _THREAD.match(above), _PROCESS.match(above)
         last = self._exception(who, chain, thread["thread"] if thread else None)
+        if process and last.raised is not None:
+            last = replace(last, raised=replace(last.raised, process=process["process"]))
         time = line.time if last.time is None else last.time
         self._lines.append(replace(last, time=time, offset=line.offset))
 

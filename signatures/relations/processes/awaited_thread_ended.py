@@ -1,8 +1,10 @@
-"""A rank waits for a thread of its own, and the log says that an error ended one.
+"""A rank waits for a thread or child process of its own, and the log says that an error ended one.
 
 What fills a queue, sets an event or comes to a barrier is a thread of the process. An error ends
-it, Python prints the traceback, and the rank waits for ever. A thread that takes its own error
-writes a line at best: that counts where the rank waits at a queue and has no other thread left.
+it, Python prints the traceback, and the rank waits for ever; so does who waits for a process that
+``multiprocessing`` started, or for a pool that starts new ones over and over. A thread that takes
+its own error writes a line at best: that counts where the rank waits at a queue and has no other
+thread left.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,6 +14,7 @@ from whyhang.analyzer.facts import LogLine, replace
 from whyhang.analyzer.findings.signature import CLEAR, INDIRECT
 from whyhang.analyzer.queries import Case, Hit, RankState, Signature, WaitKind
 from whyhang.analyzer.queries.waits.lagging import lagging
+from whyhang.analyzer.stacks import PROCESS_POOL
 from whyhang.analyzer.wording.who_fills import is_left_alone
 
 ENDED = (
@@ -26,28 +29,40 @@ MOST_SHOWN = 2
 
 def when(case: Case) -> Iterator[Hit]:
     """Yield one hit for the ranks at one place that wait for a thread which an error ended."""
-    tracebacks = [line for line in case.job.lines if line.raised and line.raised.thread is not None]
-    hits = _hits(case, tracebacks, lambda state: any(_is_of(x, case, state) for x in tracebacks))
+    tracebacks = [line for line in case.job.lines if line.raised]
+    threads = [line for line in tracebacks if line.raised and line.raised.thread is not None]
+    hits = _hits(case, threads, lambda state: any(_is_of(x, case, state) for x in threads))
+    if not hits:
+        children = [line for line in tracebacks if line.raised and line.raised.process is not None]
+        hits = _hits(case, children, _awaits_process, (WaitKind.QUEUE, WaitKind.FUTURE))
+        hits = hits if len(hits) == 1 else []
     if not hits:
         lines = case.job.lines_with(ENDED)
         hits = _hits(case, lines, lambda state: is_left_alone(case, state))
     yield from hits
 
 
-def _hits(case: Case, lines: list[LogLine], only: Callable[[RankState], bool]) -> list[Hit]:
-    """Return the waits for a thread that these lines tell of."""
+def _hits(
+    case: Case,
+    lines: list[LogLine],
+    only: Callable[[RankState], bool],
+    kinds: tuple[WaitKind, ...] = (WaitKind.QUEUE, WaitKind.LOCK),
+) -> list[Hit]:
+    """Return the waits for a thread or process that these lines tell of."""
     if not lines:
         return []
     raised = lines[-1].raised
     error = str(raised) if raised is not None else lines[-1].fields.get("error", "an error")
+    what = "child process" if raised is not None and raised.process else "thread"
     return [
         replace(
             hit,
             evidence=(*queries.cite_lines(lines[-MOST_SHOWN:]), *hit.evidence),
-            fields={**hit.fields, "error": error},
+            fields={**hit.fields, "error": error, "what": what},
+            category="missing-rank-in-collective" if what != "thread" else "",
             strength=(CLEAR if raised is not None else INDIRECT) * hit.strength,
         )
-        for hit in lagging(case, WaitKind.QUEUE, WaitKind.LOCK, only=only)
+        for hit in lagging(case, *kinds, only=only)
     ]
 
 
@@ -60,24 +75,34 @@ def _is_of(line: LogLine, case: Case, state: RankState) -> bool:
     return frame is not None and user is not None and frame.file.endswith(user.file)
 
 
+def _awaits_process(state: RankState) -> bool:
+    """Return whether a rank waits for processes of its own: at a pipe, or for a pool's result."""
+    place = state.place
+    if place is None:
+        return False
+    frame = place.frame
+    of_pipe = frame is not None and frame.file.endswith("multiprocessing/connection.py")
+    return of_pipe or PROCESS_POOL in {place.op, place.api}
+
+
 SIGNATURE = Signature(
     id="awaited-thread-ended",
     category="gil-or-lock-deadlock",
     level="program",
-    title="{who} is {does}{at}{waiting}; a thread ended by {error}",
+    title="{who} is {does}{at}{waiting}; a {what} ended by {error}",
     when=when,
     means=(
-        "{who} is {does}{at}. The log has the end of a thread, by {error}: most likely the one "
+        "{who} is {does}{at}. The log has the end of a {what}, by {error}: most likely the one "
         "that it waits for."
     ),
     confidence="certain",
     patterns=ENDED,
     remedies=(
-        "Mend what ended the thread: the log says what did.",
-        "Let a thread that fails hand its error on, or abort the barrier, or end the process.",
-        "Wait with a timeout, and look then whether the thread is alive.",
+        "Mend what ended it: the log says what did.",
+        "Let who fails hand its error on, or abort the barrier, or end the process.",
+        "Wait with a timeout, and look then whether the thread or process is alive.",
     ),
-    next_steps=("grep -nE '{error}' LOG  # which thread, after what?",),
+    next_steps=("grep -nE -A20 'Exception in thread|^Process ' LOG  # whose, after what?",),
     matches=(
         "WARNING:rollout:env-2 ends: KeyError('timeout')",
         "2026-11-29 11:20:07 ERROR [feeder] reader thread stopped by UnicodeDecodeError",

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from log_docs import document, reader
 from small_jobs import frames, report_of, still
 
 from whyhang.analyzer.facts import (
     Excerpt,
     Fact,
     LoopCounter,
+    Process,
     Source,
     StackDump,
     Trust,
@@ -245,3 +247,30 @@ def step(batch):
 
     assert finding.culprit_ranks == (1,)
     assert "the loop `losses = [step(batch) for batch in loader]` (job.py:3)" in finding.title
+
+
+def test_what_a_rank_without_a_process_said_last_and_how_it_may_have_ended() -> None:
+    """It was started, and is gone before the call in which the others wait."""
+    source = """
+def main():
+    files = mine(rank)
+    if not files:
+        return
+    dist.init_process_group("gloo")
+"""
+    init = "init_process_group (torch/distributed/distributed_c10d.py:1700)\nmain (job.py:5)"
+    text = Excerpt(file="job.py", first_line=1, lines=tuple(source.strip("\n").split("\n")))
+    facts: list[Fact] = [text, *still(dict.fromkeys((0, 1), init), world=3)]
+    facts = [
+        replace(fact, environ={**fact.environ, "LOCAL_WORLD_SIZE": "3", "LOCAL_RANK": "0"})
+        if isinstance(fact, Process) and fact.who.rank == 0
+        else fact
+        for fact in facts
+    ]
+    facts += reader().read(document("rank 0: 2 files\nrank 1: 1 files\nrank 2: 0 files\n", "j.log"))
+
+    finding = report_of(facts).findings[0]
+
+    assert (finding.signature, finding.culprit_ranks) == ("init-missing-rank", (2,))
+    assert "The last that rank 2 said is “0 files”" in finding.explanation
+    assert "by `return` (job.py:4) under `if not files` (job.py:3)." in finding.explanation

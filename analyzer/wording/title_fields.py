@@ -39,7 +39,7 @@ _OF_LOADER = {"helper": "DataLoader worker", "batch": "batch"}
 _OF_NOBODY = {
     "worker": "PID",
     **_OF_LOADER,
-    **dict.fromkeys(("partner", "does", "on", "peer", "since", "lasting"), ""),
+    **dict.fromkeys(("partner", "does", "on", "peer", "since", "lasting", "left"), ""),
     "advice": _ADVICE["kinds"]["work"],
     "io": WaitKind.FILE.value,
     "loads": _IN_ORDER,
@@ -98,6 +98,7 @@ def _fields_of_first(case: Case, states: list[RankState], *, many: bool) -> dict
         "on": f" The call is{file}." if file else "",
         "peer": peer,
         "since": _since(member),
+        "left": "",
         "lasting": _lasting(first),
         "loads": _ALONE if alone else _IN_ORDER,
         "advice": _advice(first),

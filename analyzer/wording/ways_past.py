@@ -138,6 +138,12 @@ def ended_past_in_words(case: Case, members: Sequence[int], others: Sequence[int
     return f" {name.capitalize()} may have come past {there} by {_left_by(ways)}."
 
 
+def ways_before_in_words(case: Case, number: int) -> str:
+    """Quote what leads out of a member's functions before its call; empty if nothing does."""
+    path = path_of(case, case.states[number])
+    return _left_by(_ways_out(path, source_lines(case.job.excerpts)))
+
+
 def _ways_out(path: Sequence[Frame], text: LineText) -> list[tuple[str, str]]:
     """Quote what may lead out of these functions without their last call, and its condition."""
     ways = [way for frame in path for way in ways_out_above(frame, text)]
@@ -147,7 +153,8 @@ def _ways_out(path: Sequence[Frame], text: LineText) -> list[tuple[str, str]]:
 
 
 def _left_by(ways: Sequence[tuple[str, str]]) -> str:
-    return " or ".join(f"{way} under {asks}" if asks else way for way, asks in ways[:2])
+    quotes = dict.fromkeys(f"{way} under {asks}" if asks else way for way, asks in ways)
+    return " or ".join([*quotes][:2])
 
 
 def ways_round_in_words(loop: Frame | None, path: Sequence[Frame], text: LineText) -> str:

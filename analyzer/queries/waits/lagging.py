@@ -1,6 +1,6 @@
 """Ranks that others wait for: lagging ones, held by something of their own, and absent ones."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Who, ranks_in_words
@@ -25,6 +25,9 @@ from whyhang.analyzer.report import Evidence
 from whyhang.analyzer.stacks import Scope, WaitKind
 from whyhang.analyzer.wording.describe import call_of, connection_peer, evidence_of, other_end
 from whyhang.analyzer.wording.title_fields import subject_fields
+from whyhang.analyzer.wording.ways_past import ways_before_in_words
+
+LONGEST_LINE = 80  # characters of a line that is quoted
 
 HELD = (Status.BLOCKED, Status.RUNNING)
 """Neither waiting for other ranks, nor stopped, moving or dead: held by something local."""
@@ -226,6 +229,7 @@ def absent(case: Case, *, starting: bool) -> tuple[Hit, ...]:
         "who": ranks_in_words(ranks),
         "does": f"no process of {'them' if many else 'it'} runs{_where_from(gone)}",
         "gone": f"{'have' if many else 'has'} no living process",
+        "left": _left_in_words(case, ranks, waiters),
     }
     hit = Hit(
         members=tuple(m.id for m in case.job.members if m.rank in ranks),
@@ -236,6 +240,20 @@ def absent(case: Case, *, starting: bool) -> tuple[Hit, ...]:
         fields=fields,
     )
     return (hit,)
+
+
+def _left_in_words(case: Case, ranks: Sequence[int], waiters: Sequence[int]) -> str:
+    """Say what is known of the end of ranks without a process: what the first said last, and how.
+
+    Above the call of the others their function may be left, on a condition.
+    """
+    by_rank = {case.member(state.member).rank: state.last_line for state in case.states}
+    last = by_rank.get(ranks[0], "")
+    if not last:
+        return ""
+    words = f" The last that {ranks_in_words(ranks[:1])} said is “{last.strip()[:LONGEST_LINE]}”"
+    ways = ways_before_in_words(case, waiters[0]) if waiters else ""
+    return f"{words}; it may have ended by {ways}." if ways else f"{words}."
 
 
 def _may_have_done_its_part(case: Case) -> bool:

@@ -341,3 +341,17 @@ def test_a_dataset_that_computes_without_end_is_a_hang() -> None:
     report = report_of(_loads(22, 21, ticks=95, slept=120.0))
 
     assert (report.verdict, report.findings[0].culprit_ranks) == ("hung", (2,))
+
+
+@pytest.mark.parametrize("ticks", [95, 0])
+def test_a_worker_that_compresses_what_it_writes_computes(ticks: int) -> None:
+    """A write that takes the CPU goes on; one that takes none waits for its file."""
+    written = "write (lzma.py:235)\n" + WORKER.strip()
+    facts = [f for f in _job(*TWO, slept=17, steps=50) if f.who.rank != 2]
+    for look in (0, 1):
+        facts += [replace(process(2, look=look), started_at=STARTED), dump(2, LOADER, look=look)]
+        seen = process(2, pid=4000, look=look, ticks=ticks * look)
+        worker = replace(seen, role=Role.DATALOADER_WORKER, ppid=1002, who=Who(pid=4000))
+        facts += [worker, dump(None, written, pid=4000, look=look)]
+
+    assert report_of(facts).verdict == ("slow" if ticks else "hung")

@@ -29,6 +29,10 @@ ROW = "failed (exitcode: {code}) local_rank: {rank} (pid: 7) of binary: /usr/bin
 TERMINATED = "".join(f"srun: error: n{rank}: task {rank}: Terminated\n" for rank in range(9))
 
 
+TRUNCATED = (
+    "[n1:91098] *** An error occurred in MPI_Recv\n[n1:91098] *** reported by process [36910,3]\n"
+    "[n1:91098] *** MPI_ERR_TRUNCATE: message truncated\n"
+)
 ENDED_STEP = (
     "RuntimeError: CUDA out of memory.\nsrun: error: n1: task 2: Exited with exit code 1\n"
     "srun: launch/slurm: _step_signal: Terminating StepId=88.2\n"
@@ -62,6 +66,7 @@ ENDED_STEP = (
             "loss [ready ranks: 3], grad_0 [ready ranks: 2, 0, 1], grad_1 [ready ranks: 0, 1, 2]\n",
             3,
         ),
+        (TRUNCATED, 3),
         (
             ENDED_STEP,
             2,
@@ -80,6 +85,7 @@ ENDED_STEP = (
             "mpich",
             "ucc",
             "horovod",
+            "truncated",
             "step",
             "determined",
             "places",

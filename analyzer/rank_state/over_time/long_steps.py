@@ -21,6 +21,7 @@ from whyhang.analyzer.job.records import Job, Member
 from whyhang.analyzer.rank_state.over_time.beats import usual_step
 from whyhang.analyzer.rank_state.over_time.job_progress import IN_STEP, PLAIN, counted_on, progress
 from whyhang.analyzer.rank_state.over_time.motion import (
+    SPINNING,
     SQUEEZED,
     Motion,
     Moved,
@@ -29,7 +30,7 @@ from whyhang.analyzer.rank_state.over_time.motion import (
     python_frames,
 )
 from whyhang.analyzer.rank_state.state import LongStep, RankState, Status, busy_worker
-from whyhang.analyzer.stacks import LineText, WaitKind, source_lines
+from whyhang.analyzer.stacks import LineText, Place, WaitKind, source_lines
 from whyhang.analyzer.stacks.source_blocks import ends, heads
 from whyhang.analyzer.stacks.usercode import is_library, user_path
 
@@ -136,7 +137,8 @@ def _at_work(job: Job, state: RankState) -> tuple[StackDump, ...] | None:
     child = member.children[worker[0]]
     moves = motion(child.dumps, child.processes)
     naps = worker[1].kind is WaitKind.SLEEP and moves.moved is Moved.STIRRED
-    runs = worker[1].kind in WORKS and (moves.moved in _AT_WORK or _is_squeezed(moves))
+    may_run = worker[1].kind in WORKS or _computes(worker[1], moves)
+    runs = may_run and (moves.moved in _AT_WORK or _is_squeezed(moves))
     return child.dumps if runs or naps else None
 
 
@@ -150,6 +152,11 @@ def _works(state: RankState) -> bool:
     return (state.motion.moved is Moved.IN_PLACE and (sleeps or _ran(state))) or (
         _is_squeezed(state.motion) and _ran(state)
     )
+
+
+def _computes(place: Place, moves: Motion) -> bool:
+    """Return whether a read or write takes the CPU, as that of a compressed file does."""
+    return place.kind is WaitKind.FILE and (moves.cpu or 0.0) > SPINNING
 
 
 def _is_squeezed(moves: Motion) -> bool:

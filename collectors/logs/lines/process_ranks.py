@@ -33,6 +33,8 @@ MAX_RANKS_OF_FILE = 10_000
 MAX_OF_POD = 120  # lines between a pod's name and its environment
 _POD = re.compile(r"(?:Name:\s+|.*\bkubectl .*describe pods?[/ ])(?P<pod>[a-z0-9][\w.-]*)\s*$")
 
+_OF_MESSAGE = re.compile(r"error occurred in MPI_\w*(?:[Rr]ecv|[Uu]npack|[Ww]ait|[Tt]est)")
+
 _AXES = {"TP": "t(?:ensor|p)", "PP": "p(?:ipeline|p)", "DP": "d(?:ata|p)"}
 _SIZES = {
     axis: re.compile(
@@ -76,6 +78,16 @@ class ProcessRankReader(LineReader):
         """Note what somebody read in the environment of a process: "4711 RANK=3"."""
         if match["local"] is None or self._file.one_host is not False:
             self._note(line, Who(pid=int(match["pid"])), int(match["rank"]))
+
+    @wants(r"\*\*\* reported by process \[\d+,(?P<rank>\d{1,6})\]")
+    def on_reporter(self, line: FoundLine, match: Match) -> None:
+        """Note the rank that Open MPI names below an error; the header has its process.
+
+        Not of a collective: which of its ranks has the wrong part is not known.
+        """
+        of_message = any(_OF_MESSAGE.search(above) for above in line.preceding(1))
+        if of_message and line.who.pid is not None:
+            self._note(line, line.who, int(match["rank"]))
 
     @wants(r"\(PID:(?P<pid>\d{1,10}), Device:(?P<device>\d{1,5}), RankID:(?P<rank>-?\d{1,6})\)")
     def on_npu(self, line: FoundLine, match: Match) -> None:

@@ -259,3 +259,15 @@ def test_the_header_of_an_npu_tells_rank_device_and_process(own: str, rank: int)
     )
     finding = diagnosed_files({"job.log": log}).findings[0]
     assert (finding.signature, finding.culprit_ranks) == ("npu-kernel-exception", (rank,))
+
+
+def test_a_container_runtime_s_times_and_stream_stand_in_front_of_each_line() -> None:
+    """They are no margin of the program's own: its label stands behind them."""
+    head = "2031-07-25T07:53:08.21748708+08:00 stdout F "
+    lines = [
+        "[2031-07-25 07:53:08 TP2] Scheduler hit an exception: Traceback (most recent call last):",
+        *('  File "/srv/run.py", line 9, in main', "    load()"),
+        *('  File "/srv/io.py", line 4, in load', "    read()"),
+    ]
+    report = diagnosed_files({"pod.log": "".join(f"{head}{line}\n" for line in lines)})
+    assert report.findings[0].culprit_ranks == (2,)

@@ -170,3 +170,15 @@ def test_uneven_parts_that_nobody_expects_are_a_mismatch() -> None:
     finding = only(recorded_calls(tracks))
 
     assert (finding.field, finding.culprits) == ("size", (3,))
+
+
+@pytest.mark.parametrize("times", [4, 1])
+def test_a_coalesced_block_whose_outputs_hold_its_inputs_several_times_is_of_gathers(
+    times: int,
+) -> None:
+    """Its sizes must agree; those of coalesced sends and receives need not."""
+    sizes = (8, 8, 8, 5)
+    calls = [call("coalesced", 3, OPEN, size=(n,), out=[(n * times,)]) for n in sizes]
+    finding = only(recorded_calls([track(rank, own) for rank, own in enumerate(calls)]))
+
+    assert (finding.verdict is Verdict.MISMATCH) is (times > 1)

@@ -222,3 +222,19 @@ def test_an_error_that_all_print_is_the_programs() -> None:
     finding = first(lines)
     assert finding is not None
     assert (finding.category, finding.culprit_ranks) == ("not-distributed", None)
+
+
+WATCHDOG = (
+    "[E ProcessGroupNCCL.cpp:566] [Rank {rank}] Watchdog caught collective operation timeout: "
+    "WorkNCCL(OpType={op}, Timeout(ms)=1800000) ran for 1801060 milliseconds before timing out.\n"
+)
+
+
+@pytest.mark.parametrize(("ops", "rank"), [("ABBB", 0), ("BBAB", 2), ("AABB", None), ("AB", None)])
+def test_the_rank_whose_watchdog_gave_up_in_another_call(ops: str, rank: int | None) -> None:
+    """Without sequence numbers, of three and one the one."""
+    names = {"A": "ALLREDUCE", "B": "BROADCAST"}
+    log = "".join(WATCHDOG.format(rank=n, op=names[op]) for n, op in enumerate(ops))
+    finding = first(log)
+    assert finding is not None
+    assert finding.culprit_ranks == (None if rank is None else (rank,))

@@ -97,10 +97,23 @@ def _compared_sizes(call: Call) -> tuple[tuple[int, ...], ...]:
 def _size(call: Call) -> object:
     """Return what must be equal: elements per tensor, or of all inputs of a reduce_scatter."""
     shapes = _compared_sizes(call)
-    if family(call.op) in _FREE_SIZES or not shapes:
+    if (family(call.op) in _FREE_SIZES and not _gathers(call)) or not shapes:
         return None
     counts = tuple(math.prod(shape) for shape in shapes)
     return sum(counts) if family(call.op).startswith("reduce_scatter") else counts
+
+
+def _gathers(call: Call) -> bool:
+    """Return whether a coalesced block is of gathers: its outputs hold its inputs several times.
+
+    One of sends and receives takes in and gives out what each rank exchanges.
+    """
+    if call.op != "coalesced":
+        return False
+    given, got = (
+        sum(map(math.prod, sizes or ())) for sizes in (call.input_sizes, call.output_sizes)
+    )
+    return given > 0 and got > given and got % given == 0
 
 
 def _dtypes(call: Call) -> str:

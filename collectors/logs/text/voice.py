@@ -42,7 +42,7 @@ def voice_of(head: bytes, who: Who, taken_at: float | None = None) -> Voice:
     """Return how to read a file's lines, as its first bytes show."""
     text = clean(head[: 16 << 10])
     raw = [last_state(line) for line in text.split("\n")[:200]]
-    margin = NO_MARGIN if _is_journal(raw) else margin_of(raw)
+    margin = NO_MARGIN if _is_journal(raw) or _is_of_container(raw) else margin_of(raw)
     lines = [OUTER_PREFIX.sub("", margin.sub("", line, count=1), count=1) for line in raw]
     numbered = is_numbered(lines)
     year = year_of(text)
@@ -111,6 +111,7 @@ def _speak_of_themselves(lines: Iterable[str], *, of_mpi: bool) -> bool:
     return alike or (of_mpi and len(set().union(*speakers.values())) > 1)
 
 
+_OF_RUNTIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:?\d\d) std(?:out|err) [FP] ")
 SEVERAL = 4  # ranks
 _INDICES = (INDEX_LABEL, NAMED_INDEX, WORDED_INDEX)
 _OF_RANKS = re.compile(
@@ -232,6 +233,12 @@ def _is_journal(lines: list[str]) -> bool:
     matches = [OUTER_PREFIX.match(line) for line in written]
     hosts = sum(1 for match in matches if match is not None and (match["host"] or match["host2"]))
     return bool(written) and 2 * hosts > len(written)
+
+
+def _is_of_container(lines: list[str]) -> bool:
+    """Return whether a container runtime wrote it: behind its times stands the stream."""
+    written = [line for line in lines if line.strip()]
+    return 2 * sum(1 for line in written if _OF_RUNTIME.match(line)) > len(written) > 0
 
 
 def _numbers_count_nodes(lines: list[str]) -> bool:

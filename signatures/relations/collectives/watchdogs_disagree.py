@@ -1,8 +1,8 @@
 """The watchdogs of most ranks gave up in one operation, that of one rank in another.
 
 Up to torch 2.0 they print no sequence number, so that the calls cannot be aligned; but ranks that
-began to wait in the same moment, and not for the same, are in different calls. The rank that is alone
-is where to look. Several groups at work at once look so as well, where they are not named.
+began to wait in the same moment, and not for the same, are in different calls. The rank that is
+alone is where to look. Several groups at work at once look so as well, where they are not named.
 """
 
 from collections import defaultdict

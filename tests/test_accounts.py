@@ -329,3 +329,13 @@ def test_a_call_of_mpi_that_a_rank_is_not_in_is_one_of_mpi(call: str, category: 
 
     assert finding is not None
     assert (finding.category, finding.culprit_ranks) == (category, (2,))
+
+
+def test_steps_that_ranks_print_are_nothing_that_somebody_writes() -> None:
+    """Also where two lines were written into one another."""
+    whole = "".join(f"rank {n} sums up step {step}\n" for step in (0, 1) for n in (3, 1, 2, 0))
+    glued = (
+        "rank 3 sums up step 2\nrank 1 sums up step 2\nrank 2 sums up step 3rank 0 sums up step 3"
+    )
+    report = diagnosed_files({"job.log": f"{whole}\n{glued}\n\nrank 1 sums up step 3\n"})
+    assert not any(finding.culprit_ranks for finding in report.findings)

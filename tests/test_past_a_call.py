@@ -14,6 +14,7 @@ from whyhang.analyzer.facts import (
     Source,
     StackDump,
     Trust,
+    Variables,
     Who,
     replace,
 )
@@ -165,7 +166,10 @@ def collect(round_):
 
 
 def _polls(counts: dict[int, int], *, lines: tuple[int, int] = (4, 4)) -> Report:
-    """Return what is said of ranks that look for files, each in a round of its own."""
+    """Return what is said of ranks that look for files, each in a round of its own.
+
+    Their other variables change at each turn.
+    """
     text = Excerpt(file="job.py", first_line=1, lines=tuple(POLL.strip("\n").split("\n")))
     facts: list[Fact] = [text]
     for fact in still(dict.fromkeys(counts, "collect (job.py:4)\nmain (job.py:9)")):
@@ -175,7 +179,8 @@ def _polls(counts: dict[int, int], *, lines: tuple[int, int] = (4, 4)) -> Report
             fact = replace(fact, threads=(replace(fact.threads[0], frames=stack),))
         facts.append(fact)
     for rank, count in counts.items():
-        who = Who(rank=rank, trust=Trust.ENVIRONMENT)
+        who, source = Who(rank=rank, trust=Trust.ENVIRONMENT), Source(file="claims.json")
+        facts += [Variables(checksum=turn, who=who, source=source) for turn in (1, 2)]
         facts.append(
             LoopCounter(
                 name="round_",
@@ -274,3 +279,27 @@ def main():
     assert (finding.signature, finding.culprit_ranks) == ("init-missing-rank", (2,))
     assert "The last that rank 2 said is “0 files”" in finding.explanation
     assert "by `return` (job.py:4) under `if not files` (job.py:3)." in finding.explanation
+
+
+def test_a_rank_in_the_loop_that_makes_a_call_under_a_condition_is_told_of() -> None:
+    """It is the others that may have left that call out; the one behind the loop is ahead."""
+    source = """
+def fit():
+    for batch in loader:
+        loss = step(batch)
+    dist.all_gather(every, loss)
+def step(batch):
+    dist.all_reduce(batch)
+    if spike(batch):
+        dist.all_reduce(batch)
+"""
+    steps = {0: 6, 2: 8}
+    stacks = {n: f"{REDUCE}step (job.py:{line})\nfit (job.py:3)" for n, line in steps.items()}
+
+    finding = first(stacks | {1: f"{GATHER}fit (job.py:4)"}, source)
+
+    said = (
+        "Or the calls under a condition differ: rank 2 stands under `if spike(batch)` (job.py:7)."
+    )
+    assert finding.culprit_ranks == (1,)
+    assert said in finding.explanation

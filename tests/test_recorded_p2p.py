@@ -24,6 +24,16 @@ def test_a_send_past_the_one_who_listens() -> None:
     assert only(recorded_calls(tracks)).culprits == (1,)
 
 
+def test_of_two_who_send_to_one_rank_neither_has_the_wrong_peer_for_sure() -> None:
+    """It listens to a third one, which listens to a sender: it is the one that is apart."""
+    tracks = [
+        *(track(0, p2p("send", 3)), track(2, p2p("send", 3))),
+        *(track(1, p2p("recv", 0)), track(3, p2p("recv", 1))),
+    ]
+
+    assert only(recorded_calls(tracks)).culprits == (3,)
+
+
 def test_partners_whose_tags_differ() -> None:
     """They name each other, so neither has the wrong peer."""
     sent, awaited = (replace(p2p(op, 1 - n), tag=1 + n) for n, op in enumerate(("send", "recv")))

@@ -164,3 +164,13 @@ def test_a_collective_of_objects_names_the_root_in_its_own_arguments() -> None:
     assert isinstance(call, RootArgument)
     assert (call.op, call.root) == ("broadcast", 2)
     assert b"device" not in kept
+
+
+def test_who_has_come_past_a_call_whose_roots_differ_is_not_blamed_beside_it() -> None:
+    """Its part was taken by one of the two roots: what it waits in now is an effect."""
+    gather = BROADCAST.replace("broadcast", "gather")
+    calls = [replace(takes_for_root(rank, rank), op="gather") for rank in (1, 2)]
+    report = report_of([*still({0: ALL_REDUCE, 1: gather, 2: gather}), *calls])
+
+    assert report.findings[0].signature == "root-differs"
+    assert not [finding for finding in report.findings if finding.culprit_ranks]

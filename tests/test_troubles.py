@@ -344,6 +344,7 @@ def test_the_words_of_a_report_tell_what_it_is_about(text: str, category: str) -
         "Warning: the cache on NFS may lead to hanging at exit.",
         '  File "/x/dataloader.py", line 3, in get\n    raise error',  # a program's
         "2026-01-02 10:00:00 INFO the dataloader failed once",
+        "It hangs, root-caused and fixed in the SM86 fork of the repository.",
         "It hangs on NFS, in fork, over RoCE, with pdb, P2P, NVLink, S3, slowly and at a barrier.",
     ],
 )

@@ -248,3 +248,11 @@ def test_a_command_with_a_limit_of_time_is_no_time_out() -> None:
 
     assert object_of(command.replace("timeout -s SIGKILL", "a timeout of")) is not None
     assert object_of(command) is None
+
+
+def test_the_options_of_a_command_name_what_may_fail() -> None:
+    """Not what did."""
+    command = "$mpirun -np 2 -x MXM_HANDLE_ERRORS=debug -mca btl_openib_if_include mlx5_0:1 ring"
+
+    assert object_of(command.replace("mpirun -np", "ring --np")) is not None
+    assert object_of(command) is None

@@ -7,7 +7,7 @@ import bisect
 import functools
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
 from whyhang.analyzer.facts import Deed, Record, Subject
@@ -21,9 +21,11 @@ Pattern: TypeAlias = limits.Pattern[str]
 LARGEST_BYTES = 64 << 10
 LONGEST_PARAGRAPH = 4000
 NO_PROSE = (".py", ".sh", ".toml", ".json", ".yaml", ".yml", ".cfg", ".ini", ".cpp", ".cu", ".h")
+MANY = 4  # lines that are alike
 CELLS = 2  # bars from which on a line is the row of a table
 WRAPPED = 50  # characters from which on a line may be broken within a sentence
 
+_NUMBER = re.compile(r"\d+")
 _ITEM = re.compile(r"\s*(?:[-*•#]|\d+[.)]) ")
 _MARKUP = str.maketrans("\u2013", "-", '*`"“”')
 _PARTS = re.compile(r"\n|(?<=[.!?;])(?<!\.\.\.)\s+|(?<=[\u3002\uff01\uff1f\uff1b])")
@@ -149,16 +151,34 @@ def paragraphs(document: Document) -> tuple[Paragraph, ...]:
 
 def _paragraphs(text: str) -> Iterator[Paragraph]:
     lines = [*text.split("\n"), ""]
-    has_title = not lines[1].strip()
+    has_title, printed = not lines[1].strip(), _printed(lines)
     first, length = 0, 0
     for at, line in enumerate(lines):
         own = line.removeprefix("# ") if has_title and at == 0 else line
         is_own = bool(line.strip()) and len(line) <= LONGEST_PARAGRAPH and _is_persons(own)
+        is_own = is_own and _template(line) not in printed
         length = length + len(line) if is_own else length
         if first < at + is_own and (not is_own or length > LONGEST_PARAGRAPH):
             yield _paragraph(lines, first, at + is_own)
         if not is_own or length > LONGEST_PARAGRAPH:
             first, length = at + 1, 0
+
+
+def _printed(lines: Iterable[str]) -> frozenset[str]:
+    """Return the templates of lines that are alike but for numbers, the first of which comes again.
+
+    So ranks print their steps; a person says one thing of each.
+    """
+    numbers: dict[str, list[str]] = {}
+    for line in lines:
+        if number := _NUMBER.search(line):
+            numbers.setdefault(_template(line), []).append(number[0])
+    many = {each: own for each, own in numbers.items() if len(own) >= MANY}
+    return frozenset(each for each, own in many.items() if len({*own}) < len(own))
+
+
+def _template(line: str) -> str:
+    return _NUMBER.sub("#", line.strip())
 
 
 def _paragraph(lines: list[str], first: int, end: int) -> Paragraph:

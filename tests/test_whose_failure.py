@@ -67,6 +67,8 @@ ENDED_STEP = (
             3,
         ),
         (TRUNCATED, 3),
+        ("Abort(1) on node 6 (rank 2 in comm 496): application called MPI_Abort(comm=0x8, 1)\n", 6),
+        ("Signal 11 received by node 4, process 56249 (thread 2000) - obtaining backtrace\n", 4),
         (
             ENDED_STEP,
             2,
@@ -86,6 +88,8 @@ ENDED_STEP = (
             "ucc",
             "horovod",
             "truncated",
+            "node",
+            "realm",
             "step",
             "determined",
             "places",
@@ -238,3 +242,14 @@ def test_the_rank_whose_watchdog_gave_up_in_another_call(ops: str, rank: int | N
     finding = first(log)
     assert finding is not None
     assert finding.culprit_ranks == (None if rank is None else (rank,))
+
+
+@pytest.mark.parametrize(("aborted", "culprit"), [((0, 1, 3), (2,)), ((1, 3), None)])
+def test_who_was_ended_beside_aborts_was_at_work_where_these_are_all_others(
+    aborted: tuple[int, ...], culprit: object
+) -> None:
+    """Of others nothing is known: the aborts may be the failures."""
+    rows = "".join(f"srun: error: n1: task {task}: Aborted\n" for task in aborted)
+    finding = first(rows + "srun: error: n1: task 2: Terminated\n")
+    assert finding is not None
+    assert finding.culprit_ranks in {culprit, aborted if culprit is None else culprit}

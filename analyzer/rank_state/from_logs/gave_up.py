@@ -151,14 +151,19 @@ def at_work_until_ended(job: Job, ends: Mapping[int, End]) -> frozenset[int]:
 
     A watchdog that gives up aborts its process; the launcher then ends the others (SIGTERM, and
     SIGKILL where that does not help). One watchdog is enough for that, so where several were ended
-    at once, they may not have come to their limit.
+    at once, they may not have come to their limit. Where aborts alone tell of a watchdog, it has to
+    be those of all others.
     """
     waited = gave_up(job)
     by_launcher = {signal.SIGTERM, signal.SIGKILL}
     ended = {rank for rank, end in ends.items() if end.signal in by_launcher and not end.own}
     ended -= waited
     ended -= lost_peer(job)
-    gave = [line.time for line in job.lines if waits_in_vain(line) and line.time is not None]
+    in_vain = [line for line in job.lines if waits_in_vain(line)]
+    everyone = ended | waited
+    if not in_vain and everyone != set(range(len(everyone))):
+        return frozenset()
+    gave = [line.time for line in in_vain if line.time is not None]
     times = [time for rank in ended if (time := ends[rank].time) is not None]
     late = len(ended) <= len(waited) and gave and times and min(times) - max(gave) >= LATE
     return frozenset(ended) if late or few_beside(ended, waited) else frozenset()

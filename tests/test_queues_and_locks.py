@@ -189,3 +189,36 @@ def test_a_child_process_that_raised_is_what_a_pipe_waits_for() -> None:
 
     assert (finding.signature, finding.culprit_ranks) == ("awaited-thread-ended", (1,))
     assert "a child process ended by KeyError: 3" in finding.title
+
+
+def test_a_child_that_raised_ends_no_job_whose_ranks_all_live() -> None:
+    """Whoever started it may have taken its loss; nobody waits for it here."""
+    log = (
+        "[rank1]: Process ForkProcess-2:\n[rank1]: Traceback (most recent call last):\n"
+        '[rank1]:   File "/srv/game.py", line 9, in play\n[rank1]:     return lengths[level]\n'
+        "[rank1]: KeyError: 3\n"
+    )
+
+    facts = [*still({0: ALL_REDUCE, 1: ALL_REDUCE}), *reader().read(document(log, "job.log"))]
+    report = report_of(facts)
+
+    assert report.verdict != "failed"
+    assert not any(finding.culprit_ranks for finding in report.findings)
+
+
+def test_the_traceback_that_is_cited_is_the_waiting_rank_s_own() -> None:
+    """A thread of another rank may have ended later."""
+    awaited = "wait (threading.py:359)\nwait (threading.py:655)\nload (feed.py:19)\nrun (a.py:6)"
+    log = "".join(
+        f"[rank{rank}]: Exception in thread Thread-2 (read):\n"
+        f"[rank{rank}]: Traceback (most recent call last):\n"
+        f'[rank{rank}]:   File "/srv/feed.py", line 9, in read\n[rank{rank}]:     rows = open(x)\n'
+        f"[rank{rank}]: ValueError: of rank {rank}\n"
+        for rank in (1, 0)
+    )
+
+    facts = [*still({0: ALL_REDUCE, 1: awaited}), *reader().read(document(log, "job.log"))]
+    finding = report_of(facts).findings[0]
+
+    assert finding.culprit_ranks == (1,)
+    assert "a thread ended by ValueError: of rank 1" in finding.title

@@ -71,7 +71,8 @@ class Raised(Record):
 
     ``frame`` is the innermost of the user's own code, ``op`` the call of torch.distributed within
     which it was raised. ``thread`` names the thread that it ended, which was not the main one, and
-    ``process`` a process of ``multiprocessing``, which may be a rank or the child of one.
+    ``process`` a process of ``multiprocessing``, which may be a rank or, where all ranks live and
+    ``thread`` names it as well, the child of one.
     ``stood``: the frames, innermost first, where others brought it about: there the rank stood.
     """
 

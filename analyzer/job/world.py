@@ -8,7 +8,17 @@ own processes say how many ranks they were started as, and one is not among them
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from whyhang.analyzer.facts import MAX_RANKS, Fact, Group, LogLine, Process, Role, Trust, WorldSize
+from whyhang.analyzer.facts import (
+    MAX_RANKS,
+    Fact,
+    Group,
+    LogLine,
+    Process,
+    Role,
+    Trust,
+    WorldSize,
+    replace,
+)
 from whyhang.analyzer.job.launchers import LOCAL_SIZES, WORLD_SIZES
 from whyhang.analyzer.job.records import Job, Member, MissingRank
 from whyhang.analyzer.job.roles import main_thread
@@ -108,8 +118,10 @@ def without_caught(
     everyone = bool(alive) and len(alive) >= (size or 0) and all(map(is_alive, members))
     for line in lines:
         lives = everyone if line.who.rank is None else line.who.rank in alive
-        if line.raised is None or line.raised.thread or line.raised.process or not lives:
+        if line.raised is None or line.raised.thread or not lives:
             yield line
+        elif line.raised.process:  # a child's, then: as without a thread, the rank goes on
+            yield replace(line, raised=replace(line.raised, thread=line.raised.process))
 
 
 def _is_ending(member: Member) -> bool:

@@ -7,7 +7,7 @@ its own error writes a line at best: that counts where the rank waits at a queue
 thread left.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from whyhang.analyzer import queries
 from whyhang.analyzer.facts import LogLine, replace
@@ -27,46 +27,49 @@ ENDED = (
 MOST_SHOWN = 2
 
 
+_Of = Callable[[LogLine, RankState], bool]
+
+
 def when(case: Case) -> Iterator[Hit]:
     """Yield one hit for the ranks at one place that wait for a thread which an error ended."""
-    tracebacks = [line for line in case.job.lines if line.raised]
-    threads = [line for line in tracebacks if line.raised and line.raised.thread is not None]
-    hits = _hits(case, threads, lambda state: any(_is_of(x, case, state) for x in threads))
+    raised = [line for line in case.job.lines if line.raised and line.raised.thread is not None]
+    threads = [line for line in raised if line.raised and line.raised.process is None]
+    children = [line for line in raised if line not in threads]
+    of_thread: _Of = lambda line, state: _is_of_thread(line, case, state)  # noqa: E731
+    hits = _hits(case, threads, of_thread, WaitKind.QUEUE, WaitKind.LOCK)
     if not hits:
-        children = [line for line in tracebacks if line.raised and line.raised.process is not None]
-        hits = _hits(case, children, _awaits_process, (WaitKind.QUEUE, WaitKind.FUTURE))
+        of_child: _Of = lambda line, state: _is_of_child(line, case, state)  # noqa: E731
+        hits = _hits(case, children, of_child, WaitKind.QUEUE, WaitKind.FUTURE)
         hits = hits if len(hits) == 1 else []
     if not hits:
         lines = case.job.lines_with(ENDED)
-        hits = _hits(case, lines, lambda state: is_left_alone(case, state))
+        hits = _hits(case, lines, lambda _, state: is_left_alone(case, state), WaitKind.QUEUE)
     yield from hits
 
 
-def _hits(
-    case: Case,
-    lines: list[LogLine],
-    only: Callable[[RankState], bool],
-    kinds: tuple[WaitKind, ...] = (WaitKind.QUEUE, WaitKind.LOCK),
-) -> list[Hit]:
-    """Return the waits for a thread or process that these lines tell of."""
-    if not lines:
-        return []
-    raised = lines[-1].raised
-    error = str(raised) if raised is not None else lines[-1].fields.get("error", "an error")
-    what = "child process" if raised is not None and raised.process else "thread"
-    return [
-        replace(
-            hit,
-            evidence=(*queries.cite_lines(lines[-MOST_SHOWN:]), *hit.evidence),
-            fields={**hit.fields, "error": error, "what": what},
-            category="missing-rank-in-collective" if what != "thread" else "",
-            strength=(CLEAR if raised is not None else INDIRECT) * hit.strength,
+def _hits(case: Case, lines: Sequence[LogLine], of: _Of, *kinds: WaitKind) -> list[Hit]:
+    """Return the waits for a thread or process whose end these lines tell, each with its own."""
+    found = []
+    for hit in lagging(case, *kinds, only=lambda state: any(of(line, state) for line in lines)):
+        own = [line for line in lines if any(of(line, case.states[n]) for n in hit.members)]
+        raised = own[-1].raised
+        of_child = raised is not None and raised.process is not None
+        error = str(raised) if raised is not None else own[-1].fields.get("error", "an error")
+        what = "child process" if of_child else "thread"
+        told = CLEAR if raised is not None and not of_child else INDIRECT
+        found.append(
+            replace(
+                hit,
+                evidence=(*queries.cite_lines(own[-MOST_SHOWN:]), *hit.evidence),
+                fields={**hit.fields, "error": error, "what": what},
+                category="missing-rank-in-collective" if of_child else "",
+                strength=told * hit.strength,
+            )
         )
-        for hit in lagging(case, *kinds, only=only)
-    ]
+    return found
 
 
-def _is_of(line: LogLine, case: Case, state: RankState) -> bool:
+def _is_of_thread(line: LogLine, case: Case, state: RankState) -> bool:
     """Return whether a thread ended in the process of a rank, as its label or its source shows."""
     rank, user = case.member(state.member).rank, state.place.user if state.place else None
     frame = line.raised.frame if line.raised is not None else None
@@ -75,10 +78,10 @@ def _is_of(line: LogLine, case: Case, state: RankState) -> bool:
     return frame is not None and user is not None and frame.file.endswith(user.file)
 
 
-def _awaits_process(state: RankState) -> bool:
+def _is_of_child(line: LogLine, case: Case, state: RankState) -> bool:
     """Return whether a rank waits for processes of its own: at a pipe, or for a pool's result."""
     place = state.place
-    if place is None:
+    if place is None or line.who.rank not in {None, case.member(state.member).rank}:
         return False
     frame = place.frame
     of_pipe = frame is not None and frame.file.endswith("multiprocessing/connection.py")

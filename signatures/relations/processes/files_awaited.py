@@ -47,7 +47,8 @@ def _apart(case: Case) -> tuple[tuple[int, ...], str]:
     counted = step_counters(case.job)
     common = [set(counted.get(state.member, ())) for state in case.states]
     for counter in sorted(set.intersection(*common)):
-        sides = grouped(counted, lambda number, of=counter: counted[number][of][-1])  # type: ignore[misc]
+        now = {number: own[counter][-1] for number, own in counted.items() if counter in own}
+        sides = grouped(now, now.__getitem__)
         few, *many = sorted(sides.items(), key=lambda side: len(side[1]))
         if len(many) == 1 and len(few[1]) < len(many[0][1]):
             kinds = (

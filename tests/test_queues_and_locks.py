@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from log_docs import document, reader
+from log_docs import diagnosed_files, document, reader
 from small_jobs import (
     ALL_REDUCE,
     ELSEWHERE,
@@ -222,3 +222,17 @@ def test_the_traceback_that_is_cited_is_the_waiting_rank_s_own() -> None:
 
     assert finding.culprit_ranks == (1,)
     assert "a thread ended by ValueError: of rank 1" in finding.title
+
+
+@pytest.mark.parametrize("label", ["[rank{}] ", ""])
+def test_a_process_without_a_label_may_be_a_child_where_ranks_have_one(label: str) -> None:
+    """A log alone does not tell: it is a possibility then."""
+    steps = "".join(f"{label.format(n)}iteration {i}\n" for i in (1, 2) for n in (1, 0, 2))
+    raised = (
+        "Process ForkProcess-2:\nTraceback (most recent call last):\n"
+        '  File "/srv/game.py", line 9, in play\n    return lengths[level]\nKeyError: 3\n'
+    )
+    finding = diagnosed_files({"job.log": steps + raised}).findings[0]
+
+    assert finding.category in {"rank-died", "not-distributed"}
+    assert (finding.confidence < 0.5) is bool(label)

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Literal
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import Frame, LogLine, Source, Speaker, replace
+from whyhang.analyzer.facts import NOBODY, Frame, LogLine, LogTail, Source, Speaker, replace
 from whyhang.analyzer.facts.exceptions import CUT_OFF, Raised
-from whyhang.analyzer.findings.signature import Hit
+from whyhang.analyzer.findings.signature import CLEAR, GUESSED, Hit
 from whyhang.analyzer.job.records import GROUP_RANK, unnumbered
 from whyhang.analyzer.queries.hits import cite_lines
 from whyhang.analyzer.queries.logs.failures import (
@@ -122,6 +122,12 @@ def _worker(lines: list[LogLine]) -> str | None:
     return unnumbered(who) if len(raised) == 1 and _WORKER.match(who.label or "") else None
 
 
+def _may_be_a_child(case: Case, lines: list[LogLine]) -> bool:
+    """Return whether a process of multiprocessing raised without a label, where ranks have one."""
+    of_process = all(x.raised is not None and x.raised.process and x.who == NOBODY for x in lines)
+    return of_process and any(tail.who.rank is not None for tail in case.job.of(LogTail))
+
+
 def _raised_hit(case: Case, lines: list[LogLine], ranks: tuple[int, ...]) -> Hit:
     first = lines[0].raised
     place = site_location(first.frame) if first is not None else None
@@ -132,6 +138,7 @@ def _raised_hit(case: Case, lines: list[LogLine], ranks: tuple[int, ...]) -> Hit
     return Hit(
         ranks=ranks,
         evidence=cite_lines(lines),
+        strength=GUESSED if _may_be_a_child(case, lines) else CLEAR,
         names_culprit=bool(ranks) and not are_most(case, ranks),
         location=place,
         fields={

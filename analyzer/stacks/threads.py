@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from whyhang.analyzer.facts import SHARED_FUTEX, Excerpt, Frame, Process, StackDump, Thread, replace
+from whyhang.analyzer.stacks.file_waits import awaited_file, waits_for_removal
 from whyhang.analyzer.stacks.kinds import (
     AWAITED_FILE,
     FILE_LOCK,
@@ -17,7 +18,6 @@ from whyhang.analyzer.stacks.kinds import (
 )
 from whyhang.analyzer.stacks.place import Guess, from_kernel, from_line, place_from
 from whyhang.analyzer.stacks.rule_match import FrameIndex, Reading, read
-from whyhang.analyzer.stacks.source_blocks import awaited_file, waits_for_removal
 
 _GPU_DEVICES = ("/dev/nvidia", "/dev/kfd", "/dev/dri", "/dev/dxg", "/dev/accel", "/dev/habana")
 

@@ -8,19 +8,11 @@ from whyhang.analyzer.facts import Frame
 from whyhang.analyzer.rank_state.state import Status
 from whyhang.analyzer.stacks import LineText, WaitKind
 from whyhang.analyzer.stacks.kinds import EXIT
-from whyhang.analyzer.stacks.source_blocks import (
-    apart_by,
-    comes_first,
-    errors_passed,
-    fork,
-    heads,
-    rank_branch,
-    unasked,
-    ways_out_above,
-    ways_round,
-)
+from whyhang.analyzer.stacks.source_blocks import heads, rank_branch, unasked
+from whyhang.analyzer.stacks.source_paths import apart_by, comes_first, fork
 from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.stacks.usercode import in_words
+from whyhang.analyzer.stacks.ways_out import errors_passed, ways_out_above, ways_round
 from whyhang.analyzer.wording.describe import path_of, quoted
 
 _IF = re.compile(r"\s*(?:el)?if\b")

@@ -17,14 +17,8 @@ from whyhang.analyzer.queries.waits.named_groups import (
 from whyhang.analyzer.queries.waits.states import OF_A_HOLDER, all_recorded, all_seen, count
 from whyhang.analyzer.rank_state.over_time.job_progress import Counter, step_counters
 from whyhang.analyzer.stacks import WaitKind
-from whyhang.analyzer.stacks.source_blocks import (
-    comes_first,
-    ends,
-    fork,
-    heads,
-    may_be_in_branch,
-    rank_branch,
-)
+from whyhang.analyzer.stacks.source_blocks import ends, heads, may_be_in_branch, rank_branch
+from whyhang.analyzer.stacks.source_paths import comes_first, fork
 from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.wait_graph import PendingOperation
 from whyhang.analyzer.wording.describe import collective_of, evidence_of, path_of

@@ -14,19 +14,11 @@ from whyhang.analyzer.rank_state.over_time.job_progress import step_counters
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.stacks import LineText, WaitKind
 from whyhang.analyzer.stacks.kinds import last_name
-from whyhang.analyzer.stacks.source_blocks import (
-    apart_by,
-    called_first,
-    fork,
-    heads,
-    indent,
-    may_be_left_within,
-    rank_branch,
-    takers,
-    turned_off,
-)
+from whyhang.analyzer.stacks.source_blocks import heads, indent, may_be_left_within, rank_branch
+from whyhang.analyzer.stacks.source_paths import apart_by, called_first, fork
 from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.stacks.usercode import COMPREHENSIONS, line_of
+from whyhang.analyzer.stacks.ways_out import takers, turned_off
 from whyhang.analyzer.wording.describe import call_of, evidence_of, path_of, quoted
 from whyhang.analyzer.wording.ways_past import ways_round_in_words
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from whyhang.analyzer import queries
 from whyhang.analyzer.queries import Case, Hit, RankState, Signature
-from whyhang.analyzer.stacks.source_blocks import apart_by, comes_first
+from whyhang.analyzer.stacks.source_paths import apart_by, comes_first
 from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.wording.describe import call_of
 

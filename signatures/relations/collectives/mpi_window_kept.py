@@ -12,9 +12,9 @@ from whyhang.analyzer import queries
 from whyhang.analyzer.queries import Case, Hit, Signature, WaitKind
 from whyhang.analyzer.queries.waits.loop_left import went_on
 from whyhang.analyzer.queries.waits.states import OF_A_HOLDER
-from whyhang.analyzer.stacks.source_blocks import exits_before
 from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.stacks.usercode import in_words, line_of
+from whyhang.analyzer.stacks.ways_out import exits_before
 from whyhang.analyzer.wait_graph import PendingOperation
 from whyhang.analyzer.wording.describe import call_of, quoted
 

@@ -11,8 +11,8 @@ from whyhang.analyzer import queries
 from whyhang.analyzer.facts import grouped, ranks_in_words
 from whyhang.analyzer.queries import Case, Hit, RankState, Signature, Status
 from whyhang.analyzer.rank_state.over_time.job_progress import step_counters
+from whyhang.analyzer.stacks.file_waits import awaited_file
 from whyhang.analyzer.stacks.kinds import AWAITED_FILE
-from whyhang.analyzer.stacks.source_blocks import awaited_file
 from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.wording.describe import quoted
 

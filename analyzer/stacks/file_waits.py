@@ -1,0 +1,50 @@
+"""The waits for a file, as the source around a frame shows them: that it is there, or gone."""
+
+import re
+
+from whyhang.analyzer.facts import Frame, replace
+from whyhang.analyzer.stacks.kinds import LineText
+from whyhang.analyzer.stacks.source_blocks import MAX_BLOCK, heads, indent
+
+_UNTIL_REMOVED = re.compile(
+    r"\s*(?:except \(?[\w., ]*\bFileExistsError\b"
+    r"|while (?!not\b)(?=[^#]*(?i:lock))[^#]*\b(?:l?exists|isfile|is_file)\()"
+)
+"""The head of a block in which somebody waits until a file is gone, which another has made.
+
+A loop that goes on while any file is there may be a service: the condition has to speak of a lock.
+"""
+
+
+_WHILE = re.compile(r"\s*while\b")
+
+
+_ASKS_FILE = re.compile(r"\b(?:l?exists|isfile|is_file|isdir|is_dir|listdir|scandir|i?glob)\(")
+
+
+_SLEEPS = re.compile(r"\bsleep\(")
+
+
+def waits_for_removal(frame: Frame, text: LineText) -> bool:
+    """Return whether a frame sleeps until a file is gone: a lock that a program has made itself."""
+    return any(_UNTIL_REMOVED.match(text(head) or "") for head in heads(frame, text))
+
+
+def awaited_file(frame: Frame, text: LineText) -> Frame | None:
+    """Return the head of the loop in which a frame looks again and again whether a file is there.
+
+    It sleeps in between: a ``while`` that asks for it in its head, or in the lines below.
+    """
+    at_head = _WHILE.match(text(frame) or "") is not None
+    loops = (head for head in heads(frame, text) if _WHILE.match(text(head) or ""))
+    loop = frame if at_head else next(loops, None)
+    if loop is None:
+        return None
+    depth, lines = indent(text(loop) or ""), [text(loop) or ""]
+    for number in range((loop.line or 0) + 1, (loop.line or 0) + MAX_BLOCK):
+        line = text(replace(loop, line=number)) or ""
+        if line.strip() and indent(line) <= depth:
+            break
+        lines.append(line)
+    asks, sleeps = (any(each.search(line) for line in lines) for each in (_ASKS_FILE, _SLEEPS))
+    return loop if asks and sleeps else None

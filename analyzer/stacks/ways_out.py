@@ -1,0 +1,217 @@
+"""The lines around a call by which a rank may have gone past it, out of a loop or a function."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from whyhang.analyzer.facts import Frame, replace
+from whyhang.analyzer.stacks.kinds import LineText, last_name
+from whyhang.analyzer.stacks.source_blocks import (
+    ASKS_RANK,
+    BRANCH,
+    FUNCTION,
+    LOOP,
+    MAX_BLOCK,
+    SAME_FOR_ALL,
+    heads,
+    indent,
+)
+from whyhang.analyzer.stacks.usercode import COMPREHENSIONS
+
+MAX_BELOW = 60
+"""Lines below a call that are looked at for the one that undoes it."""
+
+
+_WAY_OUT = re.compile(r"\s*(?:return|raise|break|continue)\b")
+
+
+def exits_before(frame: Frame, word: str, text: LineText) -> Iterator[Frame]:
+    """Yield the lines below a frame that leave its function, loop or turn before ``word`` comes.
+
+    Not those with it above them in their block.
+    ``word`` is what the function calls to undo what it has begun on the line of the frame.
+    """
+    here = text(frame)
+    depth = indent(here) if here is not None else 0
+    undone: int | None = None  # how deep the block is in which the word stands above
+    for number in range((frame.line or 0) + 1, (frame.line or 0) + MAX_BELOW):
+        line = text(replace(frame, line=number))
+        if line is None or not line.strip():
+            continue
+        if indent(line) < depth or (word in line and indent(line) == depth):
+            return
+        if undone is not None and indent(line) < undone:
+            undone = None
+        if word in line:
+            undone = indent(line)
+        elif _WAY_OUT.match(line) and undone is None:
+            yield replace(frame, line=number)
+
+
+_LEAVES = re.compile(r"return\b|(?P<break>break)\b")
+
+
+_SUPPRESSES = re.compile(r"\s*with\b.*\bsuppress\(")
+
+
+def ways_out_above(frame: Frame, text: LineText) -> Iterator[tuple[Frame, Frame]]:
+    """Yield the lines above a frame that lead out of its function or loop, and on what condition.
+
+    The nearest first; who came back from the function without this frame's call may have left so.
+    What leaves a loop that the frame is not in leads to the frame.
+    """
+    around = {*heads(frame, text)}
+    for number in range((frame.line or 1) - 1, 0, -1):
+        at = replace(frame, line=number)
+        line = (text(at) or "").lstrip()
+        if line.startswith(FUNCTION):
+            return
+        how = _LEAVES.match(line)
+        if how is None:
+            continue
+        blocks = list(heads(at, text))
+        loop = next((head for head in blocks if LOOP.match(text(head) or "")), at)
+        if how["break"] and loop not in around:
+            continue
+        asks = text(blocks[0]) or "" if blocks else ""
+        if BRANCH.match(asks) and not SAME_FOR_ALL.search(asks):
+            yield at, blocks[0]
+
+
+def errors_passed(frame: Frame, text: LineText) -> Iterator[Frame]:
+    """Yield what around a frame takes an error and goes on, innermost first.
+
+    Whoever called the function learns nothing of it then, also where the handler returns.
+    """
+    for head in heads(frame, text):
+        yield from takers(head, frame, text)
+
+
+def takers(head: Frame, inside: Frame, text: LineText) -> Iterator[Frame]:
+    """Yield what takes the errors of the block that a line opens, so that the program goes on."""
+    line = text(head) or ""
+    if _TRY.match(line):
+        yield from _swallowing(head, inside, text, returns=True)
+    elif _SUPPRESSES.match(line):
+        yield head
+
+
+def turned_off(path: Sequence[Frame], text: LineText) -> Frame | None:
+    """Return the branch on the rank's number in a loop that keeps some ranks from its call.
+
+    The innermost loop that a frame of ``path`` is in. The branch is around the frame, or stands
+    above it and leaves the loop, the turn or the function.
+    """
+    for frame in reversed(path):
+        around = list(heads(frame, text))
+        loops = [head for head in around if LOOP.match(text(head) or "")]
+        for number in range(frame.line or 0, loops[0].line or 0, -1) if loops else ():
+            line = replace(frame, line=number)
+            asks = BRANCH.match(text(line) or "") and ASKS_RANK.search(text(line) or "")
+            if asks and (line in around or _leaves(line, text)):
+                return line
+    return None
+
+
+_LEAVING = re.compile(r"(?:return|break|continue)\b")
+
+
+def _leaves(branch: Frame, text: LineText) -> bool:
+    """Return whether what a branch holds leaves the loop, its turn or the function."""
+    line = text(branch) or ""
+    if _LEAVING.match(line.partition(":")[2].strip()):
+        return True
+    for number in range((branch.line or 0) + 1, (branch.line or 0) + MAX_BLOCK):
+        below = text(replace(branch, line=number)) or ""
+        if below.strip() and indent(below) <= indent(line):
+            return False
+        if _LEAVING.match(below.strip()):
+            return True
+    return False
+
+
+_TRY = re.compile(r"\s*try\b")
+
+
+_EXCEPT = re.compile(r"\s*except\b")
+
+
+_BY_HAND = re.compile(r"\s*except \(?KeyboardInterrupt\b[^,]*:")
+
+
+_RAISES = re.compile(r"raise\b|.*\b_?exit\(|.*\babort\(")
+
+
+_GIVES_UP = re.compile(rf"return\b|break\b|{_RAISES.pattern}")
+"""A line after which a handler does not go on with the program as if nothing had been."""
+
+
+_ENDS_TURN = re.compile(r"(?P<head>(?:el)?if\b.*:)?\s*(?P<how>continue|return)\b")
+
+
+_NO_SYNC = re.compile(r"\bno_sync\(")
+"""With it, DDP and FSDP leave out the reduction of gradients."""
+
+
+def ways_round(loop: Frame | None, path: Sequence[Frame], text: LineText) -> Iterator[Frame]:
+    """Yield the lines by which a turn of a loop may go by without the call that ``path`` ends in.
+
+    The nearest to the call first: the condition of a ``continue`` or ``return`` above it, a
+    handler around it that goes on after an error, gradients that are not to be reduced. Without a
+    loop it is that of the last comprehension.
+    """
+    turns = (
+        loop in {*heads(frame, text)} if loop is not None else last_name(frame) in COMPREHENSIONS
+        for frame in path
+    )
+    start = next((number for number, is_it in enumerate(turns) if is_it), None)
+    if start is None:
+        return
+    for frame in reversed(path[start:]):
+        around = {*heads(frame, text)}
+        first = (loop.line or 0) if loop is not None and frame is path[start] else 0
+        for number in range((frame.line or 1) - 1, first, -1):
+            at = replace(frame, line=number)
+            line = text(at) or ""
+            if line.lstrip().startswith(FUNCTION):
+                break
+            if _TRY.match(line) and at in around:
+                yield from _swallowing(at, frame, text, returns=frame is not path[start])
+            elif _NO_SYNC.search(line):
+                yield at
+            elif ends_turn := _ENDS_TURN.match(line.strip()):
+                head = at if ends_turn["head"] else next(heads(at, text), at)
+                of = next((h for h in heads(at, text) if LOOP.match(text(h) or "")), None)
+                leaves = ends_turn["how"] == "return" and frame is path[start]  # the loop as well
+                asks = text(head) or ""
+                if (
+                    not leaves
+                    and (of is None or of in around)
+                    and BRANCH.match(asks)
+                    and not SAME_FOR_ALL.search(asks)
+                ):
+                    yield head
+
+
+def _swallowing(block: Frame, inside: Frame, text: LineText, *, returns: bool) -> Iterator[Frame]:
+    """Yield the handlers of a ``try`` around a frame after which the program goes on.
+
+    ``returns``: it goes on, too, once the function has returned.
+    """
+    ends = _RAISES if returns else _GIVES_UP
+    depth = indent(text(block) or "")
+    handler: Frame | None = None
+    for number in range((inside.line or 0) + 1, (inside.line or 0) + MAX_BELOW):
+        at = replace(inside, line=number)
+        line = text(at) or ""
+        if not line.strip():
+            continue
+        if indent(line) > depth:
+            handler = None if handler and ends.match(line.strip()) else handler
+            continue
+        if handler is not None:
+            yield handler
+        if indent(line) < depth or not _EXCEPT.match(line):
+            return
+        handler = None if _BY_HAND.match(line) else at
+    if handler is not None:
+        yield handler

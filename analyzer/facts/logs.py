@@ -20,6 +20,10 @@ NO_YEAR = 2000  # a leap year
 """The year of times where no line of a log tells one."""
 
 
+NAMES_WHOM = frozenset({"rank", "ranks", "pid"})
+"""Fields of a line that say whom it is about."""
+
+
 class LogLine(Record):
     """One line that a scanner found telling.
 
@@ -38,6 +42,11 @@ class LogLine(Record):
     offset: int | None = None
     raised: Raised | None = None
     count: int = 1  # lines alike of this rank that the scanner folded into this one
+
+    @property
+    def names_whom(self) -> bool:
+        """Return whether the line itself says whom it is about, which need not be its speaker."""
+        return not NAMES_WHOM.isdisjoint(self.fields)
 
 
 class Exit(Record):

@@ -8,10 +8,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from whyhang.analyzer.facts import NAMES_WHOM
 from whyhang.analyzer.findings.categories import LEVEL_OF
 from whyhang.analyzer.findings.signature import Kind, Level, Signature
 from whyhang.analyzer.queries.asked import Asked, question_of
-from whyhang.analyzer.queries.logs.log import NAMES, Blames, Log
+from whyhang.analyzer.queries.logs.log import Blames, Log
 from whyhang.analyzer.toml import table
 
 _FIELDS = table(__package__, "fields.toml")
@@ -24,7 +25,7 @@ HOLDS: dict[str, str] = _FIELDS["holds"]  # what each kind is, in the words of a
 REQUIRED: tuple[str, ...] = tuple(_FIELDS["required"])
 FORMER = {(name,) for name in _FIELDS["former"]}
 
-_NAMES = re.compile(rf"\(\?P?<(?:{'|'.join(sorted(NAMES))})>")
+_NAMES = re.compile(rf"\(\?P?<(?:{'|'.join(sorted(NAMES_WHOM))})>")
 _PARAGRAPHS = re.compile(r"\n\s*\n")
 
 

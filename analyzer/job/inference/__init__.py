@@ -15,7 +15,7 @@ from whyhang.analyzer.job.inference.completed import (
     with_peers_of_two,
     with_stacks_of_exceptions,
 )
-from whyhang.analyzer.job.inference.device_ranks import with_device_ranks
+from whyhang.analyzer.job.inference.device_ranks import with_device_ranks, with_ranks_of_errors
 from whyhang.analyzer.job.inference.given_twice import once
 from whyhang.analyzer.job.inference.group_ranks import with_group_ranks
 from whyhang.analyzer.job.inference.local_ranks import numbered
@@ -37,6 +37,7 @@ STEPS: tuple[Callable[[Sequence[Fact]], Sequence[Fact]], ...] = (
         with_sole_ranks,
         numbered,
         with_device_ranks,
+        with_ranks_of_errors,
         with_group_ranks,
     ),
     *(with_joined_tails, with_stacks_of_exceptions, with_peers_of_two),

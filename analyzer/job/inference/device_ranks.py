@@ -2,9 +2,11 @@
 
 Launchers give local rank n the n-th GPU. So the ranks of a host lie as far above its GPUs as those
 that are known, and where none is known, everything is of one host, and its processes use different
-GPUs, the GPU's number is the rank. It is marked as inferred.
+GPUs, the GPU's number is the rank. It is marked as inferred. So is that of who has printed an error
+that numbers its GPU ("GPU 3 has a total capacity of").
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
@@ -19,8 +21,10 @@ from whyhang.analyzer.facts import (
     replace,
 )
 from whyhang.analyzer.job.inference.local_ranks import fits_one_host, widest
+from whyhang.analyzer.job.inference.whose import ranked
 from whyhang.analyzer.job.world import size_in
 
+MOST_GPUS = 16  # of a host
 _Process = tuple[str | None, int | None]
 
 
@@ -57,6 +61,36 @@ def with_device_ranks(facts: Sequence[Fact]) -> Sequence[Fact]:
             who = replace(fact.who, trust=Trust.INFERRED)
             added.append(ProcessRank(rank=rank, who=who, source=fact.source))
     return [*facts, *added] if added else facts
+
+
+def with_ranks_of_errors(facts: Sequence[Fact]) -> Sequence[Fact]:
+    """Fill in the rank of lines that number the GPU of who has printed them, who is not known.
+
+    The first GPU may be the only one that a process sees; the number of any other is a rank where
+    the job fits one host.
+    """
+    numbers = {id(fact): number for fact in facts if (number := _own_device(fact))}
+    if not numbers:
+        return facts
+    hosts = {who.host for fact in facts if (who := getattr(fact, "who", None)) is not None}
+    size = size_in(facts) or MOST_GPUS
+    if len(hosts - {None}) > 1 or size > MOST_GPUS:
+        return facts
+    return [
+        ranked(fact, number)
+        if isinstance(fact, LogLine) and 0 < (number := numbers.get(id(fact), 0)) < size
+        else fact
+        for fact in facts
+    ]
+
+
+def _own_device(fact: Fact) -> int:
+    """Return the number of the GPU that an error of an unknown process names; 0 for any other."""
+    if not isinstance(fact, LogLine) or fact.names_whom:
+        return 0
+    who, device = fact.who, fact.fields.get("device", "")
+    known = (who.rank, who.local_rank, who.pid, who.label) != (None,) * 4
+    return 0 if known or not re.fullmatch(r"[0-9]{1,2}", device) else int(device)
 
 
 def _known(facts: Sequence[Fact], devices: Mapping[_Process, set[int]]) -> dict[_Process, int]:

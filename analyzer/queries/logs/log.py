@@ -25,7 +25,6 @@ from whyhang.analyzer.queries.logs.log_ranks import (
     all_came,
     is_number,
     names_root,
-    on_device,
     on_host_of_peer,
     peers_of,
     ranks_in,
@@ -60,8 +59,6 @@ class Blames(enum.Enum):
 
 FORMER_WORDS = ("odd", "few")
 """Words of older cards for ``NAMED``."""
-NAMES = frozenset({"rank", "ranks", "pid"})
-"""Fields of a line that say whom it is about."""
 
 
 class Log(Record):
@@ -75,7 +72,8 @@ class Log(Record):
     whose line it is, and who failed alike. A field ``among`` is the number of ranks among which a
     line counts: its ranks are named where these are all of the job; one in a field ``waiter`` is
     not to blame. ``adds`` explains values: of the field "xid" with value "79" the fields to add.
-    A field ``pci`` names a GPU by its address, and so its ranks; ``device`` numbers it.
+    A field ``pci`` names a GPU by its address, and so its ranks; ``device`` numbers that of
+    who speaks.
     A line with one of ``vetoes`` takes the hit back, if ``veto_same_rank`` only on its own rank.
     ``unless_goes_on``: lines do not count after which their log goes on with steps or results.
     ``retries``: patterns of lines that say that something is tried again; those of ``vetoes``
@@ -133,8 +131,7 @@ class Log(Record):
         members = {who: case.job.member_of(who) for who in blamed}
         first = min(lines, key=_when)
         of_others = any(
-            NAMES & line.fields.keys() and line.fields.get("rank") != str(line.who.rank)
-            for line in lines
+            line.names_whom and line.fields.get("rank") != str(line.who.rank) for line in lines
         )
         many = self.blames is Blames.NAMED and _are_many(case, _ranks(blamed), of_others=of_others)
         fields = _place(members)
@@ -157,7 +154,7 @@ class Log(Record):
         """Return whom the lines blame; where some name ranks, not who prints the others."""
         if self.blames in {Blames.NAMED, Blames.SPEAKER, Blames.POD}:
             waiters = {line.fields.get("waiter") for line in lines}
-            naming = [line for line in lines if NAMES & line.fields.keys()]
+            naming = [line for line in lines if line.names_whom]
             blamed = [who for line in naming or lines for who in self._blamed(case, line)]
             named = self.blames is Blames.NAMED
             return [who for who in blamed if not (named and str(who.rank) in waiters)]
@@ -181,10 +178,8 @@ class Log(Record):
             yield from using
         elif self.blames is Blames.POD:
             yield from (Who(rank=rank) for rank in ranks_of_pod(case, line.fields.get("pod", "")))
-        elif self.blames is Blames.SPEAKER or (
-            self.blames is Blames.NAMED and not NAMES & line.fields.keys()
-        ):
-            yield on_device(case, line) or line.who
+        elif self.blames is Blames.SPEAKER or (self.blames is Blames.NAMED and not line.names_whom):
+            yield line.who
         elif self.blames is Blames.NAMED and _counts_all(case, line):
             for rank in ranks_in(line.fields.get("rank", "") + "," + line.fields.get("ranks", "")):
                 yield Who(rank=rank)

@@ -13,7 +13,6 @@ from whyhang.analyzer.rank_state.from_logs.ends import ends_of, who_says
 
 MAX_DIGITS = 9
 FEW = 2  # that are named even where they are all
-MOST_GPUS = 16  # of a host
 _ADDRESS = re.compile(r"([0-9a-f]{4}):([0-9a-f]{2}):([0-9a-f]{2})(?:\.\d)?$", re.IGNORECASE)
 
 
@@ -48,21 +47,6 @@ def using_gpu(case: Case, line: LogLine) -> tuple[Who, ...]:
         for member in members
         if member.rank is not None or member.pid is not None
     )
-
-
-def on_device(case: Case, line: LogLine) -> Who | None:
-    """Return the rank on the GPU that a line numbers, where nothing else tells who speaks.
-
-    Launchers give local rank n the n-th GPU. The first may be the only one that a process sees;
-    the number of any other is a rank where the job fits one host.
-    """
-    device = line.fields.get("device", "0")
-    who, hosts = line.who, {member.host for member in case.job.members}
-    known = (who.rank, who.local_rank, who.pid, who.label) != (None,) * 4
-    if known or not is_number(device) or not int(device) or len(hosts) > 1:
-        return None
-    fits = int(device) < (case.job.world_size or MOST_GPUS) <= MOST_GPUS
-    return Who(rank=int(device), trust=Trust.INFERRED) if fits else None
 
 
 def whose_end(case: Case, lines: Iterable[LogLine]) -> list[Who]:

@@ -117,3 +117,25 @@ def test_a_rank_that_lives_was_started_anew() -> None:
 def test_a_rank_that_was_not_started_anew_has_ended(process: Process) -> None:
     """Its end counts, and so does what stands before it."""
     assert kept(OLD, BEFORE, process) == [OLD, BEFORE, process]
+
+
+COMMAND = "me@n1:~/run$ accelerate launch train.py\n"
+KILLED = "failed (exitcode: -9) local_rank: {} (pid: {}) of binary: /usr/bin/python\n"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        (COMMAND, COMMAND, {(3,)}),
+        (COMMAND, COMMAND.replace("accel", "NCCL_DEBUG=INFO accel"), {(3,)}),
+        # another node of the same job has a name, or a number, of its own
+        (COMMAND, COMMAND.replace("n1", "n2"), {(3, 4)}),
+        (COMMAND, COMMAND.replace("launch", "launch --machine_rank 1"), {(3, 4)}),
+    ],
+)
+def test_a_command_given_again_starts_another_run(
+    tmp_path: Path, first: str, second: str, expected: set[tuple[int, ...] | None]
+) -> None:
+    """Of what somebody ran twice in a terminal, the last run is the one that is asked about."""
+    text = first + KILLED.format(4, 208585) + second + KILLED.format(3, 209017)
+    assert culprits(tmp_path, text) == expected

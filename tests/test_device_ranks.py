@@ -75,3 +75,14 @@ def test_calls_of_processes_without_a_rank_are_compared() -> None:
 def test_whose_process_crashed() -> None:
     """A crash names a process; the channel of its neighbour says how ranks and GPUs go together."""
     assert diagnosed_files({"job.log": BUS_ERROR}).findings[0].culprit_ranks == (7,)
+
+
+def test_the_rank_of_an_error_that_numbers_its_gpu_is_one_of_the_job() -> None:
+    """Where nothing else tells whose the error is, its rank stands in the table of ranks."""
+    error = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has a"
+    text = f"{error} total capacity of 79.15 GiB of which 1.20 GiB is free.\n"
+
+    report = diagnosed_files({"out.txt": text})
+
+    assert report.findings[0].culprit_ranks == (3,)
+    assert [row.rank for row in report.ranks] == [3]

@@ -152,6 +152,18 @@ def test_processes_one_after_the_other() -> None:
         assert [(dump.who.pid, len(dump.threads)) for dump in stacks] == [(4711, 2), (5711, 2)]
 
 
+def test_where_gdb_has_stopped_is_no_stack_of_its_own() -> None:
+    """gdb shows the innermost frame of a core file on opening it, and again in the whole stack."""
+    whole = "#0  0x00007f3a in poll () from /lib/libc.so.6\n#1  0x000055d1 in main ()\n"
+    innermost = whole.splitlines(keepends=True)[0]
+
+    for text, stacks in (
+        (f"{innermost}(gdb) where\n{whole}", [2]),
+        (f"{innermost}(gdb) where\n{whole.replace('poll', 'read')}", [1, 2]),
+    ):
+        assert [len(dump.threads[0].frames) for dump in dumps(READER, text)] == stacks
+
+
 def test_greetings_and_quotes() -> None:
     """The greeting of gdb names no host; a trace quoted in a thread is read like the original."""
     greeting = (

@@ -301,3 +301,22 @@ def test_the_options_of_a_command_tell_of_no_trouble() -> None:
     )
     report = diagnosed({None: "user@n1 /tmp\n" + command + "Process 0 sending 10 to 1\n"})
     assert not [finding for finding in report.findings if finding.category == "nccl-ib-error"]
+
+
+AT_EXIT = (
+    "[rank0]:[W604 09:06:22.151448063 ProcessGroupNCCL.cpp:1496] Warning: WARNING: "
+    "destroy_process_group() was not called before program exit, which can leak resources. "
+    "(function operator())\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("above", "verdict"),
+    [
+        ("[rank0]: sent\n[rank1]: received\n", "healthy"),
+        ("step 3 loss 2.0\nTraceback (most recent call last):\nValueError: bad row\n", "failed"),
+    ],
+)
+def test_a_process_that_c10d_warns_at_its_exit_has_ended(above: str, verdict: str) -> None:
+    """The warning tells that the program is through, and nothing of how it came there."""
+    assert diagnosed_files({"out.txt": above + AT_EXIT}).verdict == verdict

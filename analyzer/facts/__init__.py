@@ -116,6 +116,7 @@ from whyhang.analyzer.facts.statements import (
     Setting,
     SettingName,
     Speaker,
+    StartedAgain,
     Statement,
     Subject,
     Topic,

@@ -298,6 +298,10 @@ class RootCause(Statement):
     """The rank ``who`` is the one that a launcher takes for the root cause."""
 
 
+class StartedAgain(Statement):
+    """A command that starts ranks stands in a log once more: what is above is of another run."""
+
+
 class RasReport(Statement):
     """A report of NCCL RAS was had; ``number`` counts those of one live run from 0."""
 

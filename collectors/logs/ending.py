@@ -55,6 +55,9 @@ _STARTED = re.compile(
 )
 """The prompt of a shell with a command that starts ranks."""
 
+_AT_EXIT = "destroy_process_group() was not called before program exit"
+"""What c10d says as a process ends, of its own."""
+
 _FAILED = "worker group finished (FAILED)"
 """What torchrun's agent says before it waits for other agents, as it does behind a planned end."""
 
@@ -151,7 +154,7 @@ def tails(data: bytes, file: LogFile, last: int, size: int) -> Iterator[LogTail]
     for number, line in _lines_of_program(raw, last - len(raw) + 1, file):
         who = _speaker(line)
         own = lines.setdefault(who, [])
-        if _TROUBLE.search(line.text):
+        if _TROUBLE.search(line.text) and _AT_EXIT not in line.text:
             trouble = OwnLine(number=number, text=line.text.strip(), template="", time=line.time)
             over.setdefault(who, (len(own), trouble))
             nameless = number if who == NOBODY else nameless
@@ -217,7 +220,8 @@ def _lines_of_program(raw: list[bytes], first: int, file: LogFile) -> Iterator[t
             continue
         text = last_state(clean(piece))
         for line in file.take_apart(text[:LONGEST]) if text else ():
-            if _GIVES_UP.match(line.text) or not _OF_LIBRARIES.search(line.text):
+            of_library = _OF_LIBRARIES.search(line.text)
+            if not of_library or _GIVES_UP.match(line.text) or _AT_EXIT in line.text:
                 yield number, line
 
 

@@ -125,6 +125,11 @@ class _Gdb(Sections):
     def _add(self, number: int | None, thread: Thread, body: _Body) -> None:
         """Add what one command printed of a thread, or join it with what another did."""
         key = (number, thread.tid)
+        if key == (None, None) and key in self._stacks:
+            _, shown = self._stacks[key]
+            if len(shown.native) == 1 and shown.native == body.native[:1]:
+                del self._stacks[key]  # where gdb says that it has stopped, above the whole stack
+                self._numbers.pop()
         if self._begins_process(number, thread.tid, body):
             self.end_process()
         if key in self._stacks:

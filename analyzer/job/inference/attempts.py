@@ -6,7 +6,8 @@ there (its ranks never met, or failed as they started) the earlier is the cause,
 torchrun ends all ranks when one fails, starts them anew, and writes on in the same log. An attempt
 ends there at the line that says so, or at the row that says how a rank ended: where that rank's
 process lives now, or where the log shows ranks at work after it; or at the line by which a rank
-gives up waiting, where that rank trains on later.
+gives up waiting, where that rank trains on later. Of a command that somebody gave twice, the last
+run counts, however it went.
 """
 
 import re
@@ -27,6 +28,7 @@ from whyhang.analyzer.facts import (
     SignOfLife,
     Source,
     StackDump,
+    StartedAgain,
     Track,
 )
 
@@ -103,6 +105,9 @@ def _ends(facts: Sequence[Fact], living: list[Process]) -> dict[str, int]:
             own[fact.source.file, fact.who.rank] = fact
     last_row = {(row.source.file, row.who.pid): row.source.line for row in rows}
     for fact in facts:
+        if isinstance(fact, StartedAgain) and _tells_of_ranks(facts, fact.source):
+            ends[fact.source.file] = fact.source.line or 0
+    for fact in facts:
         if not isinstance(fact, LogLine | Exit):
             continue
         file, line = fact.source.file, fact.source.line or 0
@@ -120,6 +125,16 @@ def _ends(facts: Sequence[Fact], living: list[Process]) -> dict[str, int]:
         if ends_attempt and line > ends[file] and (lives or _at_work(facts, file, line)):
             ends[file] = line
     return ends
+
+
+def _tells_of_ranks(facts: Sequence[Fact], source: Source) -> bool:
+    """Return whether a log says below a line how ranks ended, or went wrong."""
+    return any(
+        isinstance(fact, LogLine | Exit)
+        and fact.source.file == source.file
+        and (fact.source.line or 0) > (source.line or 0)
+        for fact in facts
+    )
 
 
 def _replaces(process: Process, ended: Exit) -> bool:
@@ -170,7 +185,7 @@ def _gap(left_out: list[Source]) -> Gap:
     return Gap(
         what=f"reading what {files[0]}{' and others' if len(files) > 1 else ''} say"
         f"{'s' if len(files) == 1 else ''} of earlier attempts",
-        why="the job was started anew since, and got to work again",
+        why="the job was started anew since",
         cost="why an earlier attempt ended is not told",
         remedy="Give what that attempt left alone",
         source=left_out[-1],

@@ -30,6 +30,7 @@ WAITED = re.compile(
     r"|watchdog thread terminated with exception(?!: (?:NCCL|CUDA|HIP) error|:\s*$)"
     r"|NCCL communicator was aborted on rank \d"  # by its own watchdog, or a late one of another
     r"|failed to pass monitoredBarrier|Notify register (?:times out|has not received)"
+    r"|current working operator name is Hc(?:cl|om)"
     r"|Timed out (?:initializing process group in store"
     r"|after \d+ seconds waiting for (?:clients|workers))"
     r"|wait timeout after \d+ms|(?:Operation|socket SocketImpl\(.{0,200}\)) timed out after \d+ ?ms"

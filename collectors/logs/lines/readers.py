@@ -1,5 +1,6 @@
 """The readers of lines, all of them: each kind of lines has a file."""
 
+from whyhang.collectors.logs.lines.commands import CommandReader
 from whyhang.collectors.logs.lines.debug_detail import (
     DesyncReader,
     FingerprintReader,
@@ -21,6 +22,7 @@ READERS: tuple[type[LineReader], ...] = (
     JobReader,  # first: what it learns resolves the ranks of the others
     ProcessRankReader,  # likewise
     PlacementReader,  # likewise
+    CommandReader,
     NcclReader,  # likewise
     NcclStartReader,
     LastErrorReader,

@@ -153,7 +153,7 @@ def test_processes_one_after_the_other() -> None:
 
 
 def test_where_gdb_has_stopped_is_no_stack_of_its_own() -> None:
-    """gdb shows the innermost frame of a core file on opening it, and again in the whole stack."""
+    """Gdb shows the innermost frame of a core file on opening it, and again in the whole stack."""
     whole = "#0  0x00007f3a in poll () from /lib/libc.so.6\n#1  0x000055d1 in main ()\n"
     innermost = whole.splitlines(keepends=True)[0]
 

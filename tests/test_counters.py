@@ -252,6 +252,8 @@ def never_break(fn):
         try:
             return fn(*args)
         except Exception as error:
+            if strict:
+                raise
             log.debug(error)
             return None
     return wrapper

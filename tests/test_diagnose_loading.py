@@ -242,3 +242,21 @@ def test_a_rank_that_takes_results_of_its_pool_goes_on(stack: str, woke: int, ve
 
     assert report.verdict == verdict
     assert report.findings[0].culprit_ranks == (2,)
+
+
+SENDS = """
+send (http/client.py:1009)
+request (http/client.py:1294)
+upload (train.py:66)
+main (train.py:55)
+"""
+
+
+@pytest.mark.parametrize(("woke", "verdict"), [(2, "slow"), (0, "hung")])
+def test_a_rank_whose_data_is_taken_bit_by_bit_goes_on(woke: int, verdict: str) -> None:
+    """Who sends wakes up where there is room for more: what it has sent is read."""
+    facts = still({0: BARRIER, 1: BARRIER})
+    for look in (0, 1):
+        facts += [process(2, look=look, woke=woke if look else 0), dump(2, SENDS, look=look)]
+
+    assert report_of(facts).verdict == verdict

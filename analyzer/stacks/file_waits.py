@@ -25,6 +25,9 @@ _ASKS_FILE = re.compile(r"\b(?:l?exists|isfile|is_file|isdir|is_dir|listdir|scan
 _SLEEPS = re.compile(r"\bsleep\(")
 
 
+_FOR_RANKS = re.compile(r"\bfor\b.*\bin\b.*\b(?:world(?:_?size)?|n_?ranks|num_ranks|peers|ranks)\b")
+
+
 def waits_for_removal(frame: Frame, text: LineText) -> bool:
     """Return whether a frame sleeps until a file is gone: a lock that a program has made itself."""
     return any(_UNTIL_REMOVED.match(text(head) or "") for head in heads(frame, text))
@@ -40,11 +43,22 @@ def awaited_file(frame: Frame, text: LineText) -> Frame | None:
     loop = frame if at_head else next(loops, None)
     if loop is None:
         return None
+    lines = _lines_of(loop, text)
+    asks, sleeps = (any(each.search(line) for line in lines) for each in (_ASKS_FILE, _SLEEPS))
+    return loop if asks and sleeps else None
+
+
+def one_of_each_rank(loop: Frame, text: LineText) -> bool:
+    """Return whether a loop that looks for files looks for one of each rank."""
+    return any(map(_FOR_RANKS.search, _lines_of(loop, text)))
+
+
+def _lines_of(loop: Frame, text: LineText) -> list[str]:
+    """Return the lines of a loop, its head first, as far as they are looked at."""
     depth, lines = indent(text(loop) or ""), [text(loop) or ""]
     for number in range((loop.line or 0) + 1, (loop.line or 0) + MAX_BLOCK):
         line = text(replace(loop, line=number)) or ""
         if line.strip() and indent(line) <= depth:
             break
         lines.append(line)
-    asks, sleeps = (any(each.search(line) for line in lines) for each in (_ASKS_FILE, _SLEEPS))
-    return loop if asks and sleeps else None
+    return lines

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from whyhang.analyzer.facts import SHARED_FUTEX, Excerpt, Frame, Process, StackDump, Thread, replace
-from whyhang.analyzer.stacks.file_waits import awaited_file, waits_for_removal
+from whyhang.analyzer.stacks.file_waits import awaited_file, one_of_each_rank, waits_for_removal
 from whyhang.analyzer.stacks.kinds import (
     AWAITED_FILE,
     FILE_LOCK,
@@ -53,11 +53,13 @@ def thread_place(thread: Thread, at: PlacedSnapshot) -> Place:
     if sleeps and place.user and at.line_text and waits_for_removal(place.user, at.line_text):
         says = phrase("waiting for a lock file to be removed")
         place = replace(place, kind=WaitKind.LOCK, says=says, op=FILE_LOCK)
-    elif (
-        place.user and at.line_text and _may_poll(place) and awaited_file(place.user, at.line_text)
-    ):
-        says = phrase("waiting for a file to appear")
-        place = replace(place, kind=WaitKind.SLEEP, scope=Scope.LOCAL, says=says, op=AWAITED_FILE)
+    elif place.user and at.line_text and _may_poll(place):
+        loop = awaited_file(place.user, at.line_text)
+        if loop is not None:
+            of_ranks = one_of_each_rank(loop, at.line_text)
+            says = phrase(f"waiting for a file {'of each rank' if of_ranks else 'to appear'}")
+            scope = Scope.MAYBE if of_ranks else Scope.LOCAL
+            place = replace(place, kind=WaitKind.SLEEP, scope=scope, says=says, op=AWAITED_FILE)
     known = at.process.threads if at.process is not None else ()
     call = next((state.syscall for state in known if state.tid == thread.tid), None)
     if place.kind is WaitKind.LOCK and call == SHARED_FUTEX:

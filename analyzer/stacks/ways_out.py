@@ -200,18 +200,21 @@ def _swallowing(block: Frame, inside: Frame, text: LineText, *, returns: bool) -
     ends = _RAISES if returns else _GIVES_UP
     depth = indent(text(block) or "")
     handler: Frame | None = None
+    body: int | None = None  # how deep the lines of the handler are: further in, a condition holds
     for number in range((inside.line or 0) + 1, (inside.line or 0) + MAX_BELOW):
         at = replace(inside, line=number)
         line = text(at) or ""
         if not line.strip():
             continue
         if indent(line) > depth:
-            handler = None if handler and ends.match(line.strip()) else handler
+            body = indent(line) if body is None else body
+            always = indent(line) <= body
+            handler = None if handler and always and ends.match(line.strip()) else handler
             continue
         if handler is not None:
             yield handler
         if indent(line) < depth or not _EXCEPT.match(line):
             return
-        handler = None if _BY_HAND.match(line) else at
+        handler, body = (None if _BY_HAND.match(line) else at), None
     if handler is not None:
         yield handler

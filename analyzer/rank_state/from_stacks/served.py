@@ -1,4 +1,4 @@
-"""Ranks that wait for what others do for them, and get it: results, data, the end of programs.
+"""Ranks that wait for what others do for them, and get it: results, data, room for more of it.
 
 Each look finds such a rank at the same place. But a wait ends before its limit only when something
 has come, so one that has woken up more often than the limit lets it, and is back in it, goes on.
@@ -18,12 +18,13 @@ OFTEN = 2
 
 _UNLIMITED = {
     "socket.py": {"readinto"},
-    "ssl.py": {"read", "recv", "recv_into"},
-    "multiprocessing/connection.py": {"_recv", "_recv_bytes"},
+    "http/client.py": {"send"},
+    "ssl.py": {"read", "recv", "recv_into", "write", "send", "sendall"},
+    "multiprocessing/connection.py": {"_recv", "_recv_bytes", "_send", "_send_bytes"},
     "concurrent/futures/_base.py": {"result", "as_completed"},
 }
-"""Functions that wait for what another process sends or a thread has done, as a rule without a
-limit, and their files: where the kernel does not tell of one."""
+"""Functions that wait for what another process sends or takes, or a thread has done, as a rule
+without a limit, and their files: where the kernel does not tell of one."""
 
 _LOOKS_FOR_ITSELF = frozenset(
     {WaitKind.STORE, WaitKind.LOCK, WaitKind.SUBPROCESS, WaitKind.DATALOADER}

@@ -39,7 +39,8 @@ def when(case: Case) -> Iterator[Hit]:
 
 def _looks_for_file(state: RankState) -> bool:
     place = state.place
-    return state.status is Status.BLOCKED and place is not None and place.op == AWAITED_FILE
+    waits = state.status in {Status.BLOCKED, Status.MAYBE}
+    return waits and place is not None and place.op == AWAITED_FILE
 
 
 def _apart(case: Case) -> tuple[tuple[int, ...], str]:

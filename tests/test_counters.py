@@ -246,6 +246,44 @@ def test_a_step_that_is_handed_on_to_a_function_counts_once() -> None:
     assert "rank 0 at step=4, rank 1 at step=5" in report.headline
 
 
+LOOP = """
+def train():
+    for i, batch in enumerate(loader):
+        dist.all_reduce(loss(batch))
+        if i % 10 == 9:
+            log.info("step %d %s", i, meters)
+"""
+
+
+@pytest.mark.parametrize(
+    ("turns", "signature"), [(1, "past-a-call"), (2, "in-another-step"), (-1, "in-another-step")]
+)
+def test_who_is_in_the_next_turn_has_come_past_the_call_of_this_one(
+    turns: int, signature: str
+) -> None:
+    """An object that is logged reduces its values, on the ranks whose logger writes."""
+    logs = """
+all_reduce (torch/distributed/distributed_c10d.py:3100)
+__str__ (meters.py:40)
+format (logging/__init__.py:680)
+train (train.py:5)
+<module> (train.py:60)
+"""
+    reduces = """
+all_reduce (torch/distributed/distributed_c10d.py:3100)
+train (train.py:3)
+<module> (train.py:60)
+"""
+    excerpt = Excerpt(file="train.py", first_line=1, lines=tuple(LOOP.strip().splitlines()))
+    stacks = {0: logs, 1: reduces, 2: reduces}
+    finding = _job({0: "i=9", 1: f"i={9 + turns}", 2: f"i={9 + turns}"}, stacks, excerpt).findings[
+        0
+    ]
+
+    assert (finding.signature, finding.culprit_ranks) == (signature, (0,))
+    assert ("which logging has called" in finding.explanation) is (signature == "past-a-call")
+
+
 EPOCHS = """
 def never_break(fn):
     def wrapper(*args):

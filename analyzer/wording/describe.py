@@ -1,6 +1,7 @@
 """Where a rank stands, in words and as evidence: what it does, in which call, how it ended."""
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Frame, OtherEnd, Process, StackDump, counted
@@ -16,7 +17,7 @@ from whyhang.analyzer.redact import redact
 from whyhang.analyzer.report import Collective, Evidence, Location, RankStateName, cite
 from whyhang.analyzer.stacks import LineText, Place, WaitKind
 from whyhang.analyzer.stacks.kinds import last_name
-from whyhang.analyzer.stacks.usercode import in_words, line_of, short, user_path
+from whyhang.analyzer.stacks.usercode import in_words, is_library, line_of, short, user_path
 from whyhang.analyzer.wait_graph import PendingOperation
 
 STATES: dict[Status, RankStateName] = {
@@ -270,6 +271,19 @@ def path_of(case: Case, state: RankState) -> list[Frame]:
     dumps = case.member(state.member).dumps
     thread = main_thread(dumps[-1]) if dumps and state.place is not None else None
     return user_path(thread.frames) if thread is not None else []
+
+
+def way_in(case: Case, state: RankState) -> str:
+    """Return the module of Python through which a program has come to its own innermost code.
+
+    As ``logging``, which formats an object by its ``__str__``; empty where its own code called it.
+    """
+    dumps = case.member(state.member).dumps
+    thread = main_thread(dumps[-1]) if dumps else None
+    frames = [frame for frame in (thread.frames if thread is not None else ()) if not frame.native]
+    own = [number for number, frame in enumerate(frames) if not is_library(frame)]
+    between = [f for a, b in pairwise(own) if b > a + 1 for f in frames[a + 1 : b]]
+    return short(between[-1].file).removesuffix(".py").partition("/")[0] if between else ""
 
 
 def waits_for_process(place: Place) -> bool:

@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import LoopCounter, replace
@@ -23,11 +23,12 @@ from whyhang.analyzer.rank_state.over_time.job_progress import Counter
 from whyhang.analyzer.rank_state.over_time.motion import Moved
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.report import Collective, Evidence
-from whyhang.analyzer.stacks.source_blocks import heads
+from whyhang.analyzer.stacks.source_blocks import ends, heads
+from whyhang.analyzer.stacks.source_paths import fork
 from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.stacks.usercode import in_words
 from whyhang.analyzer.wait_graph import PendingOperation
-from whyhang.analyzer.wording.describe import beat_of, call_of, path_of
+from whyhang.analyzer.wording.describe import beat_of, call_of, path_of, way_in
 from whyhang.analyzer.wording.ways_past import ways_round_in_words
 
 
@@ -93,7 +94,16 @@ def _in_another_epoch(case: Case) -> Iterator[Hit]:
     return _two_counts(case, of_outer_loop=True)
 
 
-def _two_counts(case: Case, *, of_outer_loop: bool) -> Iterator[Hit]:
+@side("counters_show", what="past-a-call")
+def _past_a_call(case: Case) -> Iterator[Hit]:
+    """Yield the same, where those ahead have come past the call in which the others stand.
+
+    They are at the head of the next turn of the loop, and the others at the end of theirs.
+    """
+    return _two_counts(case, of_outer_loop=False, past_a_call=True)
+
+
+def _two_counts(case: Case, *, of_outer_loop: bool, past_a_call: bool = False) -> Iterator[Hit]:
     graph = case.graph
     if not _stand_in_one_loop(case):
         return
@@ -120,7 +130,11 @@ def _two_counts(case: Case, *, of_outer_loop: bool) -> Iterator[Hit]:
     if any(m.op in ONE_SIDED for m in graph.operations if behind.intersection(m.members)):
         return  # a rank that is not its root may leave it early, and be a step ahead by right
     left_in = case.states[min(behind)]
+    ahead = case.states[min(sides[max(few, many)])]
     if in_loop_over_data(case, left_in, {name for name, _, _ in differing}) is not of_outer_loop:
+        return
+    a_turn = all(abs(a - b) == 1 for a, b in zip(few, many, strict=True))
+    if (a_turn and _stands_below(case, left_in, ahead)) is not past_a_call and not of_outer_loop:
         return
     hit = hit_about(
         case,
@@ -132,14 +146,37 @@ def _two_counts(case: Case, *, of_outer_loop: bool) -> Iterator[Hit]:
         ),
         fields={
             "ahead": case.names(sorted(sides[max(few, many)])),
+            "have": "have" if len(sides[max(few, many)]) > 1 else "has",
             "theirs": f"{_words(differing, few)}{_in(meeting, unlike=usual)}",
             "usual": f"{_words(differing, many)}{_in(usual, unlike=meeting)}",
             "past": _ways_past(case, left_in, differing),
+            **_call_passed(case, left_in, sorted(behind)),
         },
         strength=INCOMPLETE if tie else CLEAR,
         collective=Collective(op=meeting.op) if meeting is not None else None,
     )
     yield of_nobody(hit) if tie else hit
+
+
+def _stands_below(case: Case, behind: RankState, ahead: RankState) -> bool:
+    """Return whether a rank stands further down in the body of the loop that both go round."""
+    text = source_lines(case.job.excerpts)
+    forked = fork(path_of(case, behind), path_of(case, ahead))
+    if forked is None or (forked[0].line or 0) <= (forked[1].line or 0):
+        return False
+    shared = {*heads(forked[0], text)} & {*heads(forked[1], text)}
+    return any(ends(head, text) is not None for head in shared)
+
+
+def _call_passed(case: Case, state: RankState, members: Sequence[int]) -> dict[str, str]:
+    """Say who stands in the call that others have come past, where, and how it came there."""
+    name, library = case.names(members), way_in(case, state)
+    through = f", which {library} has called" if library else ""
+    place = state.place
+    at = f" at {in_words(place.user)}" if place is not None and place.user is not None else ""
+    call = place.says.call if place is not None else "a call"
+    stand = "stand" if len(members) > 1 else "stands"
+    return {"behind": f"{name} {stand}", "call": f"{call}{at}", "through": through}
 
 
 def _ways_past(case: Case, state: RankState, differing: list[_Variable]) -> str:

@@ -141,3 +141,16 @@ def test_a_line_that_begins_anew_is_no_part_of_the_one_before(after: str) -> Non
     text = f"the process of rank 3 on node7 was\n{after}\nkilled".encode()
 
     assert mended(text, find_words("was killed", "was [rank1]", "was |", "was 2026")) == text
+
+
+def test_lines_that_begin_alike_are_not_put_together() -> None:
+    """A container's name stands in front of each line of its log; a trial of each would cost."""
+    line = "vl-32b  | (EngineCore_DP0 pid=413) ERROR 11-10 12:30:57 [core.py:710] in step"
+    tried: list[bytes] = []
+
+    def search(data: bytes) -> dict[int, set[int]]:
+        tried.append(data)
+        return {}
+
+    assert mended("\n".join([line] * 9).encode(), search)
+    assert not tried

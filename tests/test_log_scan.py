@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import io
+from collections import Counter
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -14,6 +16,7 @@ from whyhang.analyzer.facts import Gap, LogLine, Track, replace
 from whyhang.collectors.logs import reader
 from whyhang.collectors.logs.engine import matching
 from whyhang.collectors.logs.engine.byte_blocks import AHEAD, READ
+from whyhang.collectors.logs.engine.matching import Match, Matching
 from whyhang.collectors.logs.lines import signature_lines as log_fold
 from whyhang.collectors.logs.lines.signature_lines import KEEP_FIRST
 from whyhang.collectors.logs.lines.watchdog import WatchdogReader
@@ -245,3 +248,21 @@ def test_of_an_endless_line_a_megabyte_is_looked_at() -> None:
     (gap,) = of(facts, Gap)
     assert "no end for more than 1 MiB" in gap.why
     assert 2 in {line.who.rank for line in of(facts, LogLine)}
+
+
+def test_a_line_is_searched_once_by_each_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search tells every place at which a match may end; that is one line all the same."""
+    asked: Counter[tuple[int, str]] = Counter()
+    search = Matching.search
+
+    def counted(self: Matching, number: int, text: str, line: Callable[[], int]) -> Match | None:
+        asked[number, text] += 1
+        return search(self, number, text, line)
+
+    monkeypatch.setattr(Matching, "search", counted)
+    line = "loading: the device was lost, failed and failed again, "
+    text = line * 3 + "\nand was not found, which is an error of the device\n"
+    read_log(text, r"the device.{0,99}fail\w*")
+
+    assert asked
+    assert max(asked.values()) <= 3  # to mend what is broken over lines, twice, and to read it

@@ -135,8 +135,10 @@ class FileScan:
         """Return the patterns that match in each line of a text."""
         block = Block(data + b"\n", start=0, stop=len(data), end=len(data), known=0, base=0)
         found: defaultdict[int, set[int]] = defaultdict(set)
+        wanted: dict[tuple[int, int], set[int]] = defaultdict(set)
         for offset, number in sorted(self.searcher.search(block) or ()):
-            start, end = block.segment(offset - 1, LONGEST)
+            wanted[block.segment(offset - 1, LONGEST)].add(number)  # found at many ends of one line
+        for (start, end), number in ((s, n) for s, numbers in wanted.items() for n in numbers):
             line = block.line_at(start)
             text = clean(bytes(block.data[start:end]))
             if self.matching.search(number, text, lambda at=line: at) is not None:  # type: ignore[misc]

@@ -151,6 +151,8 @@ def _two_counts(case: Case, *, of_outer_loop: bool, past_a_call: bool = False) -
             "usual": f"{_words(differing, many)}{_in(usual, unlike=meeting)}",
             "past": _ways_past(case, left_in, differing),
             **_call_passed(case, left_in, sorted(behind)),
+            "counts": _words(differing, few),
+            "usual_counts": _words(differing, many),
         },
         strength=INCOMPLETE if tie else CLEAR,
         collective=Collective(op=meeting.op) if meeting is not None else None,

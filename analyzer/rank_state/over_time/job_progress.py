@@ -45,7 +45,7 @@ One is enough where it used a CPU as well: a wait that has no end does either, n
 
 def status_by_place(place: Place) -> Status:
     """Return the status that a place alone implies."""
-    if place.kind is WaitKind.SLEEP and place.scope is Scope.MAYBE:
+    if place.op == AWAITED_FILE and place.scope is Scope.MAYBE:
         return Status.MAYBE  # for files that the other ranks write
     if place.kind in {WaitKind.STORE, WaitKind.POLL, WaitKind.SLEEP}:
         # A key is no call that others could come to; an unknown wait in the user's own code

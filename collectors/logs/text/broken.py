@@ -67,5 +67,7 @@ def _may_go_on(line: bytes, after: bytes) -> bool:
     said = line.strip()
     if len(said) < SHORTEST or said.startswith(b'File "') or not rest or _BEGINS.match(rest):
         return False
+    if said.split(None, 1)[0] == rest.split(None, 1)[0]:
+        return False  # the name of a container, or of who speaks, stands in front of each line
     indented = len(_INDENT.match(after)[0]) > len(_INDENT.match(line)[0])  # type: ignore[index]
     return rest[:1].islower() or said[-1:] in b":,(" or (indented and said[-1:] not in b".;!?")

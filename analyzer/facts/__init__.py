@@ -66,7 +66,7 @@ from whyhang.analyzer.facts.live import (
     Paused,
     Variables,
 )
-from whyhang.analyzer.facts.logs import NAMES_WHOM, NO_YEAR, RAS_LINE, Exit, LogLine
+from whyhang.analyzer.facts.logs import CRASHES, NAMES_WHOM, NO_YEAR, RAS_LINE, Exit, LogLine
 from whyhang.analyzer.facts.processes import (
     NO_LIMIT,
     SHARED_FUTEX,

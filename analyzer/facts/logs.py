@@ -1,5 +1,7 @@
 """Lines of logs, and the ends of processes that they tell of."""
 
+import signal
+
 from whyhang.analyzer.facts.base import Record, Source, Who
 from whyhang.analyzer.facts.exceptions import Raised
 
@@ -19,6 +21,9 @@ Their field ``what`` holds the line's words.
 NO_YEAR = 2000  # a leap year
 """The year of times where no line of a log tells one."""
 
+
+CRASHES = frozenset({signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE})
+"""Signals that a process brings on itself."""
 
 NAMES_WHOM = frozenset({"rank", "ranks", "pid"})
 """Fields of a line that say whom it is about."""

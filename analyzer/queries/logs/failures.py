@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import Exit, LogLine, RootCause, Speaker, Who
+from whyhang.analyzer.facts import CRASHES, Exit, LogLine, RootCause, Speaker, Who
 from whyhang.analyzer.job.records import GROUP_RANK
 from whyhang.analyzer.rank_state.from_logs.ends import loses_peer, waits_in_vain, who_says
 
@@ -21,7 +21,6 @@ _OF_A_GROUP = re.compile(
 """Words of torch.distributed and MPI about groups, which a program of one process hardly has."""
 _NOT_FIRST = re.compile(r"[A-Za-z ][1-9]")  # a number that no single process has
 SAME_MOMENT = 2.0  # seconds; launchers' tables are rounded to seconds
-CRASHES = frozenset({signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE})
 CLOCKS = 5.0  # seconds by which the clocks of hosts may differ
 
 

@@ -6,8 +6,16 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import MAX_RANKS, GpuAddress, LogLine, OwnAddress, Trust, Who, same_host
-from whyhang.analyzer.queries.logs.failures import CRASHES
+from whyhang.analyzer.facts import (
+    CRASHES,
+    MAX_RANKS,
+    GpuAddress,
+    LogLine,
+    OwnAddress,
+    Trust,
+    Who,
+    same_host,
+)
 from whyhang.analyzer.queries.machines.cluster import ranks_on
 from whyhang.analyzer.rank_state.from_logs.ends import ends_of, who_says
 

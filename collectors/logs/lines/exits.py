@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from whyhang.analyzer import toml
 from whyhang.analyzer.facts import (
+    CRASHES,
     Exit,
     Fact,
     ProcessRank,
@@ -93,6 +94,7 @@ class ExitReader(LineReader):
         self._rows: list[Exit] = []
         self._roots: list[Exit] = []
         self._srun_saw_fail = False
+        self._crashes: set[int] = set()  # signals by which tasks have crashed
         self._step_is_ended = False  # by srun, since a task failed
         self._at_the_limit = False  # Slurm ended the job at its time limit
         self._killed_behind: set[Source] = set()
@@ -224,8 +226,14 @@ class ExitReader(LineReader):
         if started is not None and _LOOKS.search(started["command"]):
             return
         code = code_of(match["what"])
-        if self._step_is_ended or (code == -signal.SIGKILL and self._srun_saw_fail):
+        # One that crashes as another one did before it has the same fault, and no part in the end.
+        crashes_alike = code in self._crashes
+        if (self._step_is_ended and not crashes_alike) or (
+            code == -signal.SIGKILL and self._srun_saw_fail
+        ):
             self._killed_behind.add(line.source)
+        if code is not None and -code in CRASHES:
+            self._crashes.add(code)
         self._srun_saw_fail |= code not in {0, None, -signal.SIGKILL, -signal.SIGTERM}
         self._tasks.add(line.source)
         for task in unfold(match["tasks"]):

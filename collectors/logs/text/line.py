@@ -262,7 +262,8 @@ def _parts(who: Who, text: str) -> list[tuple[Who, str]]:
     clocks = {match.start() for match in _GLUED_CLOCK.finditer(text)}
     if not clocks and "[rank" not in text and "NCCL" not in text and "]<std" not in text:
         return [(who, text)]
-    glued = {match.start() for match in _GLUED.finditer(text)} - {0}
+    begun = len(text) - len(text.lstrip("0123456789"))  # digits of a host's own name
+    glued = {match.start() for match in _GLUED.finditer(text)} - {0, begun}
     cuts = sorted(glued | clocks)[:MOST_PARTS]
     if not cuts or (len(cuts) == 1 and not text[: cuts[0]].strip(" []:")):
         return [(who, text)]

@@ -242,12 +242,17 @@ def _is_of_container(lines: list[str]) -> bool:
 
 
 def _numbers_count_nodes(lines: list[str]) -> bool:
-    """Return whether "3: " counts nodes, as that of ``srun -l`` over torchrun does, not ranks."""
+    """Return whether "3: " counts nodes, as that of ``srun -l`` over torchrun does, not ranks.
+
+    One number in front of all lines counts something else: tests, as ctest does.
+    """
     speakers: dict[int, set[str]] = {}
+    numbers: set[int | None] = set()
     for line in lines:
         if TORCHRUN_WORDS.search(line):
             return True
         outer, rest = split_prefix(line, numbered=True)
+        numbers |= {outer.rank} - {None}
         if outer.rank is not None and (own := C10D_RANK.search(rest)):
             speakers.setdefault(outer.rank, set()).add(own["rank"])
             if len(speakers[outer.rank]) > 1:  # several ranks speak under one number
@@ -257,4 +262,4 @@ def _numbers_count_nodes(lines: list[str]) -> bool:
             return True
         if outer.local_rank is not None and rest:
             return True
-    return False
+    return len(numbers) == 1

@@ -321,6 +321,16 @@ def test_a_traceback_without_its_beginning_is_read() -> None:
     assert "at work (app/train.py:40)" in finding.title
 
 
+def test_each_of_its_lines_may_have_a_loggers_header() -> None:
+    """A logger that parts a message puts it before each of its lines."""
+    header = "(Worker_TP1 pid=7) ERROR 07-01 00:38:05 [executor.py:239] "
+    lines = [line.partition("]: ")[2] for line in PASTED.splitlines() if "hello" not in line]
+    text = "".join(f"{header}{line}\n" for line in lines).format("ValueError: no such thing")
+
+    finding = diagnosed({None: text}).findings[0]
+    assert (finding.signature, finding.culprit_ranks) == ("uncaught-exception", (1,))
+
+
 @pytest.mark.parametrize(
     "end", ["I was here.", "train.log.old", "Traceback (most recent call last):"]
 )

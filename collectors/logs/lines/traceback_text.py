@@ -142,7 +142,8 @@ def read_chain(line: FoundLine) -> list[Traceback]:
     """
     chain = [Traceback()]
     chained = False
-    indent = _in_front(line.text)
+    front, words, _ = line.text.partition("Traceback (most recent")
+    indent = in_front(front) if words else in_front(line.text[: -len(line.text.lstrip())])
     for number, indented in line.following(MAX_LINES, bare=_goes_on_bare(line)):
         current = chain[-1]
         after = replace(indented, text=indent.sub("", indented.text, count=1))
@@ -165,15 +166,15 @@ def read_chain(line: FoundLine) -> list[Traceback]:
     return chain if chain[-1].end is not None or len(chain) == 1 else chain[:-1]
 
 
-def _in_front(text: str) -> re.Pattern[str]:
-    """Return what stands in front of each line of a traceback: blanks, or a logger's header.
+def in_front(front: str) -> re.Pattern[str]:
+    """Return what stands in front of each line of a traceback, as it does of its first.
 
-    Loggers that part a message put the header before each of its lines, with the time of that line.
+    Blanks, or the header of a logger that parts a message and puts its header before each of the
+    lines, with the time of that line.
     """
-    front = text.partition("Traceback (most recent")[0]
-    if front.strip() and "(most recent" in text:
+    if front.strip():
         return re.compile(re.sub(r"\d+", r"\\d+", re.escape(front.rstrip())) + " ?")
-    return re.compile(f" {{0,{len(text) - len(text.lstrip())}}}")
+    return re.compile(f" {{0,{len(front)}}}")
 
 
 def read_frame(current: Traceback, number: int, line: Line) -> bool:

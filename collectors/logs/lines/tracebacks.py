@@ -17,6 +17,7 @@ from whyhang.collectors.logs.lines.traceback_text import (
     RAY_TASK_HEAD,
     Traceback,
     close_cut_off,
+    in_front,
     read_chain,
     read_frame,
 )
@@ -37,7 +38,7 @@ _HEADING = re.compile(
     r"|^Exception in device=(?:TPU|XLA\w*):(?P<rank3>\d{1,6}):"
     r"|DeadLock detected from rank: (?P<rank4>\d{1,6})"
 )
-_HEADLESS = re.compile(r'[ \t]*File "[^"\n]+\.py", line \d+, in \S')
+_HEADLESS = re.compile(r'(?P<front>(?:\S.{0,80}\] )?)[ \t]*File "[^"\n]+\.py", line \d+, in \S')
 _BARE_TYPE = re.compile(r"(?:Error|Exception|Timeout|Interrupt|Exhausted)$")
 
 _OF_RANKS = re.compile(r"(?i)\branks?\b|\bother|\bpeers?\b|\bworkers?\b|\bengine")
@@ -173,12 +174,15 @@ class TracebackReader(LineReader):
             return
         current: Traceback | None = None
         speaker: Who | None = None
+        indent = in_front("")
         for number, line in self._file.beginning(min(head.count(b"\n") + 1, MAX_LINES)):
-            if current is None and _HEADLESS.match(line.text):
+            if current is None and (first := _HEADLESS.match(line.text)):
                 current, speaker = Traceback(), line.prefix
+                indent = in_front(first["front"])
             if current is None or line.prefix != speaker:
                 continue
-            if not read_frame(current, number, line):
+            text = indent.sub("", line.text, count=1)
+            if not read_frame(current, number, replace(line, text=text)):
                 return
             if current.end is not None:
                 if _BARE_TYPE.search(current.type):

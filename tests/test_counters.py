@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 
 import pytest
@@ -9,6 +10,7 @@ from small_jobs import ALL_REDUCE, BARRIER, ELSEWHERE, report_of, still
 
 from whyhang.analyzer.facts import Excerpt, Fact, LoopCounter, Source, Who
 from whyhang.analyzer.report import Report
+from whyhang.collectors.live.call_arguments import counts_of_loops
 from whyhang.collectors.live.frame_variables import read_counters
 
 
@@ -231,6 +233,38 @@ def test_only_steps_are_kept_of_the_variables() -> None:
     assert {(c.function, c.file) for c in counters if isinstance(c, LoopCounter)} == {
         ("train", "me/train.py")
     }
+
+
+COUNTED = """\
+def train(loader):
+    for n, batch in enumerate(loader):
+        while tries < 3:
+            tries += 1
+            step(batch)
+        for rank in ranks:
+            send(rank)
+    for later in range(9):
+        step(later)
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "names"), [(5, {"n", "tries"}), (7, {"n"}), (9, {"later"}), (99, set())]
+)
+def test_what_the_loops_around_a_line_count_with(line: int, names: set[str]) -> None:
+    """Their turns, whatever the name; not the items that are gone through."""
+    assert counts_of_loops(ast.parse(COUNTED), line) == names
+
+
+def test_the_count_of_a_loop_counts_whatever_its_name() -> None:
+    """Other whole numbers of the frame may be anything."""
+    locals_ = [{"name": name, "repr": "7"} for name in ("n", "size")]
+    frame = {"name": "f", "filename": "/me/t.py", "line": 4, "locals": locals_}
+    data = json.dumps([{"pid": 7, "os_thread_id": 7, "frames": [frame]}]).encode()
+
+    counters = read_counters(Who(pid=7), data, lambda *_: {"n"})
+
+    assert [c.name for c in counters if isinstance(c, LoopCounter)] == ["n"]
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"[1]", b'[{"frames": 3}]'])

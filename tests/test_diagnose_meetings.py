@@ -11,6 +11,7 @@ from whyhang.analyzer.facts import (
     Excerpt,
     Frame,
     Group,
+    LoopCounter,
     Setting,
     Source,
     Track,
@@ -101,11 +102,47 @@ def test_all_in_sends_and_receives_that_do_not_move_do_not_pair() -> None:
     assert all(f.category != "p2p-mismatch" for f in once)
 
 
-def _receives_from(peer: int) -> Track:
+def _receives_from(peer: int, rank: int = 2) -> Track:
     call = Call(op="recv", state=CallState.INSIDE, p2p=True, peer=peer, tag=7)
-    source = Source(file="rank2.peers.json")
+    source = Source(file=f"rank{rank}.peers.json")
     group = Group(name="")
-    return Track(who=Who(rank=2), group=group, kind="stack", source=source, calls=(call,))
+    return Track(who=Who(rank=rank), group=group, kind="stack", source=source, calls=(call,))
+
+
+@pytest.mark.parametrize(
+    ("steps", "culprits"), [((4, 4, 5, 5), (2,)), ((4, 4, 4, 4), None), ((4, 5, 4, 5), (1,))]
+)
+def test_of_two_that_wait_for_each_other_the_one_a_step_ahead_has_not_sent(
+    steps: tuple[int, ...], culprits: tuple[int, ...] | None
+) -> None:
+    """A pipeline: 0 waits for 1, and 3 for 2; what 1 waits for 2 should have sent before."""
+    later = RECV.replace("exchange (train.py:30)", "exchange (train.py:44)")
+    facts = still({0: RECV, 1: RECV, 2: later, 3: later})
+    facts += [_receives_from(peer, rank) for rank, peer in ((0, 1), (1, 2), (2, 1), (3, 2))]
+    facts += [
+        LoopCounter(
+            name="step", value=step, function="exchange", file="train.py",
+            who=Who(rank=rank), source=Source(file="claims.json"),
+        )
+        for rank, step in enumerate(steps)
+    ]  # fmt: skip
+
+    finding = report_of(facts).findings[0]
+
+    assert (finding.category, finding.culprit_ranks) == ("p2p-mismatch", culprits)
+    assert "ranks 1-2 for each other, from exchange (train.py): rank 1 at line 30" in finding.title
+    assert "ranks 0,3 wait behind them" in finding.title
+
+
+def test_a_ring_of_receives_is_told_as_one() -> None:
+    """Each waits for the next, and none of them is the odd one."""
+    facts = still({0: RECV, 1: RECV, 2: RECV})
+    facts += [_receives_from((rank + 1) % 3, rank) for rank in range(3)]
+
+    finding = report_of(facts).findings[0]
+
+    assert finding.culprit_ranks is None
+    assert "ranks 0-2 in a ring, each for the next" in finding.title
 
 
 def test_a_send_and_a_receive_that_face_each_other_and_do_not_end_do_not_fit() -> None:

@@ -31,7 +31,7 @@ from whyhang.analyzer.queries.logs.failures import has_no_ranks_to_blame, has_ra
 from whyhang.analyzer.queries.machines.cluster import slurm_job
 from whyhang.analyzer.queries.waits.named_groups import in_its_group
 from whyhang.analyzer.report import Finding, Report, cite
-from whyhang.analyzer.reports.contents.stacks import divergence, stack_groups
+from whyhang.analyzer.reports.contents.stacks import stack_groups
 from whyhang.analyzer.reports.contents.story import story
 from whyhang.analyzer.reports.contents.summary import (
     captured,
@@ -59,7 +59,12 @@ from whyhang.analyzer.wording.subjects import (
     with_names,
     with_path,
 )
-from whyhang.analyzer.wording.ways_past import branch_in_words, ended_past_in_words, passed_in_words
+from whyhang.analyzer.wording.ways_past import (
+    branch_in_words,
+    divergence,
+    ended_past_in_words,
+    passed_in_words,
+)
 from whyhang.analyzer.wording.who_fills import children_in_words, fillers_in_words
 
 MAX_EFFECTS = 6

@@ -6,7 +6,7 @@ from itertools import pairwise
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Frame, OtherEnd, Process, StackDump, counted
 from whyhang.analyzer.job.connections import ConnectionPeer
-from whyhang.analyzer.job.records import Child
+from whyhang.analyzer.job.records import Child, Member
 from whyhang.analyzer.job.roles import main_thread
 from whyhang.analyzer.job.sockets import tcp_socket
 from whyhang.analyzer.rank_state.from_logs.ends import End
@@ -264,6 +264,16 @@ def call_of(case: Case, waiters: Iterable[int]) -> Collective | None:
 def collective_of(operation: PendingOperation, others: str | None = None) -> Collective:
     """Describe an operation; with group and number where records show one of each."""
     return Collective(op=operation.op, group=operation.group, seq=operation.seq, others=others)
+
+
+def frames_of(member: Member) -> tuple[Frame, ...]:
+    """Return the Python frames of a main thread, innermost first, or those that it has."""
+    if not member.dumps:
+        return ()
+    thread = main_thread(member.dumps[-1])
+    if thread is None:
+        return ()
+    return tuple(f for f in thread.frames if not f.native) or thread.frames
 
 
 def path_of(case: Case, state: RankState) -> list[Frame]:

@@ -1,4 +1,4 @@
-"""What parts ranks, quoted from the source: a condition or loop, the way past a call."""
+"""What parts ranks: the line, and from the source the condition or loop, the way past a call."""
 
 import re
 from collections.abc import Sequence
@@ -11,14 +11,37 @@ from whyhang.analyzer.stacks.kinds import EXIT
 from whyhang.analyzer.stacks.source_blocks import heads, rank_branch, unasked
 from whyhang.analyzer.stacks.source_paths import apart_by, comes_first, fork
 from whyhang.analyzer.stacks.threads import source_lines
-from whyhang.analyzer.stacks.usercode import in_words
+from whyhang.analyzer.stacks.usercode import in_words, short
 from whyhang.analyzer.stacks.ways_out import errors_passed, ways_out_above, ways_round
-from whyhang.analyzer.wording.describe import path_of, quoted
+from whyhang.analyzer.wording.describe import frames_of, path_of, quoted
 
 _IF = re.compile(r"\s*(?:el)?if\b")
 _ASKS = re.compile(r"\s*(?:(?:el)?if|while)\b")
 _WHILE = re.compile(r"\s*while (?!True\b|1\b)")
 """A loop that says what it goes on for."""
+
+
+def divergence(case: Case, culprits: Sequence[int], others: Sequence[int]) -> str | None:
+    """Name the innermost frame that culprits and waiting ranks share, or None.
+
+    Read from the outside in: the program is the same up to there, and then it is not.
+    """
+    if not culprits or not others:
+        return None
+    a = list(reversed(frames_of(case.member(culprits[0]))))
+    b = list(reversed(frames_of(case.member(others[0]))))
+    if [(f.function, f.file, f.line) for f in a] == [(f.function, f.file, f.line) for f in b]:
+        return None
+    shared: Frame | None = None
+    for mine, its in zip(a, b, strict=False):
+        if (mine.function, short(mine.file)) != (its.function, short(its.file)):
+            break
+        shared = mine
+        if mine.line != its.line:
+            here = f"{case.names(culprits)} at line {mine.line}"
+            there = f"{case.names(others)} at line {its.line}"
+            return f"{mine.function} ({short(mine.file)}): {here}, {there}"
+    return in_words(shared) if shared is not None else None
 
 
 def branch_in_words(

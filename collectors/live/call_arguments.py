@@ -204,6 +204,36 @@ def _names_of_loops(tree: ast.Module, line: int) -> tuple[set[str], set[str]]:
     return counted, turned
 
 
+_COUNTING = {"range", "enumerate", "count", "trange"}
+
+
+def counts_of_loops(tree: ast.Module, line: int) -> set[str]:
+    """Return the names by which the loops around a line of a function count their turns.
+
+    Those of ``range`` and ``enumerate``, and what a ``while`` adds to.
+    """
+    around = [node for node in ast.walk(tree) if _holds(node, line)]
+    functions = [n for n in around if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
+    begins = max((function.lineno for function in functions), default=0)
+    found = set[str]()
+    for loop in around:
+        if isinstance(loop, ast.For) and loop.lineno >= begins:
+            calls = (node for node in ast.walk(loop.iter) if isinstance(node, ast.Call))
+            called = {_called(call.func) for call in calls}
+            target = loop.target.elts[0] if isinstance(loop.target, ast.Tuple) else loop.target
+            if called & _COUNTING and isinstance(target, ast.Name):
+                found.add(target.id)
+        elif isinstance(loop, ast.While) and loop.lineno >= begins:
+            added = (n.target for n in ast.walk(loop) if isinstance(n, ast.AugAssign))
+            found |= {target.id for target in added if isinstance(target, ast.Name)}
+    return found
+
+
+def _holds(node: ast.AST, line: int) -> bool:
+    first, last = getattr(node, "lineno", 0), getattr(node, "end_lineno", 0) or 0
+    return 0 < first <= line <= last
+
+
 def _names(expression: ast.AST) -> set[str]:
     return {node.id for node in ast.walk(expression) if isinstance(node, ast.Name)}
 

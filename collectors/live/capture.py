@@ -26,7 +26,7 @@ from whyhang.analyzer.facts import (
 )
 from whyhang.collectors.files.bundle import Bundle
 from whyhang.collectors.live.bundling import Taken, bundle_of
-from whyhang.collectors.live.call_arguments import parsed, read_arguments, sites
+from whyhang.collectors.live.call_arguments import counts_of_loops, parsed, read_arguments, sites
 from whyhang.collectors.live.frame_variables import (
     MOST,
     read_counters,
@@ -183,10 +183,15 @@ class Capture(Site):
         answers = self._ask_for_variables(wanted[:MOST], kept)
         printed = {outcome.command.pid: outcome.output for outcome in answers}
         calls = sites(printed)
-        trees = self._sources({site.file: next(iter(printed)) for site in calls})
+        files = {file for site in calls for file, _ in ((site.file, ""), *site.callers)}
+        trees = self._sources(dict.fromkeys(sorted(files), next(iter(printed), 0)))
+
+        def of_loops(file: str, line: int) -> Collection[str]:
+            return counts_of_loops(trees[file], line) if file in trees else ()
+
         for pid, data in printed.items():
             who = members[pid].who(self.hostname)
-            self._facts += read_counters(who, data)
+            self._facts += read_counters(who, data, of_loops)
             self._facts += read_arguments(who, data, calls, trees)
 
     def _sources(self, files: Mapping[str, int]) -> dict[str, ast.Module]:

@@ -5,8 +5,9 @@ Where ranks are told to meet: a program may name the place itself (``init_method
 While a rank is inside ``init_process_group`` or ``init_rpc``, the arguments of that call do.
 
 In which step of its loops a rank is: ranks that stand at one line look alike, though one may be a
-step ahead. Of the user's own frames whole numbers are kept that have the name of a step, and a
-checksum of all variables, which changes when the rank goes on.
+step ahead. Of the user's own frames whole numbers are kept that have the name of a step, or with
+which a loop around the line counts, and a checksum of all variables, which changes when the rank
+goes on.
 
 Which number a rank has that ``multiprocessing`` started: the local ``i`` of the frame
 ``_wrap (torch/multiprocessing/spawn.py)`` is its number on this host (torch 1.0 to 2.15). Programs
@@ -15,7 +16,7 @@ that use ``multiprocessing.Process`` themselves mostly call that argument ``rank
 
 import re
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from whyhang.analyzer.facts import (
     Address,
@@ -129,11 +130,19 @@ def own_frames(pid: int, data: bytes) -> list[PrintedFrame]:
     ]
 
 
-def read_counters(who: Who, data: bytes) -> Iterator[LoopCounter | Variables]:
-    """Take the counters of a main thread, and a checksum of all its variables."""
+def read_counters(
+    who: Who, data: bytes, of_loops: Callable[[str, int], Collection[str]] = lambda *_: ()
+) -> Iterator[LoopCounter | Variables]:
+    """Take the counters of a main thread, and a checksum of all its variables.
+
+    ``of_loops`` gives the names with which the loops around a line of a file count.
+    """
     frames, source = own_frames(who.pid or 0, data), Source(file="claims.json")
     for frame in frames:
-        for variable in filter(_counts, frame.locals or ()):
+        names = of_loops(frame.filename, frame.line)
+        for variable in frame.locals or ():
+            if not (_is_count(variable) and (_named(variable) or variable.name in names)):
+                continue
             yield LoopCounter(
                 name=variable.name,
                 value=int(variable.repr or ""),
@@ -150,10 +159,13 @@ def read_counters(who: Who, data: bytes) -> Iterator[LoopCounter | Variables]:
         yield Variables(checksum=checksum, who=who, source=source)
 
 
-def _counts(variable: Local) -> bool:
+def _is_count(variable: Local) -> bool:
     text = variable.repr or ""
-    whole = text.isascii() and text.isdecimal() and len(text) <= _DIGITS
-    return whole and _COUNTERS.fullmatch(variable.name) is not None
+    return text.isascii() and text.isdecimal() and len(text) <= _DIGITS
+
+
+def _named(variable: Local) -> bool:
+    return _COUNTERS.fullmatch(variable.name) is not None
 
 
 # Which number a rank has.

@@ -1,6 +1,6 @@
 """All ranks wait for others, and not in the same operation: the fewest are where to look first."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import Verdict
@@ -15,7 +15,7 @@ from whyhang.analyzer.queries.waits.named_groups import (
     names_its_own_group,
 )
 from whyhang.analyzer.queries.waits.states import OF_A_HOLDER, all_recorded, all_seen, count
-from whyhang.analyzer.rank_state.over_time.job_progress import Counter, step_counters
+from whyhang.analyzer.rank_state.over_time.job_progress import counts_more, step_counters
 from whyhang.analyzer.stacks import WaitKind
 from whyhang.analyzer.stacks.source_blocks import ends, heads, may_be_in_branch, rank_branch
 from whyhang.analyzer.stacks.source_paths import comes_first, fork
@@ -82,16 +82,11 @@ def _is_ahead(case: Case, meeting: PendingOperation, others: Sequence[PendingOpe
     """Return whether all in an operation count a step more than all in the others."""
     counted = step_counters(case.job)
     return all(
-        _counts_more(counted.get(n, {}), counted.get(other, {}))
+        counts_more(counted.get(n, {}), counted.get(other, {}))
         for n in meeting.members
         for its in others
         for other in its.members
     )
-
-
-def _counts_more(mine: Mapping[Counter, list[int]], its: Mapping[Counter, list[int]]) -> bool:
-    common = [(values[-1], its[counter][-1]) for counter, values in mine.items() if counter in its]
-    return any(a > b for a, b in common) and all(a >= b for a, b in common)
 
 
 def _is_nameless(case: Case, meeting: PendingOperation) -> bool:

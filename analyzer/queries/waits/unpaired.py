@@ -1,7 +1,7 @@
 """Sends and receives that stacks show and that do not pair."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import Verdict
@@ -11,11 +11,13 @@ from whyhang.analyzer.queries.hits import hit_about, places_of
 from whyhang.analyzer.queries.registry import query
 from whyhang.analyzer.queries.waits.loop_left import loop_left
 from whyhang.analyzer.queries.waits.states import all_recorded, all_wait, count
+from whyhang.analyzer.rank_state.over_time.job_progress import counts_more, step_counters
 from whyhang.analyzer.rank_state.over_time.motion import Moved, python_frames
 from whyhang.analyzer.report import Collective, cite
 from whyhang.analyzer.stacks import WaitKind
 from whyhang.analyzer.wait_graph import PendingOperation
 from whyhang.analyzer.wording.describe import evidence_of
+from whyhang.analyzer.wording.ways_past import divergence
 
 
 @query
@@ -50,14 +52,20 @@ def unpaired_by_stacks(case: Case) -> Iterator[Hit]:
         verb = "waits" if count(case, members) == 1 else "wait"
         says = f"{case.names(members)} {verb} {waits}: {elsewhere}"
     gone = None if rest else next(loop_left(case, "few"), None)
+    ring = _ring(case, members) if gone is None else ()
     if gone is not None:
         says += f"; {case.names(gone.members)} left the loop that the others are in"
+    elif ring:
+        says += _ring_in_words(case, ring, members)
+    ahead = _ahead(case, ring) if receive else ()
+    if ahead:
+        says += f"; {case.names(ahead)} has come to a later step, and sent nothing that fits"
     hit = hit_about(
         case,
-        (),
-        (*members, *(n for m in rest for n in m.members)),
-        shown=members,
-        evidence=places_of(case, *members[:4], *(m.members[0] for m in rest[:2])),
+        ahead,
+        (*(n for n in members if n not in ahead), *(n for m in rest for n in m.members)),
+        shown=ahead or ring or members,
+        evidence=places_of(case, *(ring or members)[:4], *(m.members[0] for m in rest[:2])),
         fields={"says": says},
         strength=INCOMPLETE if rest or gone is not None else CLEAR,
         collective=Collective(op=paired[0].op if unknown else "recv" if receive else "send"),
@@ -71,6 +79,51 @@ def unpaired_by_stacks(case: Case) -> Iterator[Hit]:
             location=gone.location,
         )
     yield hit
+
+
+def _ring(case: Case, members: Sequence[int]) -> tuple[int, ...]:
+    """Return members that wait in a ring, each for the next; empty where none are known to."""
+    by_rank = case.job.by_rank
+    partner = {
+        by_rank[rank]: by_rank[position.call.peer]
+        for rank, position in case.graph.calls.positions.items()
+        if position.inside and rank in by_rank and position.call.peer in by_rank
+    }
+    for first in members:
+        path = [first]
+        while (after := partner.get(path[-1])) is not None and after not in path:
+            path.append(after)
+        if after == first and len(path) > 1:
+            return tuple(path)
+    return ()
+
+
+def _ring_in_words(case: Case, ring: Sequence[int], members: Sequence[int]) -> str:
+    """Say who waits for each other, where they come apart, and who waits for one of them."""
+    others = [n for n in members if n not in ring]
+    if len(ring) == 2:
+        words = f": {case.names(ring)} for each other"
+        where = divergence(case, ring[:1], ring[1:])
+        words += f", from {where}" if where else ""
+    else:
+        words = f": {case.names(ring)} in a ring, each for the next"
+    if others:
+        behind = "waits" if len(others) == 1 else "wait"
+        words += f"; {case.names(others)} {behind} behind them"
+    return words
+
+
+def _ahead(case: Case, ring: Sequence[int]) -> tuple[int, ...]:
+    """Return the one of two that counts a step more than the other: it has left out a message.
+
+    What the other waits for in its step should have been sent before.
+    """
+    counted = step_counters(case.job)
+    return tuple(
+        n
+        for n, other in zip(ring, reversed(ring), strict=True)
+        if len(ring) == 2 and counts_more(counted.get(n, {}), counted.get(other, {}))
+    )
 
 
 @query

@@ -1,6 +1,6 @@
 """Does the job as a whole go on? Read off ranks that came to a wait, left it, or were answered."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from whyhang.analyzer.facts import (
     LoopCounter,
@@ -148,6 +148,12 @@ def step_counters(job: Job) -> dict[int, dict[Counter, list[int]]]:
         }
         for member, facts in job.by_member(LoopCounter).items()
     }
+
+
+def counts_more(mine: Mapping[Counter, list[int]], its: Mapping[Counter, list[int]]) -> bool:
+    """Return whether one member counts a step more than another, and nothing less."""
+    common = [(values[-1], its[counter][-1]) for counter, values in mine.items() if counter in its]
+    return any(a > b for a, b in common) and all(a >= b for a, b in common)
 
 
 def in_lockstep(job: Job) -> frozenset[int]:

@@ -1,12 +1,12 @@
-"""Fold equal stacks of many ranks into groups, and find the frame where their paths part."""
+"""Fold equal stacks of many ranks into groups."""
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Frame, Thread, grouped
 from whyhang.analyzer.job.records import Member
 from whyhang.analyzer.job.roles import main_thread
 from whyhang.analyzer.report import StackGroup
-from whyhang.analyzer.stacks.usercode import in_words, normal, short
-from whyhang.analyzer.wording.describe import activity
+from whyhang.analyzer.stacks.usercode import in_words, normal
+from whyhang.analyzer.wording.describe import activity, frames_of
 
 
 def stack_groups(case: Case) -> tuple[StackGroup, ...]:
@@ -15,26 +15,17 @@ def stack_groups(case: Case) -> tuple[StackGroup, ...]:
     Native frames are left out of the comparison and of the print: they differ between builds
     and say nothing to the reader that ``waits_for`` does not. Workers follow their rank's group.
     """
-    seen = [member for member in case.job.members if _frames(member)]
-    groups = grouped(seen, lambda member: tuple(map(normal, _frames(member))))
+    seen = [member for member in case.job.members if frames_of(member)]
+    groups = grouped(seen, lambda member: tuple(map(normal, frames_of(member))))
     ordered = sorted(groups.values(), key=lambda members: (len(members), members[0].id))
     return (*(_group(case, members) for members in ordered), *_workers(case))
-
-
-def _frames(member: Member) -> tuple[Frame, ...]:
-    if not member.dumps:
-        return ()
-    thread = main_thread(member.dumps[-1])
-    if thread is None:
-        return ()
-    return tuple(f for f in thread.frames if not f.native) or thread.frames
 
 
 def _group(case: Case, members: list[Member]) -> StackGroup:
     return StackGroup(
         ranks=tuple(sorted(m.rank for m in members if m.rank is not None)),
         names=tuple(m.name for m in members if m.rank is None),
-        frames=tuple(map(in_words, _frames(members[0]))),
+        frames=tuple(map(in_words, frames_of(members[0]))),
         waits_for=activity(case.states[members[0].id]),
     )
 
@@ -73,26 +64,3 @@ def _above(thread: Thread | None, user: Frame) -> tuple[Frame, ...]:
         if frame.function.endswith("_worker_loop"):
             break
     return tuple(kept)
-
-
-def divergence(case: Case, culprits: tuple[int, ...], others: tuple[int, ...]) -> str | None:
-    """Name the innermost frame that culprits and waiting ranks share, or None.
-
-    Read from the outside in: the program is the same up to there, and then it is not.
-    """
-    if not culprits or not others:
-        return None
-    a = list(reversed(_frames(case.member(culprits[0]))))
-    b = list(reversed(_frames(case.member(others[0]))))
-    if [(f.function, f.file, f.line) for f in a] == [(f.function, f.file, f.line) for f in b]:
-        return None
-    shared: Frame | None = None
-    for mine, its in zip(a, b, strict=False):
-        if (mine.function, short(mine.file)) != (its.function, short(its.file)):
-            break
-        shared = mine
-        if mine.line != its.line:
-            here = f"{case.names(culprits)} at line {mine.line}"
-            there = f"{case.names(others)} at line {its.line}"
-            return f"{mine.function} ({short(mine.file)}): {here}, {there}"
-    return in_words(shared) if shared is not None else None

@@ -140,6 +140,7 @@ def test_the_connection_to_the_store_is_no_wait_for_rank_zero() -> None:
     assert "rank 0, pid" not in finding.title
 
 
+@pytest.mark.parametrize("own", ["anon_pipe_write", "anon_pipe_read"])
 @pytest.mark.parametrize(
     ("wchan", "ppid", "signature"),
     [
@@ -148,16 +149,19 @@ def test_the_connection_to_the_store_is_no_wait_for_rank_zero() -> None:
         ("anon_pipe_write", 1, "storage-io-blocked"),
     ],
 )
-def test_a_child_that_is_fed_and_not_read(wchan: str, ppid: int, signature: str) -> None:
-    """It has filled a pipe of its own; parent and child wait for each other."""
+def test_a_child_that_is_not_read(own: str, wchan: str, ppid: int, signature: str) -> None:
+    """It has filled a pipe of its own, as of its errors; parent and child wait for each other."""
     end = OtherEnd(pid=77, command="python tokenizer.py")
     writes = [
-        replace(f, wchan="anon_pipe_write") if isinstance(f, Process) and f.who.rank == 2 else f
+        replace(f, wchan=own) if isinstance(f, Process) and f.who.rank == 2 else f
         for f in _job("tokenize (text.py:18)\nmain (train.py:30)", end)
     ]
     fed = process(2, pid=77, look=1)
     child = replace(fed, who=Who(pid=77), role=Role.OTHER, ppid=ppid, wchan=wchan)
 
-    finding = report_of([*writes, child]).findings[0]
+    does = "stdin.write(text)" if "write" in own else "stdout.readline()"
+    line = Excerpt(file="text.py", first_line=18, lines=(f"    return child.{does}",))
+
+    finding = report_of([*writes, child, line]).findings[0]
 
     assert (finding.signature, finding.culprit_ranks) == (signature, (2,))

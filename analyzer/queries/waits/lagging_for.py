@@ -160,25 +160,30 @@ def _full_queue(case: Case) -> Iterable[Hit]:
 
 @side("lagging_for", reason="full-pipes")
 def _full_pipes(case: Case) -> Iterable[Hit]:
-    """Return one hit for the ranks at one place that write to a child, which writes in vain itself.
+    """Return one hit for the ranks at one place that wait for a child, which writes in vain itself.
 
-    Both pipes are full: the child reads no more before somebody takes what it has written.
+    The pipe that it writes to is full: it reads no more, nor answers, before somebody takes that.
+    A rank that reads from it waits at another pipe, as of its output and not of its errors.
     """
 
-    def writes_to_a_writer(state: RankState) -> bool:
+    def waits_for_a_writer(state: RankState) -> bool:
         end, member = other_end(case, state), case.member(state.member)
         children = (h.processes[-1] for h in member.helpers if h.processes)
         fed = (p for p in children if end is not None and p.who.pid == end.pid)
         own = member.processes[-1:]
-        return any(p.ppid == member.pid and _writes(p) and all(map(_writes, own)) for p in fed)
+        return any(p.ppid == member.pid and _writes(p) and all(map(_at_pipe, own)) for p in fed)
 
-    return lagging(case, WaitKind.FILE, op=PIPE, only=writes_to_a_writer, alone=True)
+    return lagging(case, WaitKind.FILE, op=PIPE, only=waits_for_a_writer, alone=True)
+
+
+def _at_pipe(process: Process) -> bool:
+    place = from_kernel(process.wchan)
+    return place is not None and place.op == PIPE
 
 
 def _writes(process: Process) -> bool:
     """Return whether a process waits in the kernel for room in a pipe."""
-    place = from_kernel(process.wchan)
-    return place is not None and place.op == PIPE and "write" in (process.wchan or "")
+    return _at_pipe(process) and "write" in (process.wchan or "")
 
 
 @side("lagging_for", reason="own-lock")

@@ -147,3 +147,30 @@ def test_a_message_on_the_line_below() -> None:
     assert opened is not None
     assert opened.culprit_ranks == (1,)
     assert whole is None or not whole.culprit_ranks
+
+
+TIMED_OUT = (
+    "[rank{0}]:[E429 13:55:49.384372190 ProcessGroupNCCL.cpp:632] [Rank {0}] Watchdog caught "
+    "collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE, NumelIn=4, NumelOut=4, "
+    "Timeout(ms)=600000) ran for 600011 milliseconds before timing out.\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("printed", "told"),
+    [
+        ("cache of 3 is torn, begins anew\n", True),
+        ("cache of 3 is torn, begins anew\nold\nnew\nanother\n", False),  # has a part of its own
+    ],
+)
+def test_what_only_the_culprit_has_printed_is_told(printed: str, told: bool) -> None:
+    """What led a rank another way may stand in its own words."""
+    logs = {f"rank{rank}.log": "resumes from step 14\nepoch 3 begins\n" for rank in range(4)}
+    logs = {
+        name: text + (printed if name == "rank3.log" else TIMED_OUT.format(name[4]))
+        for name, text in logs.items()
+    }
+    finding = diagnosed_files(logs).findings[0]
+
+    assert finding.culprit_ranks == (3,)
+    assert ("Only rank 3 has printed 'cache of 3 is torn" in finding.explanation) is told

@@ -48,6 +48,7 @@ from whyhang.analyzer.reports.contents.timeline import process_groups, timeline
 from whyhang.analyzer.reports.contents.waits import waits
 from whyhang.analyzer.wording.describe import path_of
 from whyhang.analyzer.wording.fill_texts import fill, sentence
+from whyhang.analyzer.wording.said_alone import said_alone
 from whyhang.analyzer.wording.subjects import (
     file_of,
     hosts_of,
@@ -69,6 +70,8 @@ from whyhang.analyzer.wording.who_fills import children_in_words, fillers_in_wor
 
 MAX_EFFECTS = 6
 SOUND = {"healthy"}
+OF_THE_PROGRAM = ("program", "wait", "fallback")
+"""Levels at which the reason is in the program, of which its own lines tell."""
 STACK_OF_ERROR = 16  # lines that the error of a library has, as MPI prints it call by call
 
 
@@ -288,8 +291,13 @@ def _finding(case: Case, candidate: Candidate) -> Finding:
         culprits,
         hosts if signature.level == "machine" else (),
     )
+    own_line = None
     if known and signature.kind is Kind.CAUSE:
         explanation += whereabouts(f"{title} {explanation}", case, hit)
+        if case.graph.waiting and signature.level in OF_THE_PROGRAM:
+            own_line = said_alone(case, ranks)
+    if own_line is not None:
+        explanation += f" Only rank {own_line.rank} has printed '{own_line.quote}'."
     return Finding(
         signature=signature.id,
         category=category,
@@ -300,7 +308,11 @@ def _finding(case: Case, candidate: Candidate) -> Finding:
         affected_ranks=case.ranks(hit.affected),
         collective=in_its_group(case, hit.collective),
         location=hit.location,
-        evidence=(*hit.evidence, *(cite(fact.source, fact.says) for fact in pressing)),
+        evidence=(
+            *hit.evidence,
+            *(cite(fact.source, fact.says) for fact in pressing),
+            *([own_line] if own_line is not None else []),
+        ),
         remedies=fitting(case, map(placed, signature.remedies), NETWORK[0]),
         next_steps=fitting(
             case, not_yet(case, (with_path(placed(text), path) for text in steps)), NETWORK[1]

@@ -244,7 +244,7 @@ def _is_of_container(lines: list[str]) -> bool:
 def _numbers_count_nodes(lines: list[str]) -> bool:
     """Return whether "3: " counts nodes, as that of ``srun -l`` over torchrun does, not ranks.
 
-    One number in front of all lines counts something else: tests, as ctest does.
+    One number but 0 in front of all lines counts something else: tests, as ctest does.
     """
     speakers: dict[int, set[str]] = {}
     numbers: set[int | None] = set()
@@ -252,7 +252,7 @@ def _numbers_count_nodes(lines: list[str]) -> bool:
         if TORCHRUN_WORDS.search(line):
             return True
         outer, rest = split_prefix(line, numbered=True)
-        numbers |= {outer.rank} - {None}
+        numbers |= {outer.rank if line.lstrip()[:1].isdigit() else 0} - {None}
         if outer.rank is not None and (own := C10D_RANK.search(rest)):
             speakers.setdefault(outer.rank, set()).add(own["rank"])
             if len(speakers[outer.rank]) > 1:  # several ranks speak under one number
@@ -262,4 +262,4 @@ def _numbers_count_nodes(lines: list[str]) -> bool:
             return True
         if outer.local_rank is not None and rest:
             return True
-    return len(numbers) == 1
+    return len(numbers) == 1 and 0 not in numbers

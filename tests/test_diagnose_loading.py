@@ -11,6 +11,7 @@ from small_jobs import (
     LOADER,
     WORKER,
     dump,
+    native,
     process,
     report_of,
     still,
@@ -260,3 +261,41 @@ def test_a_rank_whose_data_is_taken_bit_by_bit_goes_on(woke: int, verdict: str) 
         facts += [process(2, look=look, woke=woke if look else 0), dump(2, SENDS, look=look)]
 
     assert report_of(facts).verdict == verdict
+
+
+STEPS = """
+def iterations():
+    while True:
+        dt = stable_dt()
+        yield dt
+        if residual(dt) < 1e-4:
+            return
+
+def solve():
+    for dt in iterations():
+        print(dt)
+
+def main():
+    solve()
+    flux()
+"""
+
+
+@pytest.mark.parametrize(("yields", "told"), [("yield dt", True), ("rows.append(dt)", False)])
+def test_at_the_head_of_a_loop_over_a_generator_a_rank_is_in_the_loop(
+    yields: str, *, told: bool
+) -> None:
+    """Half of the ranks converged first: nobody is the odd one, and the loop is named."""
+    lines = tuple(STEPS.replace("yield dt", yields).strip().splitlines())
+    inside = "PMPI_Allreduce (libmpi.so.40:1)\niterations (job.py:3)\nsolve (job.py:9)\n"
+    outside = "PMPI_Gather (libmpi.so.40:1)\n"
+    stacks = {0: f"{outside}main (job.py:14)\n", 1: f"{inside}main (job.py:13)\n"}
+    facts = native(still({rank: stacks[rank % 2] for rank in range(4)}))
+
+    finding = report_of([*facts, Excerpt(file="job.py", first_line=1, lines=lines)]).findings[0]
+
+    assert (finding.category, finding.culprit_ranks) == ("mpi-mismatch", None)
+    words = (
+        "Ranks 1,3 are in the loop `for dt in iterations()` (job.py:9), which ranks 0,2 have left"
+    )
+    assert (words in finding.explanation) is told

@@ -21,6 +21,7 @@ FORMATS = {
     "loguru": "2025-01-01 {clock}.123 | INFO     | train:main:88 - [rank {rank}/4] {text}",
     "mpi": "MPI rank {rank} of 4 | {text}",
     "nemo": "[NeMo I 2025-01-01 {clock} nemo_logging:381] rank {rank}: {text}",
+    "nemo rl": "(PolicyWorker[rank={rank}] pid=120{rank}, ip=10.0.0.{rank}) {text}",
     "ompi": "[1,{rank}]<stderr>:{text}",
     "ray": "(train_func(rank={rank}) pid=120{rank}) {text}",
     "sagemaker": "[1,mpirank:{rank},algo-1]<stdout>:{text}",

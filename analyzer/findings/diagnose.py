@@ -30,7 +30,7 @@ from whyhang.analyzer.queries.hits import with_members
 from whyhang.analyzer.queries.logs.failures import has_no_ranks_to_blame, has_ranks
 from whyhang.analyzer.queries.machines.cluster import slurm_job
 from whyhang.analyzer.queries.waits.named_groups import in_its_group
-from whyhang.analyzer.report import Finding, Report, cite
+from whyhang.analyzer.report import Evidence, Finding, Report, cite
 from whyhang.analyzer.reports.contents.stacks import stack_groups
 from whyhang.analyzer.reports.contents.story import story
 from whyhang.analyzer.reports.contents.summary import (
@@ -244,6 +244,13 @@ def _apart(case: Case, hit: Hit) -> tuple[int, ...]:
     return tuple(apart) or hit.affected
 
 
+def _said_alone(case: Case, signature: Signature, ranks: tuple[int, ...]) -> tuple[Evidence, ...]:
+    """Return the line that only the culprit has printed, where others wait for it, as evidence."""
+    asks = case.graph.waiting and signature.kind is Kind.CAUSE
+    line = said_alone(case, ranks) if asks and signature.level in OF_THE_PROGRAM else None
+    return () if line is None else (line,)
+
+
 def _finding(case: Case, candidate: Candidate) -> Finding:
     signature, hit = candidate.signature, candidate.hit
     category = hit.category or signature.category
@@ -291,13 +298,10 @@ def _finding(case: Case, candidate: Candidate) -> Finding:
         culprits,
         hosts if signature.level == "machine" else (),
     )
-    own_line = None
     if known and signature.kind is Kind.CAUSE:
         explanation += whereabouts(f"{title} {explanation}", case, hit)
-        if case.graph.waiting and signature.level in OF_THE_PROGRAM:
-            own_line = said_alone(case, ranks)
-    if own_line is not None:
-        explanation += f" Only rank {own_line.rank} has printed '{own_line.quote}'."
+    own_line = _said_alone(case, signature, ranks) if known else ()
+    explanation += "".join(f" Only rank {x.rank} has printed '{x.quote}'." for x in own_line)
     return Finding(
         signature=signature.id,
         category=category,
@@ -311,7 +315,7 @@ def _finding(case: Case, candidate: Candidate) -> Finding:
         evidence=(
             *hit.evidence,
             *(cite(fact.source, fact.says) for fact in pressing),
-            *([own_line] if own_line is not None else []),
+            *own_line,
         ),
         remedies=fitting(case, map(placed, signature.remedies), NETWORK[0]),
         next_steps=fitting(

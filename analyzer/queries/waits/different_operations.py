@@ -9,6 +9,7 @@ from whyhang.analyzer.facts.calls import ROOTED
 from whyhang.analyzer.findings.signature import CONTRADICTED, INCOMPLETE, INDIRECT, Hit
 from whyhang.analyzer.queries.hits import hit_about, of_nobody
 from whyhang.analyzer.queries.registry import query
+from whyhang.analyzer.queries.waits.loop_left import loop_that_others_left
 from whyhang.analyzer.queries.waits.named_groups import (
     group_is_open,
     groups_crossed,
@@ -167,6 +168,7 @@ def _different_hit(
             "sides": sides,
             "differ": "call different collectives",
             "messages": _messages_in_words(case, meetings),
+            "loop": _loop_in_words(case, meetings),
         },
         strength=(INDIRECT if not tie else INCOMPLETE) if plain else CONTRADICTED,
         names_culprit=not tie,
@@ -176,6 +178,19 @@ def _different_hit(
         category="mpi-missing-rank" if fewest.op == LAST_CALL and not tie else "",
     )
     return of_nobody(hit) if tie else hit
+
+
+def _loop_in_words(case: Case, meetings: Sequence[PendingOperation]) -> str:
+    """Say which of two sides is in a loop that the other has left; empty where neither is."""
+    for inside, outside in (meetings, reversed(meetings)) if len(meetings) == 2 else ():
+        left, stays = (case.states[m.members[0]] for m in (outside, inside))
+        if loop := loop_that_others_left(case, left, stays):
+            names = case.names(inside.members)
+            are = "are" if len(inside.members) > 1 else "is"
+            have = "have" if len(outside.members) > 1 else "has"
+            others = case.names(outside.members)
+            return f" {names.capitalize()} {are} in {loop}, which {others} {have} left."
+    return ""
 
 
 def _messages_in_words(case: Case, meetings: Sequence[PendingOperation]) -> str:

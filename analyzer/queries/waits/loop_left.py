@@ -1,7 +1,7 @@
 """Ranks with different numbers of batches: some have left a loop that others are still in."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from whyhang.analyzer.case import Case
@@ -264,10 +264,26 @@ def _in_loop_below(text: LineText, caller: Frame, path: list[Frame]) -> bool:
         return match is not None and not _LITERAL.search(match[0]) and _is_over_data(match[0])
     loops = (
         text(head) or ""
-        for head in heads(below[0], text)
-        if _LOOP.match(text(head) or "") and not _is_as_long_for_all(text, head, below[0])
+        for head in _loops_around(below, text)
+        if not _is_as_long_for_all(text, head, below[0])
     )
     return _is_over_data(next(loops, ""))
+
+
+YIELDS = 8  # lines around the place of a generator in which it gives something
+
+
+def _loops_around(path: Sequence[Frame], text: LineText) -> Iterator[Frame]:
+    """Yield the loops that the first frame of a path is in, innermost first.
+
+    The one at whose head it stands as well, where what that calls is a generator.
+    """
+    frame, *below = path
+    around = range(-YIELDS, YIELDS)
+    near = (replace(f, line=max(1, (f.line or 0) + n)) for f in below[:1] for n in around)
+    if any(re.search(r"\byield\b", text(line) or "") for line in near):
+        yield from (head for head in [frame] if _LOOP.match(text(head) or ""))
+    yield from (head for head in heads(frame, text) if _LOOP.match(text(head) or ""))
 
 
 def _loop_between(text: LineText, past: list[Frame], inside: list[Frame]) -> Frame | None:
@@ -280,8 +296,18 @@ def _loop_between(text: LineText, past: list[Frame], inside: list[Frame]) -> Fra
         return None
     own = [head for head in _left(text, *forked) if head not in {*heads(forked[0], text)}]
     below = inside[inside.index(forked[1]) + 1 :]
-    loops = (*reversed(own), *(h for f in below for h in reversed(list(heads(f, text)))))
+    paths = (below[number:] for number in range(len(below)))
+    loops = (*reversed(own), *(h for path in paths for h in reversed([*_loops_around(path, text)])))
     return next((head for head in loops if _LOOP.match(text(head) or "")), None)
+
+
+def loop_that_others_left(case: Case, state: RankState, other: RankState) -> str:
+    """Return the loop that ``other`` is in and ``state`` has left, in words; empty for none."""
+    if not went_on(case, state, other):
+        return ""
+    text = source_lines(case.job.excerpts)
+    loop = _loop_between(text, path_of(case, state), path_of(case, other))
+    return f"the loop {quoted(loop, text)}" if loop is not None else ""
 
 
 def _asked_within(text: LineText, past: list[Frame], inside: list[Frame]) -> str:

@@ -49,7 +49,8 @@ _PREFIX = re.compile(
     r"|\[pod/(?P<pod>[\w.-]+)/[\w.-]+\] "  # kubectl logs --prefix
     # SkyPilot, which counts nodes
     r"|\((?P<node>head|worker\d+), rank=\d+, pid=(?P<pid>\d+)(?:, ip=(?P<ip>[\w.:]+))?\) "
-    r"|\((?P<actor>[\w.:<>-]{1,100}(?:\([^()]{0,100}\))?(?: [A-Z]{2}\d{1,4}){0,4})?"
+    r"|\((?P<actor>[\w.:<>-]{1,100}(?:\([^()]{0,100}\)|\[rank=\d{1,6}\])?"
+    r"(?: [A-Z]{2}\d{1,4}){0,4})?"
     r"(?P<facts>(?:[ ,]*(?:pid|ip|rank|repeated|[dtpc]p(?:_rank)?)[= ][\w.:]+)+)\)"
     + _ANSI
     + r" ?"  # Ray, vLLM
@@ -172,7 +173,7 @@ def _of_prefix(text: str) -> Who:
 
 
 def _of_actor(actor: str, facts: str) -> Who:
-    """Read "(RayTrainWorker pid=12, ip=10.0.0.1)" and "(VllmWorker rank=3 pid=12)"."""
+    """Read "(RayTrainWorker pid=12, ip=10.0.0.1)", "(VllmWorker rank=3 pid=12)", "(A[rank=9])"."""
     values = dict(_FACT.findall(f"{actor} {facts}"))
     rank, pid = _number(values.get("rank", "")), _number(values.get("pid", ""))
     return Who(
@@ -180,7 +181,7 @@ def _of_actor(actor: str, facts: str) -> Who:
         trust=Trust.NONE if rank is None else Trust.PREFIX,
         pid=pid,
         host=values.get("ip"),
-        label=mesh_label(f"{actor} {facts}") or actor.partition("(")[0] or None,
+        label=mesh_label(f"{actor} {facts}") or re.split(r"[(\[]", actor)[0] or None,
     )
 
 

@@ -200,7 +200,15 @@ def _messages_in_words(case: Case, meetings: Sequence[PendingOperation]) -> str:
     if not waits or len(waits) == len(meetings):
         return ""
     who, verb = case.names(members), "wait" if len(members) > 1 else "waits"
-    partners = {_partner(case, number) for number in members}
+    asked = {number: _partner(case, number) for number in members}
+    for number, partner in asked.items():
+        other = None if partner is None else case.job.by_rank.get(partner)
+        if other in members and "send" not in waits[0].op:
+            itself = case.names((number,)).capitalize()
+            back = asked[other] if other is not None else None
+            whom = "from anyone" if back is None else f"from rank {back}"
+            return f" {itself} waits for a message from rank {partner}, which waits for one {whom}."
+    partners = set(asked.values())
     partner = partners.pop() if len(partners) == 1 else None
     if partner is not None and len(waits) == 1:
         way = "to" if "send" in waits[0].op else "from"

@@ -13,6 +13,7 @@ from whyhang.analyzer.collectives import RecordedCalls
 from whyhang.analyzer.facts import (
     Call,
     CallState,
+    Frame,
     Group,
     Record,
     Source,
@@ -21,11 +22,15 @@ from whyhang.analyzer.facts import (
     grouped,
     replace,
 )
-from whyhang.analyzer.job.records import Job
+from whyhang.analyzer.facts.calls import is_of_all
+from whyhang.analyzer.job.records import Job, Member
+from whyhang.analyzer.job.roles import main_thread
 from whyhang.analyzer.rank_state.over_time.job_progress import progress
 from whyhang.analyzer.rank_state.state import NOT_WAITING, RankState, Status
 from whyhang.analyzer.stacks import Phrase, Place, WaitKind
-from whyhang.analyzer.stacks.usercode import line_of
+from whyhang.analyzer.stacks.source_paths import two_calls
+from whyhang.analyzer.stacks.threads import source_lines
+from whyhang.analyzer.stacks.usercode import line_of, user_path
 
 NOWHERE = Source(file="")
 
@@ -84,7 +89,11 @@ def wait_graph(job: Job, states: Sequence[RankState], calls: RecordedCalls) -> W
         maybe=maybe,
         lagging=not_waiting if waiting or maybe or job.missing else (),
         not_waiting=not_waiting,
-        operations=tuple(_numbered(job, each, calls) for each in pending_operations(states)),
+        operations=tuple(
+            _numbered(job, part, calls)
+            for each in pending_operations(states)
+            for part in _calls_of(job, each)
+        ),
         calls=calls,
         progress=progress(job, states),
         snapshots=max((len({d.look for d in m.dumps}) for m in job.members), default=0),
@@ -112,6 +121,45 @@ def pending_operations(states: Sequence[RankState]) -> tuple[PendingOperation, .
         for (kind, op, _), own in by_call.items()
     ]
     return tuple(sorted(operations, key=lambda each: (-len(each.members), each.members)))
+
+
+def _calls_of(job: Job, operation: PendingOperation) -> list[PendingOperation]:
+    """Part an operation whose ranks have come to it by ways that make it several calls."""
+    of_all = operation.kind in _MET_BY_ALL and is_of_all(operation.op)
+    if not of_all or len(operation.members) < 2:
+        return [operation]
+    text = source_lines(job.excerpts)
+    calls: list[tuple[list[Frame], list[int]]] = []  # the path of its first member, and all
+    sites: dict[int, Frame] = {}
+    for number in operation.members:
+        path = _path(job.members[number])
+        for first, members in calls:
+            parts = two_calls(first, path, text)
+            if parts is None:
+                members.append(number)
+                break
+            sites[members[0]], sites[number] = parts
+        else:
+            calls.append((path, [number]))
+    if len(calls) == 1:
+        return [operation]
+    calls.sort(key=lambda call: (-len(call[1]), call[1]))
+    inner = {members[0]: line_of(path[-1]) for path, members in calls}
+    if len({*inner.values()}) < len(calls):  # called at other lines
+        inner = {members[0]: line_of(sites[members[0]]) for _, members in calls}
+    return [
+        replace(operation, members=tuple(members), sites=(inner[members[0]],))
+        for _, members in calls
+    ]
+
+
+_MET_BY_ALL = (WaitKind.COLLECTIVE, WaitKind.MPI)
+
+
+def _path(member: Member) -> list[Frame]:
+    """Return the user's own frames of a main thread, outermost first."""
+    thread = main_thread(member.dumps[-1]) if member.dumps else None
+    return user_path(thread.frames) if thread is not None else []
 
 
 def _numbered(job: Job, operation: PendingOperation, calls: RecordedCalls) -> PendingOperation:

@@ -6,6 +6,9 @@ from collections.abc import Callable
 from whyhang.analyzer.facts.base import MAX_RANKS, Record, Source, Who
 from whyhang.analyzer.facts.stacks import Frame
 
+PEER_TO_PEER = ("send", "isend", "ssend", "bsend", "rsend", "recv", "irecv", "probe", "mprobe")
+"""How the names of operations between two ranks begin."""
+
 ROOTED = frozenset(("broadcast", "reduce", "gather", "scatter"))
 """Collectives with one rank that gives or takes: some may finish while others have not joined."""
 
@@ -118,3 +121,8 @@ class Track(Record):
     idle: bool = False
     cut: bool = False
     one_clock: bool = False
+
+
+def is_of_all(op: str) -> bool:
+    """Return whether an operation is one of all ranks of a group, by its name."""
+    return not op.startswith(PEER_TO_PEER) and "wait" not in op

@@ -35,6 +35,38 @@ def called_first(mine: Sequence[Frame], its: Sequence[Frame], text: LineText) ->
     return shared[-1] if found and before[1] and open_yet >= 0 else None
 
 
+_OF_RANKS = re.compile(r"(?i)rank|role|is_(?:main|master|root|chief|lead)")
+_CHOICE = re.compile(r"\s*(?:if|elif|else|except|case)\b")
+_LOOP_OVER = re.compile(r"\s*(?:async\s+)?for\s+(?P<names>[^:]+?)\s+in\b")
+
+
+def two_calls(
+    mine: Sequence[Frame], its: Sequence[Frame], text: LineText
+) -> tuple[Frame, Frame] | None:
+    """Return where two paths to one function part, if they are two calls of it, one after another.
+
+    At two lines of which one is passed by everybody, or in what one line calls in turn. Not where
+    the ranks may take different ways by right: at a choice, or by their numbers.
+    """
+    forked = fork(mine, its)
+    if forked is not None:
+        around = [{*heads(frame, text)} for frame in forked]
+        shared_heads = around[0] & around[1]
+        own = [[text(head) or "" for head in each - shared_heads] for each in around]
+        lines = [text(frame) for frame in forked]
+        of_ranks = any(_OF_RANKS.search(line or "") for line in (*lines, *own[0], *own[1]))
+        always = any(not any(map(_CHOICE.match, those)) for those in own)
+        return forked if None not in lines and always and not of_ranks else None
+    shared = next((n for n, (a, b) in enumerate(zip(mine, its, strict=False)) if a != b), 0)
+    if not shared:
+        return None
+    line = text(mine[shared - 1]) or ""
+    loops = (_LOOP_OVER.match(text(head) or "") for head in heads(mine[shared - 1], text))
+    names = {name for loop in loops if loop for name in re.findall(r"\w+", loop["names"])}
+    in_turn = any(re.search(rf"\b{name}\b", line) for name in names)
+    return (mine[shared], its[shared]) if in_turn and not _OF_RANKS.search(line) else None
+
+
 _STRAIGHT = re.compile(r"\s*(?:async\s+)?(?:with|try)\b")
 
 

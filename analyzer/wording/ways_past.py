@@ -9,7 +9,7 @@ from whyhang.analyzer.rank_state.state import Status
 from whyhang.analyzer.stacks import LineText, WaitKind
 from whyhang.analyzer.stacks.kinds import EXIT
 from whyhang.analyzer.stacks.source_blocks import heads, rank_branch, unasked
-from whyhang.analyzer.stacks.source_paths import apart_by, comes_first, fork
+from whyhang.analyzer.stacks.source_paths import apart_by, comes_first, fork, two_calls
 from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.stacks.usercode import in_words, short
 from whyhang.analyzer.stacks.ways_out import errors_passed, ways_out_above, ways_round
@@ -92,9 +92,12 @@ def passed_in_words(
     text = source_lines(case.job.excerpts)
     mine, its = (path_of(case, case.states[each[0]]) for each in (members, others))
     forked = fork(mine, its)
-    if forked is None:
-        return ""
     name, several = case.names(members), len(members) > 1
+    if forked is None:
+        in_turn = two_calls(mine, its, text)
+        ways = _ways_out(its[its.index(in_turn[1]) :], text) if in_turn is not None else []
+        it = "they" if several else "it"
+        return f"; {it} may have come past that call by {_left_by(ways)}" if ways else ""
     has, it = ("have", "they") if several else ("has", "it")
     if (forked[0].line or 0) <= (forked[1].line or 0):
         again = [(quoted(a, text), quoted(b, text)) for a, b in ways_round_again(mine, its, text)]
@@ -151,6 +154,20 @@ def ended_past_in_words(case: Case, members: Sequence[int], others: Sequence[int
     there = in_words(path[-1])
     name = case.names(members)
     return f" {name.capitalize()} may have come past {there} by {_left_by(ways)}."
+
+
+def may_be_left_out(case: Case, number: int, other: int) -> bool:
+    """Return whether a way leads past the call of a member, by which ``other`` came to a later one.
+
+    Below the line at which their paths part, as two calls of one operation.
+    """
+    text = source_lines(case.job.excerpts)
+    mine, its = (path_of(case, case.states[n]) for n in (number, other))
+    parts = two_calls(mine, its, text)
+    if parts is None:
+        return False
+    below = mine.index(parts[0]) + (parts[0].function == parts[1].function)
+    return bool(_ways_out(mine[below:], text))
 
 
 def ways_before_in_words(case: Case, number: int) -> str:

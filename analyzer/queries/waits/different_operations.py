@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import Verdict
 from whyhang.analyzer.facts import CallArgument, RootArgument
-from whyhang.analyzer.facts.calls import ROOTED
+from whyhang.analyzer.facts.calls import PEER_TO_PEER, ROOTED, is_of_all
 from whyhang.analyzer.findings.signature import CONTRADICTED, INCOMPLETE, INDIRECT, Hit
 from whyhang.analyzer.queries.hits import hit_about, of_nobody
 from whyhang.analyzer.queries.registry import query
@@ -23,18 +23,17 @@ from whyhang.analyzer.stacks.source_paths import comes_first, fork
 from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.wait_graph import PendingOperation
 from whyhang.analyzer.wording.describe import collective_of, evidence_of, path_of
-from whyhang.analyzer.wording.ways_past import ways_round_again
+from whyhang.analyzer.wording.ways_past import may_be_left_out, ways_round_again
 
 _OF_MPI = {"bcast", "gatherv", "scatterv"}
 ONE_SIDED = ROOTED | _OF_MPI | {"broadcast_object_list", "scatter_object_list", "gather_object"}
 """Collectives that a rank may be through with while others still wait in them."""
-PEER_TO_PEER = ("send", "isend", "ssend", "bsend", "rsend", "recv", "irecv", "probe", "mprobe")
 LAST_CALL = "finalize"  # of MPI
 
 
 def needs_everybody(op: str) -> bool:
     """Return whether nobody comes through an operation before all have come to it."""
-    return not (op.startswith(PEER_TO_PEER) or op in ONE_SIDED or "wait" in op)
+    return is_of_all(op) and op not in ONE_SIDED
 
 
 @query
@@ -131,6 +130,10 @@ def _different_hit(
         tie = alone is None
     if tie and len(meetings) == 2 and (again := _come_again(case, meetings)) is not None:
         fewest, tie = again, False
+    if len(meetings) == 2 and (gone_past := _come_past(case, meetings)) is not None:
+        # Where most have left out a call that few have made, nobody is the odd one.
+        tie = gone_past is not fewest and counts[0] != counts[1]
+        fewest = gone_past
     passed_by = _passed_by(case, meetings) if len(meetings) > 2 else None
     if passed_by is not None:
         fewest, tie = passed_by, False
@@ -150,6 +153,7 @@ def _different_hit(
     tie = tie or names_its_own_group(case, shown[0], shown[1:])
     waiting = tuple(sorted((*past, *(n for meeting in others for n in meeting.members))))
     same = len({m.op for m in meetings}) < len(meetings)
+    one_name = len({str(m.says.call) for m in meetings}) == 1
     sides = " and ".join(
         f"{case.names(m.members)} in {m.says.call if same else m.op}" + m.at
         for m in (fewest, *others)
@@ -166,7 +170,7 @@ def _different_hit(
         evidence=[piece for state in shown for piece in evidence_of(case, state)],
         fields={
             "sides": sides,
-            "differ": "call different collectives",
+            "differ": "stand in different calls" if one_name else "call different collectives",
             "messages": _messages_in_words(case, meetings),
             "loop": _loop_in_words(case, meetings),
         },
@@ -242,6 +246,15 @@ def _come_again(case: Case, meetings: Sequence[PendingOperation]) -> PendingOper
         if ways_round_again(paths[own], paths[other], text):
             return meetings[own]
     return None
+
+
+def _come_past(case: Case, meetings: Sequence[PendingOperation]) -> PendingOperation | None:
+    """Return the one of two calls of an operation whose ranks may have gone past the other one."""
+    if len({meeting.op for meeting in meetings}) > 1:
+        return None
+    first, second = (meeting.members[0] for meeting in meetings)
+    ways = (may_be_left_out(case, first, second), may_be_left_out(case, second, first))
+    return meetings[1 - ways.index(True)] if ways.count(True) == 1 else None
 
 
 def _passed_by(case: Case, meetings: Sequence[PendingOperation]) -> PendingOperation | None:

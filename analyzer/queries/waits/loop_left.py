@@ -14,7 +14,13 @@ from whyhang.analyzer.rank_state.over_time.job_progress import step_counters
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.stacks import LineText, WaitKind
 from whyhang.analyzer.stacks.kinds import last_name
-from whyhang.analyzer.stacks.source_blocks import heads, indent, may_be_left_within, rank_branch
+from whyhang.analyzer.stacks.source_blocks import (
+    heads,
+    indent,
+    may_be_in_branch,
+    may_be_left_within,
+    rank_branch,
+)
 from whyhang.analyzer.stacks.source_paths import apart_by, called_first, fork
 from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.stacks.usercode import COMPREHENSIONS, line_of
@@ -119,7 +125,9 @@ def _sides(
     loop = [m for m in range(len(places)) if not any(past.get((m, n)) for n in range(len(places)))]
     left = [n for n in range(len(places)) if n not in loop]
     sure = min((past[n, m] for n in left for m in loop), default=0.0)
-    inside, outside = ([s for n in side for s in places[n]] for side in (loop, left))
+    # Who has left it has done what most of those in it do, if these have different parts.
+    sides = (sorted(side, key=lambda n: -len(places[n])) for side in (loop, left))
+    inside, outside = ([s for n in side for s in places[n]] for side in sides)
     fewer, more = (inside, outside) if smallest else (outside, inside)
     if not sure or len(fewer) >= len(more) or any(s.status is Status.BLOCKED for s in inside):
         return None
@@ -223,10 +231,19 @@ def _past(case: Case, state: RankState, other: RankState) -> float:
             if head not in around
         )
         waits = state.status in {Status.WAITING, Status.MAYBE}
-        below = waits and _in_loop_below(text, its, path_of(case, other))
+        own_part = _is_part_of_some([its], text)
+        below = waits and not own_part and _in_loop_below(text, its, path_of(case, other))
         return 1.0 if left or below else 0.0
     # A barrier further down may as well be the bug itself; shutting down is past any loop.
     return INCOMPLETE if state.place is not None and state.place.kind is WaitKind.TEARDOWN else 0.0
+
+
+_PICKED = re.compile(r"\]\s*\(|\bif\b.*\belse\b|(?i:rank|role)")
+
+
+def _is_part_of_some(path: Sequence[Frame], text: LineText) -> bool:
+    """Return whether a line may call what only some ranks run: by their numbers, in a branch."""
+    return may_be_in_branch(path, text) or any(_PICKED.search(text(f) or "") for f in path)
 
 
 def _leaves_loop(text: LineText, inside: Frame, to: int) -> bool:

@@ -299,3 +299,28 @@ def test_at_the_head_of_a_loop_over_a_generator_a_rank_is_in_the_loop(
         "Ranks 1,3 are in the loop `for dt in iterations()` (job.py:9), which ranks 0,2 have left"
     )
     assert (words in finding.explanation) is told
+
+
+LOOKS = "await_mark (train.py:8)\nmain (train.py:50)\n"
+MARK = (
+    "def await_mark(path):",
+    "    while not path.exists():",
+    "        time.sleep(0.2)",
+)
+
+
+@pytest.mark.parametrize(
+    ("looking", "culprits"), [((1, 2), (0,)), ((2,), (2,)), ((0, 1, 2, 3), ())]
+)
+def test_a_file_that_all_but_one_look_for_has_to_come_from_that_one(
+    looking: tuple[int, ...], culprits: tuple[int, ...]
+) -> None:
+    """One of several that looks alone is late itself."""
+    ranks = range(3 if len(looking) < 4 else 4)
+    stacks = {rank: LOOKS if rank in looking else ALL_REDUCE for rank in ranks}
+    source = Excerpt(file="train.py", first_line=6, lines=MARK)
+
+    finding = report_of([*still(stacks), source]).findings[0]
+
+    assert (finding.culprit_ranks or ()) == culprits
+    assert (finding.signature == "awaited-file-not-made") is (culprits == (0,))

@@ -15,7 +15,7 @@ from whyhang.analyzer.rank_state.over_time.motion import Moved
 from whyhang.analyzer.rank_state.state import RankState, busy_worker
 from whyhang.analyzer.report import cite
 from whyhang.analyzer.stacks import WaitKind
-from whyhang.analyzer.stacks.kinds import EXIT, FILE_LOCK, OPENMP, PIPE, PROCESS_POOL
+from whyhang.analyzer.stacks.kinds import AWAITED_FILE, EXIT, FILE_LOCK, OPENMP, PIPE, PROCESS_POOL
 from whyhang.analyzer.stacks.place import from_kernel
 from whyhang.analyzer.wording.describe import evidence_of, location_of, other_end
 from whyhang.analyzer.wording.title_fields import subject_fields
@@ -234,6 +234,15 @@ def _unset_key(case: Case) -> Iterator[Hit]:
         fewer = not hit.affected or len(hit.members) < len(hit.affected)
         names = hit.names_culprit and fewer and not case.job.missing
         yield replace(its, names_culprit=names) if its.members == hit.members else its
+
+
+@side("lagging_for", reason="awaited-file")
+def _awaited_file(case: Case) -> Iterator[Hit]:
+    """Yield one hit for the one rank that may have to make the file that all others look for."""
+    for hit in lagging(case, WaitKind.SLEEP, op=AWAITED_FILE):
+        its = _of_one_rank(case, hit, "makes no file", "look for a file that nobody makes")
+        if its.members != hit.members:
+            yield replace(its, names_culprit=True)
 
 
 def _of_one_rank(case: Case, hit: Hit, has: str, wants: str) -> Hit:

@@ -18,6 +18,7 @@ from whyhang.analyzer.queries.waits.states import is_shared_lock
 from whyhang.analyzer.rank_state.state import NOT_WAITING, Status
 from whyhang.analyzer.report import RankRow, WaitEdge, WaitNode, Waits
 from whyhang.analyzer.stacks import WaitKind
+from whyhang.analyzer.stacks.kinds import AWAITED_FILE
 
 MAX_NODES = 40
 MAX_NAMES = 8
@@ -35,7 +36,7 @@ def waits(case: Case, rows: Sequence[RankRow], culprits: Iterable[int]) -> Waits
         one = case.member(member)
         return row_of.get(one.name if one.rank is None else one.rank)
 
-    edges = [*_recorded(case, row_of), *_of_locks(case, subject)]
+    edges = [*_recorded(case, row_of), *_of_locks(case, subject), *_of_files(case, subject)]
     known = {edge.waiter for edge in edges}
     edges += [edge for edge in _of_stacks(case, rows, subject) if edge.waiter not in known]
     return _Drawing(edges, rows, frozenset(culprits)).drawn()
@@ -66,6 +67,17 @@ def _of_locks(case: Case, subject: Callable[[int], int | None]) -> Iterable[Wait
         one, other = subject(member.id), subject(holder.id) if holder else None
         if one is not None and other is not None:
             yield _edge(one, "a lock on a file", frozenset({other}), certain=True)
+
+
+def _of_files(case: Case, subject: Callable[[int], int | None]) -> Iterable[Wait]:
+    """Return the waits of all ranks but one for a file, which this one may have to make."""
+    looks = [s for s in case.states if s.place is not None and s.place.op == AWAITED_FILE]
+    others = [subject(state.member) for state in case.states if state not in looks]
+    on = frozenset(one for one in others if one is not None)
+    for state in looks if len(others) == len(on) == 1 < len(looks) else ():
+        one = subject(state.member)
+        if one is not None:
+            yield _edge(one, "a file", on, certain=False)
 
 
 def _of_stacks(

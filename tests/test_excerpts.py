@@ -118,12 +118,15 @@ def test_excerpts_show_what_fills_a_queue(tmp_path: Path) -> None:
     assert [(e.first_line, len(e.lines)) for e in shown] == [(1, 1), (10, 1), (19, 1), (24, 5)]
 
 
-def test_excerpts_show_what_marks_items_of_a_queue_as_done(tmp_path: Path) -> None:
-    """In the file where a place waits until all are."""
+@pytest.mark.parametrize(
+    ("waits", "ends"), [("q.join()", "self.out.task_done()"), ("s.acquire()", "s.release()")]
+)
+def test_excerpts_show_what_ends_a_wait(tmp_path: Path, waits: str, ends: str) -> None:
+    """What marks the items of a queue as done, and what gives back what is waited for."""
     source = tmp_path / "feed.py"
     more = ["    more()"] * 8
-    body = ["def run(self):", *more, "    self.out.task_done()", *more, "def flush(q):", *more]
-    source.write_text("\n".join([*body, "    q.join()"]))
+    body = ["def run(self):", *more, f"    {ends}", *more, "def flush(q):", *more]
+    source.write_text("\n".join([*body, f"    {waits}"]))
 
     shown = list(excerpts(Host(Proc()), {(str(source), 28): os.getpid()}))
 

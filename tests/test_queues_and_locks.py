@@ -91,6 +91,39 @@ def test_what_marks_the_items_of_a_queue_that_is_waited_for_is_named() -> None:
     assert "Items are marked as done by `q.task_done()` (feed.py:12)" in finding.explanation
 
 
+@pytest.mark.parametrize(
+    ("stack", "waits", "ends", "said"),
+    [
+        (
+            "acquire (threading.py:486)\nsubmit (feed.py:19)\n<module> (feed.py:60)",
+            "    self.slots.acquire()",
+            "        self.slots.release()",
+            "It is given back by `self.slots.release()` (feed.py:8): whoever takes it must come",
+        ),
+        (
+            (
+                "select (selectors.py:468)\n_run_once (asyncio/base_events.py:1900)\n"
+                "run_until_complete (asyncio/base_events.py:640)\n"
+                "next_batch (feed.py:19)\n<module> (feed.py:60)"
+            ),
+            "    item = loop.run_until_complete(self.rows.get())",
+            "        await self.rows.put(row)",
+            "The queue is filled by `await self.rows.put(row)` (feed.py:8): a task that has ended",
+        ),
+    ],
+    ids=["semaphore", "task"],
+)
+def test_what_would_end_the_wait_is_named(stack: str, waits: str, ends: str, said: str) -> None:
+    """An error may have led past it, in a thread or a task of which nothing is left."""
+    source = Excerpt(file="feed.py", first_line=8, lines=(ends,))
+    waiting = Excerpt(file="feed.py", first_line=19, lines=(waits,))
+
+    finding = report_of([*still({0: ALL_REDUCE, 1: stack}), source, waiting]).findings[0]
+
+    assert finding.culprit_ranks == (1,)
+    assert said in finding.explanation
+
+
 CROSSED = """
 class EMA:
     def update(self, checkpoint):

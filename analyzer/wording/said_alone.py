@@ -1,5 +1,6 @@
 """Lines that one rank alone has printed: what led it another way may be in its own words."""
 
+import re
 from collections.abc import Sequence
 
 from whyhang.analyzer.case import Case
@@ -7,8 +8,10 @@ from whyhang.analyzer.facts import LogTail, OwnLine, Source
 from whyhang.analyzer.rank_state.from_logs.log_ends import tails_of_ranks
 from whyhang.analyzer.report import Evidence, cite
 
+_WORD = re.compile(r"(?<![\w/.])[A-Za-z]{3,}(?![\w/])")
 LEAST_OTHERS = 2  # ranks that print what this one does else
 MOST_ALONE = 2  # kinds of lines; who prints more has another part in the job
+LEAST_WORDS = 3
 LONGEST = 160  # characters of a line
 
 
@@ -31,6 +34,8 @@ def said_alone(case: Case, ranks: Sequence[int]) -> Evidence | None:
     if not all(tail.whole for tail in tails.values()):
         return None
     line = next(line for line in own.lines if line.template in alone)
+    if len(_WORD.findall(line.text)) < LEAST_WORDS:
+        return None  # names of files and numbers are each rank's own
     return cite(Source(file=own.source.file, line=line.number), line.text[:LONGEST], ranks[0])
 
 

@@ -13,19 +13,33 @@ from whyhang.analyzer.stacks.usercode import in_words
 from whyhang.analyzer.wording.describe import MOST_PLACES, awaited_children, quoted
 
 _PUTS = re.compile(r"\.put(?:_nowait)?\(")
+_AWAITS_ITEM = re.compile(r"(?:\bawait\b|\brun(?:_until_complete)?\().*\.get\(")
+_RELEASES = re.compile(r"\.release\(")
 _MARKS = re.compile(r"\.task_done\(")
 
 
 def fillers_in_words(case: Case, members: Sequence[int]) -> str:
-    """Name the lines that fill queues, where the first member takes from one that none fills.
+    """Name the lines that fill a queue or give back a lock, where the first member waits for that.
 
-    Those in the file where it does so, if they are few; they tell whose thread has ended.
+    Those in the file where it does so, if they are few; they tell whose thread or task has ended,
+    or what an error has led past.
     """
     state = case.states[members[0]]
     place = state.place
-    if place is None or place.user is None or place.kind is not WaitKind.QUEUE:
+    if place is None or place.user is None:
         return ""
     line = source_lines(case.job.excerpts)(place.user) or ""
+    if place.kind is WaitKind.LOCK and ".acquire(" in line:
+        named = _lines_with(case, place.user, _RELEASES)
+        back = f" It is given back by {named}: whoever takes it must come there,"
+        return f"{back} after an error, too." if named else ""
+    if place.kind is WaitKind.IDLE and _AWAITS_ITEM.search(line):
+        named = _lines_with(case, place.user, _PUTS)
+        return f" The queue is filled by {named}: a task that has ended fills it no more." * (
+            named != ""
+        )
+    if place.kind is not WaitKind.QUEUE:
+        return ""
     if place.frame is not None and last_name(place.frame) == "join" and ".join(" in line:
         named = _lines_with(case, place.user, _MARKS)
         done = f" Items are marked as done by {named}: whoever takes one must come to it,"

@@ -143,6 +143,8 @@ _GETS = re.compile(r"\.get\(")
 _PUTS = re.compile(r"\.put(?:_nowait)?\(")
 _JOINS = re.compile(r"\.join\(\)")
 _MARKS = re.compile(r"\.task_done\(")
+_ACQUIRES = re.compile(r"\.acquire\(")
+_RELEASES = re.compile(r"\.release\(")
 MOST_PUTS = 8
 """Lines of a file that put into queues; where there are more, none tells anything."""
 
@@ -191,11 +193,12 @@ def _handlers(text: list[str], lines: Iterable[int], heads: Collection[int]) -> 
 def _fillers(text: list[str], lines: Collection[int]) -> set[int]:
     """Find the lines that put into a queue, in a file where one of these lines takes from one.
 
-    And those that mark an item as done, where one waits until all are.
+    And those that mark an item as done, where one waits until all are; those that give back a lock
+    or a place, where one waits for it.
     """
     found: set[int] = set()
     standing = [text[line - 1] for line in lines if line <= len(text)]
-    for waits, ends in ((_GETS, _PUTS), (_JOINS, _MARKS)):
+    for waits, ends in ((_GETS, _PUTS), (_JOINS, _MARKS), (_ACQUIRES, _RELEASES)):
         if any(waits.search(line) for line in standing):
             those = {number for number, line in enumerate(text, 1) if ends.search(line)}
             found |= those | _heads(text, those) if len(those) <= MOST_PUTS else set()

@@ -15,15 +15,11 @@ _UNTIL_REMOVED = re.compile(
 A loop that goes on while any file is there may be a service: the condition has to speak of a lock.
 """
 
-
 _WHILE = re.compile(r"\s*while\b")
-
 
 _ASKS_FILE = re.compile(r"\b(?:l?exists|isfile|is_file|isdir|is_dir|listdir|scandir|i?glob)\(")
 
-
 _SLEEPS = re.compile(r"\bsleep\(")
-
 
 _FOR_RANKS = re.compile(r"\bfor\b.*\bin\b.*\b(?:world(?:_?size)?|n_?ranks|num_ranks|peers|ranks)\b")
 

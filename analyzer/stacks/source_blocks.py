@@ -12,7 +12,6 @@ from whyhang.analyzer.stacks.usercode import COMPREHENSIONS
 
 FUNCTION = ("def ", "async def ", "class ", "lambda ")
 
-
 ASKS_RANK = re.compile(
     r"""
       (?:\b|[._]|\bmy)rank(?:\(\))? \s*
@@ -27,13 +26,10 @@ ASKS_RANK = re.compile(
 )
 """What a condition asks that depends on the number of the rank."""
 
-
 MAX_BLOCK = 12
 """Lines of a branch that are looked at for one that leaves the loop."""
 
-
 BRANCH = re.compile(r"\s*(?:el)?if\b")
-
 
 _ELSE = re.compile(r"\s*(?:else\b|elif\b)")
 
@@ -126,7 +122,6 @@ SAME_FOR_ALL = re.compile(
 )
 """What a condition asks that is answered alike on all ranks."""
 
-
 _ENDING = re.compile(r"(?:^|:)\s*(?:return|break)\b")
 
 
@@ -154,21 +149,15 @@ def may_be_in_branch(path: Sequence[Frame], text: LineText) -> bool:
 
 LOOP = re.compile(r"\s*(?:async\s+)?(?P<kind>for|while)\b(?:.*?\bin\b(?P<over>.*))?")
 
-
 _WITHOUT_END = re.compile(r"count\(|cycle|repeat\(|iter|stream|infinite|endless|forever|loop|gen")
-
 
 _KNOWN = re.compile(r"\b(?:range|enumerate|zip|reversed|sorted|tqdm|trange|list|tuple|set|len)\(")
 
-
 _CALL = re.compile(r"[\w\])]\(|\byield\b")
-
 
 _OF_A_DICT = re.compile(r"\.(?:items|keys|values)\(\)")
 
-
 _CLOCK = r"\b(?:monotonic|perf_counter|process_time|time|now|utcnow)(?:_ns)?\(\)"
-
 
 _DEADLINE = re.compile(rf"\s*while\b(?!.*\bor\b)(?:.*?{_CLOCK}[^=]*?<|.*?>.*?{_CLOCK})")
 

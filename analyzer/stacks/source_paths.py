@@ -90,9 +90,7 @@ def comes_first(path: Sequence[Frame], other: Sequence[Frame], text: LineText) -
 
 _CONDITION = re.compile(r"\s*(?:(?:el)?if|while)\b(?! True\b| 1\b)")
 
-
 _FOR = re.compile(r"\s*(?:async\s+)?for\b")
-
 
 _ALIKE = re.compile(
     r"\bin\s*(?:[(\[]\s*[\"'\d]|range\([\d_,\s]+\)\s*:)|param|grad|bucket|layer|module|tensor"

@@ -20,7 +20,6 @@ from whyhang.analyzer.stacks.usercode import COMPREHENSIONS
 MAX_BELOW = 60
 """Lines below a call that are looked at for the one that undoes it."""
 
-
 _WAY_OUT = re.compile(r"\s*(?:return|raise|break|continue)\b")
 
 
@@ -48,7 +47,6 @@ def exits_before(frame: Frame, word: str, text: LineText) -> Iterator[Frame]:
 
 
 _LEAVES = re.compile(r"return\b|(?P<break>break)\b")
-
 
 _SUPPRESSES = re.compile(r"\s*with\b.*\bsuppress\(")
 
@@ -131,22 +129,16 @@ def _leaves(branch: Frame, text: LineText) -> bool:
 
 _TRY = re.compile(r"\s*try\b")
 
-
 _EXCEPT = re.compile(r"\s*except\b")
-
 
 _BY_HAND = re.compile(r"\s*except \(?KeyboardInterrupt\b[^,]*:")
 
-
 _RAISES = re.compile(r"raise\b|.*\b_?exit\(|.*\babort\(")
-
 
 _GIVES_UP = re.compile(rf"return\b|break\b|{_RAISES.pattern}")
 """A line after which a handler does not go on with the program as if nothing had been."""
 
-
 _ENDS_TURN = re.compile(r"(?P<head>(?:el)?if\b.*:)?\s*(?P<how>continue|return)\b")
-
 
 _NO_SYNC = re.compile(r"\bno_sync\(")
 """With it, DDP and FSDP leave out the reduction of gradients."""

@@ -9,7 +9,7 @@ from whyhang.analyzer.facts.calls import PEER_TO_PEER, ROOTED, is_of_all
 from whyhang.analyzer.findings.signature import CONTRADICTED, INCOMPLETE, INDIRECT, Hit
 from whyhang.analyzer.queries.hits import hit_about, of_nobody
 from whyhang.analyzer.queries.registry import query
-from whyhang.analyzer.queries.waits.loop_left import loop_that_others_left
+from whyhang.analyzer.queries.waits.left_loops import loop_that_others_left
 from whyhang.analyzer.queries.waits.named_groups import (
     group_is_open,
     groups_crossed,

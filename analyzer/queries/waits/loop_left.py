@@ -1,14 +1,22 @@
 """Ranks with different numbers of batches: some have left a loop that others are still in."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Literal
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Frame, replace
-from whyhang.analyzer.findings.signature import INCOMPLETE, Hit
+from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.queries.hits import hit_about, places_of
 from whyhang.analyzer.queries.registry import query
+from whyhang.analyzer.queries.waits.left_loops import (
+    LOOP,
+    has_left,
+    in_loop_below,
+    is_over_data,
+    left_blocks,
+    loop_between,
+)
 from whyhang.analyzer.queries.waits.states import OF_A_HOLDER, await_messages
 from whyhang.analyzer.rank_state.over_time.job_progress import step_counters
 from whyhang.analyzer.rank_state.state import RankState, Status
@@ -16,12 +24,9 @@ from whyhang.analyzer.stacks import LineText, WaitKind
 from whyhang.analyzer.stacks.kinds import last_name
 from whyhang.analyzer.stacks.source_blocks import (
     heads,
-    indent,
-    may_be_in_branch,
-    may_be_left_within,
     rank_branch,
 )
-from whyhang.analyzer.stacks.source_paths import apart_by, called_first, fork
+from whyhang.analyzer.stacks.source_paths import apart_by, fork
 from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.stacks.usercode import COMPREHENSIONS, line_of
 from whyhang.analyzer.stacks.ways_out import takers, turned_off
@@ -29,27 +34,14 @@ from whyhang.analyzer.wording.describe import call_of, evidence_of, path_of, quo
 from whyhang.analyzer.wording.ways_past import ways_round_in_words
 
 UNEVEN = "Most often the ranks have different numbers of batches."
+
 _FEWER = "the ranks have different numbers of batches."
 
-_LOOP = re.compile(r"\s*(?:async\s+)?(?:for|while)\b")
-
 _WHILE = re.compile(r"\s*while\b")
+
 _IF = re.compile(r"\s*(?:el)?if\b")
+
 _WORD = re.compile(r"\w+")
-_HANDLER = re.compile(r"\s*(?:finally|except\b.*):")
-_IN_BRACKETS = re.compile(r"\bfor\b.*")
-
-_OF_A_MODEL = re.compile(
-    r"param|grad|bucket|tensor|layer|module|weight|buffer|rank|world|group"
-    r"|handle|request|future|pending|\bworks?\b|callback|hook|plugin|listener|metric",
-    re.IGNORECASE,
-)
-"""A loop over parts of a model, ranks or calls: to be out of it is to be further in the step."""
-_LITERAL = re.compile(r"\bin\s*(?:[(\[]\s*[\"'\d]|range\([\d_,\s]+\)\s*:)")
-"""What a loop goes over that is written there, and so the same on all ranks."""
-
-_SHARE = re.compile(r"\b(?!(?:range|len|enumerate|zip|reversed|sorted|list)\()\w+\([^()]*\)")
-"""A call that is looped over: what it is given may be the rank, for its share of the data."""
 
 
 def _loop_over_data(case: Case, inside: list[RankState], outside: list[RankState]) -> bool:
@@ -62,15 +54,8 @@ def _loop_over_data(case: Case, inside: list[RankState], outside: list[RankState
     forked = fork(path_of(case, outside[0]), path)
     if forked is None or rank_branch(path, text) is not None:
         return False  # a branch for some ranks only holds more than data
-    own = any(_is_over_data(text(head) or "") for head in _left(text, *forked))
-    return own or _in_loop_below(text, forked[1], path)
-
-
-def _left(text: LineText, past: Frame, inside: Frame) -> Iterator[Frame]:
-    """Yield the heads of the blocks that ``inside`` is in, and ``past``, further down, is not."""
-    here = text(past)
-    depth = indent(here) if here is not None else 0
-    return (head for head in heads(inside, text) if indent(text(head) or "") >= depth)
+    own = any(is_over_data(text(head) or "") for head in left_blocks(text, *forked))
+    return own or in_loop_below(text, forked[1], path)
 
 
 def in_loop_over_data(case: Case, state: RankState, names: set[str]) -> bool:
@@ -85,23 +70,17 @@ def in_loop_over_data(case: Case, state: RankState, names: set[str]) -> bool:
         inner = frame
         for head in heads(frame, text):
             line = text(head) or ""
-            if _LOOP.match(line):
+            if LOOP.match(line):
                 if over_data and names & {*_WORD.findall(line.partition(" in ")[0])}:
                     return True
                 body = range(head.line or 0, (inner.line or 0) + 1)
                 if any((text(replace(head, line=n)) or "").strip() == "continue" for n in body):
                     return False
-                over_data = over_data or _is_over_data(line)
+                over_data = over_data or is_over_data(line)
             elif any(takers(head, frame, text)):
                 return False
             inner = head
     return False
-
-
-def _is_over_data(line: str) -> bool:
-    called = [call.partition("(")[0] for call in _SHARE.findall(line)]
-    over = " ".join((_SHARE.sub("", line), *called))
-    return _LOOP.match(line) is not None and _OF_A_MODEL.search(over) is None
 
 
 def _sides(
@@ -117,7 +96,7 @@ def _sides(
     states = [s for s in case.states if s.status in status and s.place is not None]
     places = list(_by_place(case, states).values())
     past = {
-        (n, m): _past(case, mine[0], its[0])
+        (n, m): has_left(case, mine[0], its[0])
         for n, mine in enumerate(places)
         for m, its in enumerate(places)
         if n != m
@@ -188,143 +167,14 @@ def past_its_partners(case: Case) -> tuple[RankState, str] | None:
         (case.states[member], partners[0])
         for member, partners in waiting.items()
         if len(partners) > 1
-        and all(_past(case, case.states[member], partner) == 1.0 for partner in partners)
+        and all(has_left(case, case.states[member], partner) == 1.0 for partner in partners)
     ]
     if len(left) != 1:
         return None
     state, partner = left[0]
     text = source_lines(case.job.excerpts)
-    loop = _loop_between(text, path_of(case, state), path_of(case, partner))
+    loop = loop_between(text, path_of(case, state), path_of(case, partner))
     return state, f"the loop {quoted(loop, text)}" if loop is not None else "the loop"
-
-
-def went_on(case: Case, state: RankState, other: RankState) -> bool:
-    """Return whether a rank has left the loop of another, and neither has a part of its own."""
-    text = source_lines(case.job.excerpts)
-    own = any(rank_branch(path_of(case, each), text) for each in (state, other))
-    return not own and _past(case, state, other) == 1.0
-
-
-def _past(case: Case, state: RankState, other: RankState) -> float:
-    """Return how sure it is that ``state`` has left the loop of ``other``; 0 is: not at all."""
-    text = source_lines(case.job.excerpts)
-    forked = fork(path_of(case, state), path_of(case, other))
-    if forked is None:
-        caller = called_first(path_of(case, state), path_of(case, other), text)
-        in_loop = caller is not None and _in_loop_below(text, caller, path_of(case, other))
-        return 1.0 if in_loop and state.status in {Status.WAITING, Status.MAYBE} else 0.0
-    mine, its = forked
-    if mine.line is None or its.line is None or mine.line <= its.line:
-        return 0.0
-    here, there = text(mine), text(its)
-    if here is not None and there is not None:
-        around = {*heads(mine, text)}
-        apart = around - {*heads(its, text)}
-        if any(_HANDLER.match(text(head) or "") for head in apart):
-            return 0.0  # an exception may have led there, and not the end of the data
-        again = any(_LOOP.match(text(head) or "") for head in around - apart)
-        if again and (state.status is Status.BLOCKED or rank_branch([mine], text) in apart):
-            return 0.0  # the others came past what holds it up, and may have come around again
-        left = _leaves_loop(text, its, indent(here)) or any(
-            _is_over_data(text(head) or "") and not _is_as_long_for_all(text, head, its)
-            for head in heads(its, text)
-            if head not in around
-        )
-        waits = state.status in {Status.WAITING, Status.MAYBE}
-        own_part = _is_part_of_some([its], text)
-        below = waits and not own_part and _in_loop_below(text, its, path_of(case, other))
-        return 1.0 if left or below else 0.0
-    # A barrier further down may as well be the bug itself; shutting down is past any loop.
-    return INCOMPLETE if state.place is not None and state.place.kind is WaitKind.TEARDOWN else 0.0
-
-
-_PICKED = re.compile(r"\]\s*\(|\bif\b.*\belse\b|(?i:rank|role)")
-
-
-def _is_part_of_some(path: Sequence[Frame], text: LineText) -> bool:
-    """Return whether a line may call what only some ranks run: by their numbers, in a branch."""
-    return may_be_in_branch(path, text) or any(_PICKED.search(text(f) or "") for f in path)
-
-
-def _leaves_loop(text: LineText, inside: Frame, to: int) -> bool:
-    """Return whether going from a line out to an indent leaves a loop, not only ifs and withs.
-
-    Where the source is not kept that far, being less deep has to do.
-    """
-    depth = indent(text(inside) or "")
-    for head in heads(inside, text):
-        line = text(head) or ""
-        depth = indent(line)
-        if depth < to:
-            return False
-        if _LOOP.match(line) and not _is_as_long_for_all(text, head, inside):
-            return True
-    return to < depth
-
-
-def _is_as_long_for_all(text: LineText, loop: Frame, inside: Frame) -> bool:
-    """Return whether a loop goes over what is written there, and nothing seen in it leaves it."""
-    literal = _LITERAL.search(text(loop) or "")
-    return literal is not None and not may_be_left_within(loop, inside, text)
-
-
-def _in_loop_below(text: LineText, caller: Frame, path: list[Frame]) -> bool:
-    """Return whether the function that a line calls is in a loop over data, for one rank.
-
-    Who is behind that line has come back from it, and so out of its loop.
-    """
-    below = path[path.index(caller) + 1 :]
-    if not below or (last_name(below[0]) == "forward" and "forward(" not in (text(caller) or "")):
-        return False  # a module, which is called by itself, goes over its parts
-    if last_name(below[0]) in COMPREHENSIONS:
-        match = _IN_BRACKETS.search(text(below[0]) or "")
-        return match is not None and not _LITERAL.search(match[0]) and _is_over_data(match[0])
-    loops = (
-        text(head) or ""
-        for head in _loops_around(below, text)
-        if not _is_as_long_for_all(text, head, below[0])
-    )
-    return _is_over_data(next(loops, ""))
-
-
-YIELDS = 8  # lines around the place of a generator in which it gives something
-
-
-def _loops_around(path: Sequence[Frame], text: LineText) -> Iterator[Frame]:
-    """Yield the loops that the first frame of a path is in, innermost first.
-
-    The one at whose head it stands as well, where what that calls is a generator.
-    """
-    frame, *below = path
-    around = range(-YIELDS, YIELDS)
-    near = (replace(f, line=max(1, (f.line or 0) + n)) for f in below[:1] for n in around)
-    if any(re.search(r"\byield\b", text(line) or "") for line in near):
-        yield from (head for head in [frame] if _LOOP.match(text(head) or ""))
-    yield from (head for head in heads(frame, text) if _LOOP.match(text(head) or ""))
-
-
-def _loop_between(text: LineText, past: list[Frame], inside: list[Frame]) -> Frame | None:
-    """Return the head of the outermost loop that one rank is in and the other has left."""
-    forked = fork(past, inside)
-    caller = called_first(past, inside, text) if forked is None else None
-    if caller is not None:
-        forked = (caller, caller)
-    if forked is None:
-        return None
-    own = [head for head in _left(text, *forked) if head not in {*heads(forked[0], text)}]
-    below = inside[inside.index(forked[1]) + 1 :]
-    paths = (below[number:] for number in range(len(below)))
-    loops = (*reversed(own), *(h for path in paths for h in reversed([*_loops_around(path, text)])))
-    return next((head for head in loops if _LOOP.match(text(head) or "")), None)
-
-
-def loop_that_others_left(case: Case, state: RankState, other: RankState) -> str:
-    """Return the loop that ``other`` is in and ``state`` has left, in words; empty for none."""
-    if not went_on(case, state, other):
-        return ""
-    text = source_lines(case.job.excerpts)
-    loop = _loop_between(text, path_of(case, state), path_of(case, other))
-    return f"the loop {quoted(loop, text)}" if loop is not None else ""
 
 
 def _asked_within(text: LineText, past: list[Frame], inside: list[Frame]) -> str:
@@ -382,7 +232,7 @@ def loop_left(
     if any(s.place is not None and s.place.op in OF_A_HOLDER for s in sides[0]):
         return  # they wait for who holds a lock, not for all
     paths = [path_of(case, side[0]) for side in reversed(sides[:2])]
-    loop = _loop_between(text, *paths)
+    loop = loop_between(text, *paths)
     of_mpi = all(operation.kind is WaitKind.MPI for operation in case.graph.operations)
     asks = loop is not None and _WHILE.match(text(loop) or "") is not None
     if over != "any" and (over == "condition") is not (asks or of_mpi):

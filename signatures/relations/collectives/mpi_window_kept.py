@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from whyhang.analyzer import queries
 from whyhang.analyzer.queries import Case, Hit, Signature, WaitKind
-from whyhang.analyzer.queries.waits.loop_left import went_on
+from whyhang.analyzer.queries.waits.left_loops import went_on
 from whyhang.analyzer.queries.waits.states import OF_A_HOLDER
 from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.stacks.usercode import in_words, line_of

@@ -285,9 +285,15 @@ SWEEP = "# OSU MPI All-to-All Latency Test\n# Size       Avg Latency(us)        
         ('{"name": "torchelastic.worker.status.SUCCEEDED", "state": "SUCCEEDED"}\n', True),
         ('{"name": "torchelastic.worker.status.FAILED", "state": "FAILED"}\n', False),
         ("hello from 1\n./a.out  0.04s user 0.10s system 0% cpu 23.600 total\n", True),
+        ("".join(f"Hello from {rank} of 4\n" for rank in range(4)), True),
+        ("".join(f"Hello from {rank} of 4\n" for rank in range(3)), False),
+        ("Running switch tests on NIC 0\nall2all 1 131072 8718\nlinktest has PASSED\n", True),
         ("hello from 1\nreal\t0m23.600s\nuser\t0m0.040s\nsys\t0m0.100s\n", True),
     ],
-    ids=["sweep", "cut sweep", "agent", "failed", "time of zsh", "time of bash"],
+    ids=[
+        *("sweep", "cut sweep", "agent", "failed", "time of zsh"),
+        *("greetings", "one is silent", "passed", "time of bash"),
+    ],
 )
 def test_results_that_are_the_last_of_a_program(text: str, *, healthy: bool) -> None:
     """The last size of a benchmark, what an agent reports of a worker, the time of a command."""

@@ -57,6 +57,7 @@ def test_who_did_not_come_to_the_start(text: str) -> None:
         + joined(0, 1, form="learner is rank {}")
         + WAITS,
         joined(0, 1, 3, 2, 5, form="layer {} loaded") + WAITS,
+        "".join(f"Rank 0 got of Rank {n + 1}: Greeting from rank {n} of 8!\n" for n in range(7)),
         joined(0, 1, 7, form="worker {} ready") + WAITS,
         joined(1, 2, form="worker {} ready") + joined(0, 1, 2, form="worker {} ready") + WAITS,
         joined(0, 1, 3, form="worker {} ready") + BREAKS,
@@ -69,6 +70,7 @@ def test_who_did_not_come_to_the_start(text: str) -> None:
         "late",
         "two roles",
         "no ranks",
+        "named as the other side",
         "many",
         "rounds differ",
         "another error",

@@ -25,6 +25,17 @@ def test_a_rank_that_only_its_launcher_saw_crash() -> None:
     assert (finding.signature, finding.culprit_ranks) == ("rank-ended-by-signal", (3,))
 
 
+def test_a_rank_that_a_program_of_its_own_saw_killed() -> None:
+    """It names the rank, its process and the signal in one row."""
+    text = (
+        "AssertionError: workers [0, 1, 2] did not exit cleanly:\n"
+        "  rank 0 (pid 6839): STILL RUNNING (timed out), NO RESULT\n"
+        "  rank 1 (pid 6840): KILLED by SIGKILL, NO RESULT\n"
+    )
+
+    assert _first(test_log=text).culprit_ranks == (1,)
+
+
 def test_of_ranks_that_were_ended_nobody_is_named() -> None:
     """SIGTERM is somebody else's word."""
     text = "PE RANK 3 exit signal Terminated\nPE RANK 2 exit signal Terminated\n"

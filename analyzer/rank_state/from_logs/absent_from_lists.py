@@ -74,7 +74,13 @@ def _of_tail(tail: LogTail, world_size: int | None) -> Iterable[RollCall]:
             counted = pieces[at + 1].startswith("/")  # how many have come, of so many
             if not counted and _NAMES.search(front):
                 call = _call(tail, lines, at, world_size)
-                if call is not None and not _named_alike(call, template, statements, at):
+                if call is None or _named_alike(call, template, statements, at):
+                    continue
+                beside = [
+                    n for n, words in enumerate(pieces[:-1]) if n != at and _NAMES.search(words)
+                ]
+                named = {line.values[n] for line in lines for n in beside}
+                if named.isdisjoint(map(str, call.ranks)):  # as the other side of a message
                     yield call
 
 

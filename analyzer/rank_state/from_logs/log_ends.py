@@ -94,7 +94,7 @@ def have_ended(job: Job) -> bool:
 
 
 _HELLO = re.compile(
-    r"(?i)\bhello\b.{0,80}?\b(?:rank|process\w*|task|am)\W{0,3}(?P<rank>\d{1,6}) (?:out )?of "
+    r"(?i)\bhello\b.{0,80}?\b(?:rank|process\w*|task|am|from)\W{0,3}(?P<rank>\d{1,6}) (?:out )?of "
     r"(?P<size>\d{1,6})\b"
 )
 

@@ -238,15 +238,21 @@ def test_the_files_that_a_process_has_locked_are_named(tmp_path: Path) -> None:
     """Of the open files of a holder those count whose entry in fdinfo tells of a lock."""
     fake = FakeProc(tmp_path)
     fake.add(4711, 1, "python train.py")
-    for name, target, info in (("3", "/a/x.lock", "lock:\t1: FLOCK"), ("4", "/a/data.bin", "")):
+    opened = (
+        ("3", "/a/x.lock", "0100002", "lock:\t1: FLOCK"),
+        ("4", "/a/data.bin", "0100000", ""),
+    )
+    for name, target, flags, info in opened:
         for folder in ("fd", "fdinfo"):
             (tmp_path / "4711" / folder).mkdir(exist_ok=True)
         (tmp_path / "4711" / "fd" / name).symlink_to(target)
-        (tmp_path / "4711" / "fdinfo" / name).write_text(f"pos:\t7\nflags:\t0100002\n{info}\n")
+        (tmp_path / "4711" / "fdinfo" / name).write_text(f"pos:\t7\nflags:\t{flags}\n{info}\n")
 
     assert locks(fake).held(4711) == ("/a/x.lock",)
     assert locks(fake).held(4712) == ()
-    assert positions(fake.host().proc, 4711) == {"/a/x.lock": 7, "/a/data.bin": 7}
+    read_to, only_read = positions(fake.host().proc, 4711)
+    assert read_to == {"/a/x.lock": 7, "/a/data.bin": 7}
+    assert only_read == ("/a/data.bin",)
 
 
 def test_a_lock_that_is_polled_for_leads_to_its_holder() -> None:

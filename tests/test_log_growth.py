@@ -18,11 +18,16 @@ BAR = b"train:  %d%%|##   | %d/400 [00:13<07:10]\r"
         (BAR % (3, 12), BAR % (4, 16), "train:  4%|##   | 16/400 [00:13<07:10]"),
         (b"eval 12/400\n", b"eval 13/400\n", "eval 13/400"),
         (b"round 0: 11/40 labels\n", b"round 0: 12/40 labels\n", "round 0: 12/40 labels"),
+        (
+            b"merged 800 rows, kept 400\n",
+            b"merged 900 rows, kept 450\n",
+            "merged 900 rows, kept 450",
+        ),
         (b"[rank0] scored 7 of 90\n", b"[rank0] scored 9 of 90\n", "[rank0] scored 9 of 90"),
     ],
     ids=[
         *("a step", "beside an epoch", "written into each other", "a bar", "of many", "of things"),
-        "in words",
+        *("what is done", "in words"),
     ],
 )
 def test_a_further_step_is_seen(written: bytes, new: bytes, step: str) -> None:
@@ -47,6 +52,7 @@ def test_a_further_step_is_seen(written: bytes, new: bytes, step: str) -> None:
         (b"step 4\nelapsed 60/600\n", b"elapsed 120/600\n"),
         (b"step 4\nsaved 9/9\n", b"opened 1/2\n"),
         (b"open files 12/400\n", b"open files 11/400\n"),
+        (b"idled 12 minutes\nretried 3 requests\n", b"idled 13 minutes\nretried 4 requests\n"),
     ],
     ids=[
         *("the same", "waits", "a watchdog", "the first", "the bar again", "nothing"),
@@ -59,6 +65,7 @@ def test_a_further_step_is_seen(written: bytes, new: bytes, step: str) -> None:
             "time",
             "another count",
             "fewer",
+            "in vain",
         ),
     ],
 )

@@ -129,10 +129,11 @@ train (train.py:44)
 """
 
 
-def _saving(path: str, step: int) -> list[Fact]:
+def _saving(path: str, step: int, *, reads: bool = False) -> list[Fact]:
     facts = still({0: SAVING, 1: ALL_REDUCE, 2: ALL_REDUCE})
+    only_read = (path,) if reads else ()
     return [
-        replace(f, positions={path: 1_000_000 + f.look * step})
+        replace(f, positions={path: 1_000_000 + f.look * step}, only_read=only_read)
         if isinstance(f, Process) and f.who.rank == 0
         else f
         for f in facts
@@ -152,6 +153,11 @@ def test_a_rank_that_goes_on_in_a_file_is_slow() -> None:
 def test_a_few_lines_or_a_log_are_no_progress(path: str, step: int) -> None:
     """A loop that tries for ever writes as well: little, or to its log."""
     assert report_of(_saving(path, step)).verdict == "hung"
+
+
+def test_who_reads_a_text_goes_on() -> None:
+    """It comes to its end, as who writes one need not."""
+    assert report_of(_saving("/data/run3.txt", 800_000, reads=True)).verdict == "slow"
 
 
 @pytest.mark.parametrize(

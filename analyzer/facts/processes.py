@@ -92,13 +92,13 @@ class Process(Record):
     are the files on which it has an exclusive lock, as the kernel knows, ``locked_by_others``
     those that it has open and on which another process has one, ``other_end`` is who could end
     the wait of its main thread for data on this host, ``awaits`` the TCP connection at which it
-    waits, as ``descriptors`` names it, ``positions`` how far it is in
-    the regular files that it has open, in bytes. ``asleep_for`` is how many seconds before this
-    look its main thread last ran, ``silent_for`` how many before that something was written to
-    its standard output or error. ``messages`` changes whenever MPI passes a message between ranks
-    of this host. ``pauses`` is how often something else paused it since the
-    look before this one: a py-spy, a second whyhang. ``tracer`` is the command line of a
-    debugger, ``frozen`` the control group that keeps it from running.
+    waits, as ``descriptors`` names it, ``positions`` how far it is in the regular files that it has
+    open, in bytes, of which ``only_read`` are those that it does not write. ``asleep_for`` is how
+    many seconds before this look its main thread last ran, ``silent_for`` how many before that
+    something was written to its standard output or error. ``messages`` changes whenever MPI passes
+    a message between ranks of this host. ``pauses`` is how often something else paused it since the
+    look before this one: a py-spy, a second whyhang. ``tracer`` is the command line of a debugger,
+    ``frozen`` the control group that keeps it from running.
     """
 
     who: Who
@@ -127,6 +127,7 @@ class Process(Record):
     other_end: OtherEnd | None = None
     awaits: str | None = None
     positions: dict[str, int] = {}
+    only_read: tuple[str, ...] = ()
     asleep_for: float | None = None
     silent_for: float | None = None
     messages: int | None = None

@@ -79,12 +79,14 @@ def _order(name: str) -> tuple[int, str]:
     return next(number for number, start in enumerate(starts) if name.startswith(start)), name
 
 
-def positions(proc: Proc, pid: int) -> dict[str, int]:
+def positions(proc: Proc, pid: int) -> tuple[dict[str, int], tuple[str, ...]]:
     """Read how far a process is in each regular file that it has open (proc(5), fdinfo).
 
-    The furthest counts where a file is open several times. What it prints is left out.
+    The furthest counts where a file is open several times. What it prints is left out. And which
+    of them it only reads.
     """
     offsets: dict[str, int] = {}
+    written = set[str]()
     files = [
         (number, link)
         for number, link in proc.open_files(pid).items()
@@ -94,11 +96,14 @@ def positions(proc: Proc, pid: int) -> dict[str, int]:
         and name_of(link, pid, None) == link
     ]
     for number, link in files[:MAX_POSITIONS]:
-        position = proc.file_info(pid, number).get(b"pos", b"")
+        info = proc.file_info(pid, number)
+        position, flags = info.get(b"pos", b""), info.get(b"flags", b"")
         if position.isdigit():
             name = redact(link)
             offsets[name] = max(offsets.get(name, 0), int(position))
-    return offsets
+            if not flags.isdigit() or int(flags, 8) & os.O_ACCMODE != os.O_RDONLY:
+                written.add(name)
+    return offsets, tuple(name for name in offsets if name not in written)
 
 
 def with_files(
@@ -111,12 +116,14 @@ def with_files(
     for pid, process in processes.items():
         added = replace(process, lock=locks.awaited(pid), holds=locks.held(pid))
         if pid in ranks:
+            offsets, only_read = positions(host.proc, pid)
             added = replace(
                 added,
                 locked_by_others=locks.of_others(pid),
                 other_end=other_end(host, pid, sockets),
                 awaits=awaited_connection(host, pid, sockets),
-                positions=positions(host.proc, pid),
+                positions=offsets,
+                only_read=only_read,
                 silent_for=silent.get(pid),
                 messages=passed.get(pid),
             )

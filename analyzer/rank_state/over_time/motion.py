@@ -181,7 +181,7 @@ MIN_BYTES = 1 << 16
 """Bytes between two snapshots from which a file is being read or written, and not only added to."""
 
 _LOG_SUFFIXES = (".log", ".out", ".err", ".txt", ".json", ".jsonl", ".csv")
-"""Files that a loop which gets nowhere may fill as well."""
+"""Files that a loop which gets nowhere may fill as well; who reads one comes to its end."""
 
 
 def _went_on(processes: tuple[Process, ...]) -> str:
@@ -189,6 +189,7 @@ def _went_on(processes: tuple[Process, ...]) -> str:
         return ""
     first, last = processes[0].positions, processes[-1].positions
     steps = [(last[name] - at, name) for name, at in first.items() if name in last]
-    steps = [(step, name) for step, name in steps if not name.lower().endswith(_LOG_SUFFIXES)]
+    only_read = processes[-1].only_read
+    steps = [(s, n) for s, n in steps if n in only_read or not n.lower().endswith(_LOG_SUFFIXES)]
     step, name = max(steps, default=(0, ""))
     return f"{step / 1e6:.1f} MB further in {name}" if step >= MIN_BYTES else ""

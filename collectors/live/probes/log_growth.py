@@ -41,10 +41,16 @@ _STEP = re.compile(
     + rb"|"
     + _NO_COUNT
     + rb")([a-z]{3,})\b"
+    # "merged 332000 rows": how many of them are done with
+    rb"|\b([a-z]{3,}ed) (\d{1,12}) (?!(?:seconds|minutes|hours|times|attempts|tries)\b|"
+    + _UNITS
+    + rb"|"
+    + _NO_COUNT
+    + rb")([a-z]{3,})\b"
 )
 _NO_STEP = re.compile(
     rb"(?i)\b(?:wait|stuck|hang|hung|stall|time[d ]*out|no progress|watchdog"
-    rb"|retr(?:y|ies)|attempt|tr(?:y|ies)\b|poll)"
+    rb"|retr(?:y|ies)|retried|fail|drop|skip|elaps|attempt|tr(?:y|ies)\b|poll)"
 )
 
 
@@ -90,4 +96,5 @@ def _steps(text: bytes) -> Iterator[tuple[bytes, bytes]]:
         if _NO_STEP.search(line) is None:
             for m in _STEP.finditer(line):
                 of_many = (m[4] and m[4] + b"/" + m[6]) or (m[9] and m[9] + b"/" + m[8])
-                yield m[1] or of_many or b"", m[2] or m[3] or m[5] or m[7]
+                done = m[10] and m[10] + b" " + m[12]
+                yield m[1] or of_many or done or b"", m[2] or m[3] or m[5] or m[7] or m[11]

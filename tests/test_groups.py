@@ -195,6 +195,23 @@ def test_what_all_ranks_of_mpi_wait_for_is_told_by_the_call(call: str, signature
     assert (finding.signature, finding.culprit_ranks) == (signature, None)
 
 
+@pytest.mark.parametrize(("dedents", "told"), [(False, True), (True, False)])
+def test_where_all_send_before_any_receives_the_receive_is_named(
+    *, dedents: bool, told: bool
+) -> None:
+    """It stands further down in the function; one of another function may be of anything."""
+    lines = ["def shift(self):", "    comm.Send(out, dest=up)"]
+    lines += ["", "def other(self):"] * dedents + ["    comm.Recv(buf, source=down)"]
+    stack = "PMPI_Send (libmpi.so.40:1)\nshift (grid.py:5)\nmain (step.py:12)"
+    source_ = Excerpt(file="grid.py", first_line=4, lines=tuple(lines))
+
+    finding = report_of([*native(job(stack, stack, stack)), source_]).findings[0]
+
+    assert finding.signature == "mpi-all-await-messages"
+    below = "`comm.Recv(buf, source=down)` (grid.py:6) is further down"
+    assert (below in finding.explanation) is told
+
+
 @pytest.mark.parametrize(
     ("steps", "said"),
     [

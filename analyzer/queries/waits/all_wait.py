@@ -3,6 +3,7 @@
 One compiles or creates a group while the others are elsewhere, or calls stand on two threads.
 """
 
+import re
 from collections.abc import Iterator
 
 from whyhang.analyzer.case import Case
@@ -23,9 +24,17 @@ from whyhang.analyzer.rank_state.over_time.job_progress import step_counters
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.report import Evidence
 from whyhang.analyzer.stacks import Place, WaitKind
+from whyhang.analyzer.stacks.source_blocks import MAX_BLOCK, indent
+from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.stacks.usercode import in_words, line_of, user_frame
 from whyhang.analyzer.wait_graph import PendingOperation
-from whyhang.analyzer.wording.describe import call_of, collective_of, evidence_of, location_of
+from whyhang.analyzer.wording.describe import (
+    call_of,
+    collective_of,
+    evidence_of,
+    location_of,
+    quoted,
+)
 from whyhang.analyzer.wording.fill_texts import sentence
 from whyhang.analyzer.wording.ways_past import branch_in_words
 
@@ -197,6 +206,7 @@ def all_in_one_call(case: Case, *kinds: WaitKind, says: tuple[str, ...] = ()) ->
             **_places_in_words(case, meeting),
             "served": _served_in_words(case, meeting),
             "behind": _furthest_behind_in_words(case, meeting),
+            "below": _receive_below_in_words(case, meeting),
         },
         strength=_trust(case, meeting),
         collective=call_of(case, meeting.members),
@@ -244,6 +254,30 @@ def _places_in_words(case: Case, meeting: PendingOperation) -> dict[str, str]:
     few = min(sites, key=lambda members: count(case, members))
     branch = branch_in_words(case, few) if count(case, few) * 2 <= len(meeting.members) else ""
     return {"places": f": {', '.join(words)}", "branch": f" {sentence(branch)}." if branch else ""}
+
+
+def _receive_below_in_words(case: Case, meeting: PendingOperation) -> str:
+    """Say where the receive stands that all ranks come to behind the send in which they wait."""
+    place = case.states[meeting.members[0]].place
+    if len(meeting.sites) != 1 or "send" not in meeting.op or place is None or place.user is None:
+        return ""
+    text, user = source_lines(case.job.excerpts), place.user
+    depth = indent(text(user) or "")
+    for number in range((user.line or 0) + 1, (user.line or 0) + MAX_BLOCK):
+        below = replace(user, line=number)
+        line = text(below) or ""
+        if line.strip() and indent(line) < depth:
+            break
+        if _RECEIVES.search(line):
+            receive = quoted(below, text)
+            return (
+                f" Here all stand in one line, and {receive} is further down: each waits for "
+                "another to come there, once its message is too large to be kept on the way."
+            )
+    return ""
+
+
+_RECEIVES = re.compile(r"\.(?:[Rr]ecv|irecv|Irecv)\(")
 
 
 def _furthest_behind_in_words(case: Case, meeting: PendingOperation) -> str:

@@ -92,3 +92,26 @@ def test_what_a_line_calls_by_the_role_of_a_rank_may_be_one_call() -> None:
     finding = report_of([*still({0: D, 1: G, 2: G, 3: D}), source]).findings[0]
 
     assert finding.category == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "culprits"),
+    [
+        ("dist.all_reduce(x)", "dist.all_reduce(y)", (1,)),
+        ("dist.all_reduce(x, group=group)", "dist.all_reduce(y, group=group)", None),
+        ("dist.all_reduce(x, op, tensor_group)", "dist.all_reduce(y)", None),
+        ("sync(x)", "sync(y)", None),
+    ],
+)
+def test_the_one_rank_in_another_call_is_odd_if_both_are_of_all_ranks(
+    first: str, second: str, culprits: tuple[int, ...] | None
+) -> None:
+    """In a call of its own group it may wait for a rank that left this one out."""
+    lines = ["def run():", "    for step in range(9):", f"        {first}", f"        {second}"]
+    source = Excerpt(file="gan.py", first_line=1, lines=tuple(lines))
+    inner = "all_reduce (torch/distributed/distributed_c10d.py:3100)\nrun (gan.py:{})"
+    stacks = {rank: inner.format(3 if rank == 1 else 4) for rank in range(4)}
+
+    finding = report_of([*still(stacks), source]).findings[0]
+
+    assert (finding.category, finding.culprit_ranks) == ("collective-mismatch", culprits)

@@ -13,6 +13,7 @@ from whyhang.analyzer.queries.waits.left_loops import loop_that_others_left
 from whyhang.analyzer.queries.waits.named_groups import (
     group_is_open,
     groups_crossed,
+    is_of_world,
     names_its_own_group,
 )
 from whyhang.analyzer.queries.waits.states import OF_A_HOLDER, all_recorded, all_seen, count
@@ -134,6 +135,9 @@ def _different_hit(
         # Where most have left out a call that few have made, nobody is the odd one.
         tie = gone_past is not fewest and counts[0] != counts[1]
         fewest = gone_past
+    elif len({(m.op, str(m.says.call)) for m in meetings}) < len(meetings):
+        # Calls of one name may be of two groups, each with others for whom it waits.
+        tie = tie or not all(is_of_world(case, case.states[m.members[0]]) for m in meetings)
     passed_by = _passed_by(case, meetings) if len(meetings) > 2 else None
     if passed_by is not None:
         fewest, tie = passed_by, False

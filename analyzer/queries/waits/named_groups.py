@@ -87,6 +87,14 @@ def _alone_with_all(case: Case, by_group: Mapping[str, Sequence[RankState]]) -> 
     return ()
 
 
+def is_of_world(case: Case, state: RankState) -> bool:
+    """Return whether the line of a rank's collective says that it is one of all ranks."""
+    if state.place is None:
+        return False
+    group = _group_of(case, state, state.place.kind)
+    return group is not None and (group == DEFAULT_GROUP or _OF_ALL.search(group) is not None)
+
+
 def _group_of(case: Case, state: RankState, kind: WaitKind) -> str | None:
     place = state.place
     if place is None or place.user is None or not place.certain:

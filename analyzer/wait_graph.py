@@ -23,14 +23,13 @@ from whyhang.analyzer.facts import (
     replace,
 )
 from whyhang.analyzer.facts.calls import is_of_all
-from whyhang.analyzer.job.records import Job, Member
-from whyhang.analyzer.job.roles import main_thread
+from whyhang.analyzer.job.records import Job
 from whyhang.analyzer.rank_state.over_time.job_progress import progress
 from whyhang.analyzer.rank_state.state import NOT_WAITING, RankState, Status
 from whyhang.analyzer.stacks import Phrase, Place, WaitKind
-from whyhang.analyzer.stacks.source_paths import two_calls
+from whyhang.analyzer.stacks.source_paths import own_path, two_calls
 from whyhang.analyzer.stacks.threads import source_lines
-from whyhang.analyzer.stacks.usercode import line_of, user_path
+from whyhang.analyzer.stacks.usercode import line_of
 
 NOWHERE = Source(file="")
 
@@ -132,7 +131,7 @@ def _calls_of(job: Job, operation: PendingOperation) -> list[PendingOperation]:
     calls: list[tuple[list[Frame], list[int]]] = []  # the path of its first member, and all
     sites: dict[int, Frame] = {}
     for number in operation.members:
-        path = _path(job.members[number])
+        path = own_path(job.members[number].dumps)
         for first, members in calls:
             parts = two_calls(first, path, text)
             if parts is None:
@@ -154,12 +153,6 @@ def _calls_of(job: Job, operation: PendingOperation) -> list[PendingOperation]:
 
 
 _MET_BY_ALL = (WaitKind.COLLECTIVE, WaitKind.MPI)
-
-
-def _path(member: Member) -> list[Frame]:
-    """Return the user's own frames of a main thread, outermost first."""
-    thread = main_thread(member.dumps[-1]) if member.dumps else None
-    return user_path(thread.frames) if thread is not None else []
 
 
 def _numbered(job: Job, operation: PendingOperation, calls: RecordedCalls) -> PendingOperation:

@@ -4,9 +4,17 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from whyhang.analyzer.facts import Frame
+from whyhang.analyzer.facts import Frame, StackDump
+from whyhang.analyzer.job.roles import main_thread
 from whyhang.analyzer.stacks.kinds import LineText, last_name
 from whyhang.analyzer.stacks.source_blocks import SAME_FOR_ALL, heads, returns_above
+from whyhang.analyzer.stacks.usercode import user_path
+
+
+def own_path(dumps: Sequence[StackDump]) -> list[Frame]:
+    """Return the user's own frames of the main thread in its last stack, outermost first."""
+    thread = main_thread(dumps[-1]) if dumps else None
+    return user_path(thread.frames) if thread is not None else []
 
 
 def fork(mine: Sequence[Frame], its: Sequence[Frame]) -> tuple[Frame, Frame] | None:

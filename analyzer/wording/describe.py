@@ -17,7 +17,8 @@ from whyhang.analyzer.redact import redact
 from whyhang.analyzer.report import Collective, Evidence, Location, RankStateName, cite
 from whyhang.analyzer.stacks import LineText, Place, WaitKind
 from whyhang.analyzer.stacks.kinds import last_name
-from whyhang.analyzer.stacks.usercode import in_words, is_library, line_of, short, user_path
+from whyhang.analyzer.stacks.source_paths import own_path
+from whyhang.analyzer.stacks.usercode import in_words, is_library, line_of, short
 from whyhang.analyzer.wait_graph import PendingOperation
 
 STATES: dict[Status, RankStateName] = {
@@ -278,9 +279,7 @@ def frames_of(member: Member) -> tuple[Frame, ...]:
 
 def path_of(case: Case, state: RankState) -> list[Frame]:
     """Return the user's own frames of a rank's main thread, outermost first."""
-    dumps = case.member(state.member).dumps
-    thread = main_thread(dumps[-1]) if dumps and state.place is not None else None
-    return user_path(thread.frames) if thread is not None else []
+    return own_path(case.member(state.member).dumps) if state.place is not None else []
 
 
 def way_in(case: Case, state: RankState) -> str:

@@ -318,6 +318,28 @@ train (train.py:3)
     assert ("which logging has called" in finding.explanation) is (signature == "past-a-call")
 
 
+@pytest.mark.parametrize(
+    ("call", "culprits"),
+    [("dist.all_reduce(x)", (1,)), ("dist.all_reduce(x, group=self.tp)", None)],
+)
+def test_who_waits_in_a_call_of_its_group_may_wait_for_one_that_went_past_it(
+    call: str, culprits: tuple[int, ...] | None
+) -> None:
+    """A ``continue`` leads past the call; who is ahead by it may be of that group."""
+    lines = ["def train():", "    for i, batch in enumerate(loader):", "        total(batch)"]
+    lines += ["        if bad(batch):", "            continue", f"        {call}"]
+    stack = "all_reduce (torch/distributed/distributed_c10d.py:3100)\ntrain (train.py:{})\n"
+    total = "all_reduce (torch/distributed/distributed_c10d.py:3100)\ntotal (sum.py:9)\n"
+    stacks = dict.fromkeys(range(4), f"{total}train (train.py:3)\n")
+    stacks[1] = stack.format(6)
+    counts = {rank: "i=9" if rank == 1 else "i=10" for rank in range(4)}
+    excerpt = Excerpt(file="train.py", first_line=1, lines=tuple(lines))
+
+    finding = _job(counts, stacks, excerpt).findings[0]
+
+    assert (finding.signature, finding.culprit_ranks) == ("past-a-call", culprits)
+
+
 EPOCHS = """
 def never_break(fn):
     def wrapper(*args):

@@ -12,6 +12,7 @@ from whyhang.analyzer.queries.registry import side
 from whyhang.analyzer.queries.waits.different_operations import ONE_SIDED, side_in_branch
 from whyhang.analyzer.queries.waits.loop_left import in_loop_over_data, loop_left
 from whyhang.analyzer.queries.waits.moving import left_behind
+from whyhang.analyzer.queries.waits.named_groups import is_of_world
 from whyhang.analyzer.queries.waits.states import (
     WAITERS,
     all_wait,
@@ -136,6 +137,10 @@ def _two_counts(case: Case, *, of_outer_loop: bool, past_a_call: bool = False) -
     a_turn = all(abs(a - b) == 1 for a, b in zip(few, many, strict=True))
     if (a_turn and _stands_below(case, left_in, ahead)) is not past_a_call and not of_outer_loop:
         return
+    past = _ways_past(case, left_in, differing)
+    # Of its group another one may have gone past, and be among those ahead.
+    by_way = past_a_call and past != "" and few < many
+    tie = tie or (by_way and not is_of_world(case, left_in))
     hit = hit_about(
         case,
         members,
@@ -149,7 +154,7 @@ def _two_counts(case: Case, *, of_outer_loop: bool, past_a_call: bool = False) -
             "have": "have" if len(sides[max(few, many)]) > 1 else "has",
             "theirs": f"{_words(differing, few)}{_in(meeting, unlike=usual)}",
             "usual": f"{_words(differing, many)}{_in(usual, unlike=meeting)}",
-            "past": _ways_past(case, left_in, differing),
+            "past": past,
             **_call_passed(case, left_in, sorted(behind)),
             "counts": _words(differing, few),
             "usual_counts": _words(differing, many),

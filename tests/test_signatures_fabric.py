@@ -107,7 +107,8 @@ def test_each_xid_has_one_verdict(numbers: tuple[int, ...], verdict: str, kind: 
 def test_each_completion_status_has_one_verdict(shape: str) -> None:
     """A status of InfiniBand means one thing in the words of every NCCL version."""
     verdicts = {5: "nccl-ib-flushed", 12: "nccl-ib-retry-exceeded"}
-    verdicts |= dict.fromkeys((4, 8, 10, 11), "nccl-ib-access-error")
+    verdicts |= dict.fromkeys((4, 8), "rdma-local-error")
+    verdicts |= dict.fromkeys((10, 11), "nccl-ib-access-error")
 
     for status in range(1, 23):
         expected = verdicts.get(status, "nccl-ib-completion-error")

@@ -133,6 +133,8 @@ def test_receives_and_collectives_that_wait_for_each_other_blame_nobody() -> Non
     (finding,) = recorded_calls([*tracks, *waits]).findings
 
     assert (finding.verdict, finding.culprits) == (Verdict.P2P_UNPAIRED, ())
+    assert finding.says.startswith("Ranks wait for each other, in messages and collectives")
+    assert "recv from rank 3 (itself in barrier" in finding.says
 
 
 PIPELINE = Excerpt(

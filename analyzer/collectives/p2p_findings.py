@@ -14,6 +14,8 @@ from whyhang.analyzer.facts import CallState
 
 MAX_SHOWN = 4
 
+_UNPAIRED = "Sends and receives do not pair"
+
 
 def unpaired(
     graph: CallGraph, cycles: Sequence[Cycle], explained: Collection[int]
@@ -32,16 +34,18 @@ def unpaired(
     ranks = {p.rank for p in shown} | {p.peer for p in shown}
     tagged = any(p.call.tag for p in shown)
     listed = "; ".join(
-        f"rank {p.rank} is in {p.ref}{f' with tag {p.call.tag}' if tagged else ''}"
-        f"{call_words.at(p.site)}"
+        f"rank {p.rank} is in {p.ref}{_in_a_collective(graph, p.peer)}"
+        f"{f' with tag {p.call.tag}' if tagged else ''}{call_words.at(p.site)}"
         for p in shown[:MAX_SHOWN]
     )
+    beside = not culprits and all(_in_a_collective(graph, p.peer) for p in shown)
+    what = "Ranks wait for each other, in messages and collectives" if beside else _UNPAIRED
     for rank in set(culprits).difference(p.rank for p in shown):
         calls = graph.pending.get(rank, ())
         listed += f"; rank {rank} is in {calls[0].ref}" if calls else f"; rank {rank} is in neither"
     return CallFinding(
         verdict=Verdict.P2P_UNPAIRED,
-        says=call_words.with_divergences(f"Sends and receives do not pair: {listed}", diverged),
+        says=call_words.with_divergences(f"{what}: {listed}", diverged),
         call=shown[0].ref,
         culprits=culprits,
         waiting=tuple(sorted(ranks.difference(culprits))),
@@ -52,6 +56,14 @@ def unpaired(
         ),
         quotes=graph.quotes([p.rank for p in shown[:MAX_SHOWN]]),
     )
+
+
+def _in_a_collective(graph: CallGraph, rank: int) -> str:
+    """Say in which collective the partner of a message stands; empty where it is in none."""
+    calls = graph.pending.get(rank, ())
+    if not calls or calls[0].call.p2p:
+        return ""
+    return f" (itself in {calls[0].ref})"
 
 
 def _culprits(

@@ -25,6 +25,7 @@ from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.report import Evidence
 from whyhang.analyzer.stacks import Place, WaitKind
 from whyhang.analyzer.stacks.source_blocks import MAX_BLOCK, indent
+from whyhang.analyzer.stacks.source_paths import comes_first
 from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.stacks.usercode import in_words, line_of, user_frame
 from whyhang.analyzer.wait_graph import PendingOperation
@@ -33,6 +34,7 @@ from whyhang.analyzer.wording.describe import (
     collective_of,
     evidence_of,
     location_of,
+    path_of,
     quoted,
 )
 from whyhang.analyzer.wording.fill_texts import sentence
@@ -69,9 +71,19 @@ def _compilation(case: Case) -> Iterator[Hit]:
     )
 
 
+_IN_ANOTHER_ORDER = (
+    " {names} went through that line before: they have created their groups, and some rank has "
+    "created them in another order, or with other members."
+)
+
+
 @side("stacks_diverge", by="group-creation")
 def _group_creation(case: Case) -> Iterator[Hit]:
-    """Yield one hit that blames those who do not take part, if they are known to be elsewhere."""
+    """Yield one hit that blames those who do not take part, if they are known to be elsewhere.
+
+    Nobody where they have come through that line: they have created their groups, and what differs
+    is the order, or the group.
+    """
     meetings = {m.kind: m for m in case.graph.operations}
     creating = meetings.get(WaitKind.GROUP)
     if creating is None or case.graph.progress or case.graph.lagging:
@@ -84,8 +96,15 @@ def _group_creation(case: Case) -> Iterator[Hit]:
     )
     if not outside:
         return
-    few = count(case, outside) < count(case, creating.members)
+    text = source_lines(case.job.excerpts)
+    paths = [path_of(case, case.states[n]) for n in creating.members]
+    come_past = all(
+        any(comes_first(path, path_of(case, case.states[n]), text) for path in paths)
+        for n in outside
+    )
+    few = not come_past and count(case, outside) < count(case, creating.members)
     both = (outside[0], creating.members[0])
+    names = case.names(outside)
     hit = hit_about(
         case,
         outside if few else creating.members,
@@ -94,7 +113,9 @@ def _group_creation(case: Case) -> Iterator[Hit]:
         fields={
             "inside": case.names(creating.members),
             "create": "creates" if count(case, creating.members) == 1 else "create",
-            "outside": case.names(outside),
+            "outside": names,
+            "without": f"that {names} went past" if come_past else f"without {names}",
+            "past": _IN_ANOTHER_ORDER.format(names=names) if come_past else "",
         },
         names_culprit=few,  # of as many outside, some may be no members of that group
         collective=collective_of(creating),

@@ -16,7 +16,7 @@ from whyhang.analyzer.stacks.source_blocks import (
     may_be_left_within,
     rank_branch,
 )
-from whyhang.analyzer.stacks.source_paths import called_first, fork
+from whyhang.analyzer.stacks.source_paths import apart_by, called_first, fork
 from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.stacks.usercode import COMPREHENSIONS
 from whyhang.analyzer.wording.describe import path_of, quoted
@@ -80,7 +80,8 @@ def has_left(case: Case, state: RankState, other: RankState) -> float:
         if any(_HANDLER.match(text(head) or "") for head in apart):
             return 0.0  # an exception may have led there, and not the end of the data
         again = any(LOOP.match(text(head) or "") for head in around - apart)
-        if again and (state.status is Status.BLOCKED or rank_branch([mine], text) in apart):
+        held = state.status is Status.BLOCKED or rank_branch([mine], text) in apart
+        if again and (held or _under_own_condition(case, state, other, text)):
             return 0.0  # the others came past what holds it up, and may have come around again
         left = _leaves_loop(text, its, indent(here)) or any(
             is_over_data(text(head) or "") and not _is_as_long_for_all(text, head, its)
@@ -93,6 +94,19 @@ def has_left(case: Case, state: RankState, other: RankState) -> float:
         return 1.0 if left or below else 0.0
     # A barrier further down may as well be the bug itself; shutting down is past any loop.
     return INCOMPLETE if state.place is not None and state.place.kind is WaitKind.TEARDOWN else 0.0
+
+
+_COUNTED = re.compile(r"%|epoch|step|iter|batch|every|last|final", re.IGNORECASE)
+
+
+def _under_own_condition(case: Case, state: RankState, other: RankState, text: LineText) -> bool:
+    """Return whether a rank's call stands under a condition that does not count turns alone.
+
+    Each rank answers it by what it holds, so that the others may have come past the call.
+    """
+    blocks = apart_by(path_of(case, state), path_of(case, other), text)
+    lines = ((text(block) or "").strip() for block in blocks)
+    return any(re.match(r"(?:el)?if\b", line) and not _COUNTED.search(line) for line in lines)
 
 
 _PICKED = re.compile(r"\]\s*\(|\bif\b.*\belse\b|(?i:rank|role)")

@@ -17,6 +17,7 @@ from whyhang.analyzer.queries.waits.left_loops import (
     left_blocks,
     loop_between,
 )
+from whyhang.analyzer.queries.waits.named_groups import may_be_of_some
 from whyhang.analyzer.queries.waits.states import OF_A_HOLDER, await_messages
 from whyhang.analyzer.rank_state.over_time.job_progress import step_counters
 from whyhang.analyzer.rank_state.state import RankState, Status
@@ -229,6 +230,8 @@ def loop_left(
     branch = turned_off(path_of(case, sides[0][0]), text) if asks_rank else None
     if (branch is not None) is not (by == "rank"):
         return
+    if by == "many" and any(may_be_of_some(case, s) for s in sides[0]):
+        return  # of its group another may have left the loop too early
     if any(s.place is not None and s.place.op in OF_A_HOLDER for s in sides[0]):
         return  # they wait for who holds a lock, not for all
     paths = [path_of(case, side[0]) for side in reversed(sides[:2])]

@@ -95,6 +95,13 @@ def is_of_world(case: Case, state: RankState) -> bool:
     return group is not None and (group == DEFAULT_GROUP or _OF_ALL.search(group) is not None)
 
 
+def may_be_of_some(case: Case, state: RankState) -> bool:
+    """Return whether the line of a rank's collective names a group that may be of some ranks."""
+    if state.place is None or state.place.kind is not WaitKind.COLLECTIVE:
+        return False
+    return _group_of(case, state, state.place.kind) is not None and not is_of_world(case, state)
+
+
 def _group_of(case: Case, state: RankState, kind: WaitKind) -> str | None:
     place = state.place
     if place is None or place.user is None or not place.certain:

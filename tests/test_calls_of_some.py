@@ -55,7 +55,11 @@ def fit(self):
 
 @pytest.mark.parametrize(
     ("asks", "category"),
-    [("metric < best", "collective-mismatch"), ("epoch % 2", "uneven-inputs")],
+    [
+        ("metric < best", "collective-mismatch"),
+        ("epoch > 2", "uneven-inputs"),
+        ("args.evaluate", "uneven-inputs"),
+    ],
 )
 def test_a_condition_of_each_rank_behind_a_loop_may_have_been_passed(
     asks: str, category: str

@@ -8,14 +8,13 @@ from whyhang.analyzer.facts import Frame
 from whyhang.analyzer.rank_state.state import Status
 from whyhang.analyzer.stacks import LineText, WaitKind
 from whyhang.analyzer.stacks.kinds import EXIT
-from whyhang.analyzer.stacks.source_blocks import heads, rank_branch, unasked
+from whyhang.analyzer.stacks.source_blocks import BRANCH, heads, rank_branch, unasked
 from whyhang.analyzer.stacks.source_paths import apart_by, comes_first, fork, two_calls
 from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.stacks.usercode import in_words, short
 from whyhang.analyzer.stacks.ways_out import errors_passed, ways_out_above, ways_round
 from whyhang.analyzer.wording.describe import frames_of, path_of, quoted
 
-_IF = re.compile(r"\s*(?:el)?if\b")
 _ASKS = re.compile(r"\s*(?:(?:el)?if|while)\b")
 _WHILE = re.compile(r"\s*while (?!True\b|1\b)")
 """A loop that says what it goes on for."""
@@ -63,13 +62,13 @@ def branch_in_words(
     if state.status not in {Status.WAITING, Status.MAYBE}:  # a loop does not hold it up
         apart = [block for block in apart if _ASKS.match(text(block) or "")]
     if head is not None:
-        apart = [head, *(block for block in apart if not _IF.match(text(block) or ""))]
+        apart = [head, *(block for block in apart if not BRANCH.match(text(block) or ""))]
     sleeps = state.place is not None and state.place.kind is WaitKind.SLEEP
     around = heads(path[-1], text) if path and sleeps else ()
     slept = next((each for each in around if _WHILE.match(text(each) or "")), None)
     for block in apart:
         if block != slept and quoted(block, text) not in said:
-            into = "under" if _IF.match(text(block) or "") else "in the loop"
+            into = "under" if BRANCH.match(text(block) or "") else "in the loop"
             words.append(f"{there} {into} {quoted(block, text)}")
     if slept is not None:
         sleep = "sleep" if len(members) > 1 else "sleeps"
@@ -108,7 +107,7 @@ def passed_in_words(
         return ""
     if ways:
         return f"; {name} {has} come past that call: {it} may have left by {_left_by(ways)}"
-    asks = [block for block in apart_by(its, mine, text) if _IF.match(text(block) or "")]
+    asks = [block for block in apart_by(its, mine, text) if BRANCH.match(text(block) or "")]
     names = case.names(others)
     there = "stand" if len(others) > 1 else "stands"
     return f"; {names} {there} there under {quoted(asks[0], text)}" if asks else ""

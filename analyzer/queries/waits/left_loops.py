@@ -10,6 +10,8 @@ from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.stacks import LineText, WaitKind
 from whyhang.analyzer.stacks.kinds import last_name
 from whyhang.analyzer.stacks.source_blocks import (
+    BRANCH,
+    LOOP,
     heads,
     indent,
     may_be_in_branch,
@@ -20,8 +22,6 @@ from whyhang.analyzer.stacks.source_paths import apart_by, called_first, fork
 from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.stacks.usercode import COMPREHENSIONS
 from whyhang.analyzer.wording.describe import path_of, quoted
-
-LOOP = re.compile(r"\s*(?:async\s+)?(?:for|while)\b")
 
 _HANDLER = re.compile(r"\s*(?:finally|except\b.*):")
 
@@ -96,17 +96,19 @@ def has_left(case: Case, state: RankState, other: RankState) -> float:
     return INCOMPLETE if state.place is not None and state.place.kind is WaitKind.TEARDOWN else 0.0
 
 
-_COUNTED = re.compile(r"%|epoch|step|iter|batch|every|last|final", re.IGNORECASE)
+_MEASURES = re.compile(r"(?i)(?!.*(?:%|epoch|step|iter|batch|every|last|final)).*[<>]")
+"""A comparison of something else than a count of turns, as of a loss with the best so far."""
 
 
 def _under_own_condition(case: Case, state: RankState, other: RankState, text: LineText) -> bool:
-    """Return whether a rank's call stands under a condition that does not count turns alone.
+    """Return whether a rank's call stands under a condition on what it has measured itself.
 
-    Each rank answers it by what it holds, so that the others may have come past the call.
+    Others may have answered it differently and come past the call; not where it counts turns, or
+    asks for an option, which is alike on all ranks.
     """
     blocks = apart_by(path_of(case, state), path_of(case, other), text)
-    lines = ((text(block) or "").strip() for block in blocks)
-    return any(re.match(r"(?:el)?if\b", line) and not _COUNTED.search(line) for line in lines)
+    lines = [text(block) or "" for block in blocks]
+    return any(BRANCH.match(line) and _MEASURES.match(line) for line in lines)
 
 
 _PICKED = re.compile(r"\]\s*\(|\bif\b.*\belse\b|(?i:rank|role)")

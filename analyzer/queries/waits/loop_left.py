@@ -10,7 +10,6 @@ from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.queries.hits import hit_about, places_of
 from whyhang.analyzer.queries.registry import query
 from whyhang.analyzer.queries.waits.left_loops import (
-    LOOP,
     has_left,
     in_loop_below,
     is_over_data,
@@ -23,10 +22,7 @@ from whyhang.analyzer.rank_state.over_time.job_progress import step_counters
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.stacks import LineText, WaitKind
 from whyhang.analyzer.stacks.kinds import last_name
-from whyhang.analyzer.stacks.source_blocks import (
-    heads,
-    rank_branch,
-)
+from whyhang.analyzer.stacks.source_blocks import BRANCH, LOOP, heads, rank_branch
 from whyhang.analyzer.stacks.source_paths import apart_by, fork
 from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.stacks.usercode import COMPREHENSIONS, line_of
@@ -39,8 +35,6 @@ UNEVEN = "Most often the ranks have different numbers of batches."
 _FEWER = "the ranks have different numbers of batches."
 
 _WHILE = re.compile(r"\s*while\b")
-
-_IF = re.compile(r"\s*(?:el)?if\b")
 
 _WORD = re.compile(r"\w+")
 
@@ -181,7 +175,7 @@ def past_its_partners(case: Case) -> tuple[RankState, str] | None:
 def _asked_within(text: LineText, past: list[Frame], inside: list[Frame]) -> str:
     """Quote the condition around the call of a loop, if it stands within that loop."""
     blocks = apart_by(inside, past, text)
-    asks = [block for block in blocks if _IF.match(text(block) or "")]
+    asks = [block for block in blocks if BRANCH.match(text(block) or "")]
     return quoted(asks[0], text) if asks and blocks[0] is asks[0] and len(blocks) > 1 else ""
 
 
@@ -199,7 +193,7 @@ def _calls_of_some(case: Case, text: LineText, inside: list[RankState]) -> str:
     first = path_of(case, inside[0])
     for state in inside[1:]:
         blocks = apart_by(path_of(case, state), first, text)
-        asks = [block for block in blocks if _IF.match(text(block) or "")]
+        asks = [block for block in blocks if BRANCH.match(text(block) or "")]
         if asks:
             there = f"{case.names([state.member])} stands under {quoted(asks[0], text)}"
             return f" Or the calls under a condition differ: {there}."

@@ -27,7 +27,8 @@ ENDED = (
 MOST_SHOWN = 2
 
 
-_Of = Callable[[LogLine, RankState], bool]
+_Of = Callable[[Case, LogLine, RankState], bool]
+"""Whether a line tells of the end of what a rank waits for."""
 
 
 def when(case: Case) -> Iterator[Hit]:
@@ -35,23 +36,23 @@ def when(case: Case) -> Iterator[Hit]:
     raised = [line for line in case.job.lines if line.raised and line.raised.thread is not None]
     threads = [line for line in raised if line.raised and line.raised.process is None]
     children = [line for line in raised if line not in threads]
-    of_thread: _Of = lambda line, state: _is_of_thread(line, case, state)  # noqa: E731
-    hits = _hits(case, threads, of_thread, WaitKind.QUEUE, WaitKind.LOCK)
+    hits = _hits(case, threads, _is_of_thread, WaitKind.QUEUE, WaitKind.LOCK)
     if not hits:
-        of_child: _Of = lambda line, state: _is_of_child(line, case, state)  # noqa: E731
-        hits = _hits(case, children, of_child, WaitKind.QUEUE, WaitKind.FUTURE)
+        hits = _hits(case, children, _is_of_child, WaitKind.QUEUE, WaitKind.FUTURE)
         hits = hits if len(hits) == 1 else []
     if not hits:
         lines = case.job.lines_with(ENDED)
-        hits = _hits(case, lines, lambda _, state: is_left_alone(case, state), WaitKind.QUEUE)
+        hits = _hits(case, lines, _is_left_alone, WaitKind.QUEUE)
     yield from hits
 
 
 def _hits(case: Case, lines: Sequence[LogLine], of: _Of, *kinds: WaitKind) -> list[Hit]:
     """Return the waits for a thread or process whose end these lines tell, each with its own."""
     found = []
-    for hit in lagging(case, *kinds, only=lambda state: any(of(line, state) for line in lines)):
-        own = [line for line in lines if any(of(line, case.states[n]) for n in hit.members)]
+    for hit in lagging(
+        case, *kinds, only=lambda state: any(of(case, line, state) for line in lines)
+    ):
+        own = [line for line in lines if any(of(case, line, case.states[n]) for n in hit.members)]
         raised = own[-1].raised
         of_child = raised is not None and raised.process is not None
         error = str(raised) if raised is not None else own[-1].fields.get("error", "an error")
@@ -69,7 +70,7 @@ def _hits(case: Case, lines: Sequence[LogLine], of: _Of, *kinds: WaitKind) -> li
     return found
 
 
-def _is_of_thread(line: LogLine, case: Case, state: RankState) -> bool:
+def _is_of_thread(case: Case, line: LogLine, state: RankState) -> bool:
     """Return whether a thread ended in the process of a rank, as its label or its source shows."""
     rank, user = case.member(state.member).rank, state.place.user if state.place else None
     frame = line.raised.frame if line.raised is not None else None
@@ -78,7 +79,11 @@ def _is_of_thread(line: LogLine, case: Case, state: RankState) -> bool:
     return frame is not None and user is not None and frame.file.endswith(user.file)
 
 
-def _is_of_child(line: LogLine, case: Case, state: RankState) -> bool:
+def _is_left_alone(case: Case, _: LogLine, state: RankState) -> bool:
+    return is_left_alone(case, state)
+
+
+def _is_of_child(case: Case, line: LogLine, state: RankState) -> bool:
     """Return whether a rank waits for processes of its own: at a pipe, or for a pool's result."""
     place = state.place
     if place is None or line.who.rank not in {None, case.member(state.member).rank}:

@@ -10,6 +10,7 @@ calls without group and number of operations.
 from collections.abc import Iterator, Sequence
 
 from whyhang.analyzer.collectives import RecordedCalls
+from whyhang.analyzer.collectives.waits import mutual
 from whyhang.analyzer.facts import (
     Call,
     CallState,
@@ -23,6 +24,7 @@ from whyhang.analyzer.facts import (
     replace,
 )
 from whyhang.analyzer.facts.calls import is_of_all
+from whyhang.analyzer.job.connected_groups import groups_in_use
 from whyhang.analyzer.job.records import Job
 from whyhang.analyzer.rank_state.over_time.job_progress import progress
 from whyhang.analyzer.rank_state.state import NOT_WAITING, RankState, Status
@@ -62,6 +64,8 @@ class PendingOperation(Record):
 class WaitGraph(Record):
     """The waits of all ranks.
 
+    ``operations`` are those of the ranks that wait only for each other, where it is known who they
+    are, else of all who wait.
     ``lagging`` are members that wait for no rank while others wait; ``not_waiting`` the same
     whether or not anyone is seen waiting. ``calls`` is what records show of the calls that ranks
     share. ``progress``: the job as a whole moves (None: not known). ``snapshots`` is how
@@ -83,6 +87,8 @@ def wait_graph(job: Job, states: Sequence[RankState], calls: RecordedCalls) -> W
     waiting = tuple(s.member for s in states if s.status is Status.WAITING)
     maybe = tuple(s.member for s in states if s.status is Status.MAYBE)
     not_waiting = tuple(s.member for s in states if s.status in NOT_WAITING)
+    caught = _caught(job, calls)
+    own = (state for state in states if not caught or state.member in caught)
     return WaitGraph(
         waiting=waiting,
         maybe=maybe,
@@ -90,13 +96,26 @@ def wait_graph(job: Job, states: Sequence[RankState], calls: RecordedCalls) -> W
         not_waiting=not_waiting,
         operations=tuple(
             _numbered(job, part, calls)
-            for each in pending_operations(states)
+            for each in pending_operations([*own])
             for part in _calls_of(job, each)
         ),
         calls=calls,
         progress=progress(job, states),
         snapshots=max((len({d.look for d in m.dumps}) for m in job.members), default=0),
     )
+
+
+def _caught(job: Job, calls: RecordedCalls) -> frozenset[int]:
+    """Return the members that wait only for each other, where the groups of all calls are known.
+
+    All others merely wait for them: what these do, and where, tells nothing of the cause. Of those
+    in a circle it is who waits for one that waits for it, if there are such ranks: the barrier that
+    some of them are in waits for many more than hold it up.
+    """
+    cycles = [cycle for cycle in calls.cycles if cycle.certain]
+    caught = {rank for cycle in cycles for rank in cycle.members}
+    ranks = mutual(wait for wait in calls.waits if wait.waiter in caught) or caught
+    return frozenset(m.id for m in job.members if m.rank in ranks)
 
 
 def pending_operations(states: Sequence[RankState]) -> tuple[PendingOperation, ...]:
@@ -173,22 +192,31 @@ def calls_in_stacks(
 ) -> Iterator[Track]:
     """Yield the collectives that stacks show, while others send and receive, as calls.
 
-    Which group one is on, a stack does not tell; but who waits in it waits for somebody who is
-    not there. Where no stack tells the peers of a send or receive, this adds nothing.
+    Which group one is on, a stack does not tell, but the connections of its process may; else who
+    waits in it waits for somebody who is not there. Where neither connections nor the peers of a
+    send or receive are known, this adds nothing.
     """
     known = {track.who.rank for track in tracks}
     ranks = {s.member: job.members[s.member].rank for s in states}
     everyone = tuple(sorted(rank for rank in ranks.values() if rank is not None))
+    operations = [o for o in pending_operations(states) if o.kind is WaitKind.COLLECTIVE]
+    groups = groups_in_use(job)
+    if any(ranks[member] not in groups for each in operations for member in each.members):
+        groups = {}
+    sites = {s.member: (s.place.user,) if s.place and s.place.user else () for s in states}
     paired = any(track.kind == "stack" for track in tracks)
-    for number, operation in enumerate(pending_operations(states) if paired else ()):
-        for member in operation.members if operation.kind is WaitKind.COLLECTIVE else ():
-            if ranks[member] is not None and ranks[member] not in known:
+    of_some = any(group.ranks != everyone for group in groups.values())
+    for number, operation in enumerate(operations if paired or of_some else ()):
+        for member in operation.members:
+            rank = ranks[member]
+            if rank is not None and rank not in known:
                 yield Track(
-                    who=Who(rank=ranks[member]),
-                    group=Group(name=str(number), ranks=everyone),
+                    who=Who(rank=rank),
+                    group=groups.get(rank)
+                    or Group(name=str(number), ranks=everyone, inferred=True),
                     kind="stack",
                     source=next((d.source for d in job.members[member].dumps[-1:]), NOWHERE),
-                    calls=(Call(op=operation.op, state=CallState.INSIDE),),
+                    calls=(Call(op=operation.op, state=CallState.INSIDE, frames=sites[member]),),
                 )
 
 

@@ -13,7 +13,7 @@ from whyhang.analyzer.collectives.p2p_findings import as_one_call, unclosed, unp
 from whyhang.analyzer.collectives.pending import IssuedCall, issued, last_calls, pending_calls
 from whyhang.analyzer.collectives.shared_calls import Key, SharedCall
 from whyhang.analyzer.collectives.stuck_findings import deadlock, stuck
-from whyhang.analyzer.collectives.waits import Root, Wait
+from whyhang.analyzer.collectives.waits import Cycle, Root, Wait
 from whyhang.analyzer.facts import Group, Record, Track, ranks_in_words, replace
 
 MAX_QUOTED = 3
@@ -22,11 +22,13 @@ MAX_QUOTED = 3
 class RecordedCalls(Record):
     """What is known from records. ``findings`` has causes first, most affected ranks first.
 
-    ``waits`` are edges for the wait graph, ``positions`` where each rank stands.
+    ``waits`` are edges for the wait graph, ``cycles`` the ranks that wait only for each other,
+    ``positions`` where each rank stands.
     """
 
     findings: tuple[CallFinding, ...]
     waits: tuple[Wait, ...]
+    cycles: tuple[Cycle, ...]
     positions: dict[int, IssuedCall]
     groups: tuple[GroupCalls, ...]
     disagreements: tuple[Disagreement, ...]
@@ -52,6 +54,7 @@ def recorded_calls(
     return RecordedCalls(
         findings=(_in_motion(job),) if moving else _findings(graph),
         waits=() if moving else graph.waits,
+        cycles=() if moving else graph.cycles,
         positions=positions,
         groups=job.groups,
         disagreements=(*job.disagreements, *disagreements),

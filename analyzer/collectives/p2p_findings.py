@@ -39,6 +39,8 @@ def unpaired(
         for p in shown[:MAX_SHOWN]
     )
     beside = not culprits and all(_in_a_collective(graph, p.peer) for p in shown)
+    if beside and cycles and all(cycle.certain for cycle in cycles):
+        return None  # the circle says more
     what = "Ranks wait for each other, in messages and collectives" if beside else _UNPAIRED
     for rank in set(culprits).difference(p.rank for p in shown):
         calls = graph.pending.get(rank, ())

@@ -12,15 +12,15 @@ from collections.abc import Mapping, Sequence
 from whyhang.analyzer.collectives.groups import Disagreement, GroupCalls, GroupProgress, JobCalls
 from whyhang.analyzer.collectives.mismatch import family
 from whyhang.analyzer.collectives.waits import CallRef
-from whyhang.analyzer.facts import Call, CallState, Frame, Record, Source
+from whyhang.analyzer.facts import Call, CallState, Frame, Group, Record, Source, replace
 from whyhang.analyzer.stacks.usercode import user_frame
 
 
 class IssuedCall(Record):
     """A call that a rank issued on a group; the group is None where only a stack shows it.
 
-    ``inside``: it holds the rank up; else it is over, as far as is known. ``batch`` are the sends
-    and receives launched with it.
+    ``shown_on`` is its group then, where that is known. ``inside``: it holds the rank up; else it
+    is over, as far as is known. ``batch`` are the sends and receives launched with it.
     """
 
     rank: int
@@ -29,6 +29,7 @@ class IssuedCall(Record):
     source: Source | None
     inside: bool = True
     batch: tuple[Call, ...] = ()
+    shown_on: Group | None = None
 
     def __str__(self) -> str:
         return f"{'in' if self.inside else 'after'} {self.ref}"
@@ -46,7 +47,8 @@ class IssuedCall(Record):
     @property
     def ref(self) -> CallRef:
         """The name of the call."""
-        return call_ref(self.group, self.call)
+        ref = call_ref(self.group, self.call)
+        return replace(ref, group=self.shown_on.name) if self.shown_on is not None else ref
 
     @property
     def site(self) -> Frame | None:
@@ -211,7 +213,9 @@ def _with_stack(
     if any(family(each.call.op) == family(inside.op) for each in pending):
         return pending, []
     if not pending or (inside.p2p and not any(each.call.p2p for each in pending)):
-        return (IssuedCall(rank=rank, group=None, call=inside, source=track.source),), []
+        shown = track.group if track.group.ranks and not track.group.inferred else None
+        call = IssuedCall(rank=rank, group=None, call=inside, source=track.source, shown_on=shown)
+        return (call,), []
     believed = pending[0]
     disagreement = Disagreement(
         rank=rank,

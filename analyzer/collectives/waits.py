@@ -93,6 +93,13 @@ class Cycle(Record):
     chain: tuple[Link, ...]
     blocks: frozenset[int]
 
+    @property
+    def certain(self) -> bool:
+        """Whether it holds collectives, and of each it is known which ranks are in its group."""
+        calls = [call for link in self.chain if (call := link.wait.call) is not None]
+        groups = [call.group for call in calls if not call.p2p]
+        return len(calls) == len(self.chain) and bool(groups) and all(groups)
+
 
 class _Graph:
     """Members and hubs: a hub (below 0) stands for one set of members that is waited on."""
@@ -175,6 +182,15 @@ def ends(
                     )
                 )
     return tuple(roots), tuple(cycles)
+
+
+def mutual(waits: Iterable[Wait]) -> frozenset[int]:
+    """Return the members that wait for one that waits for them."""
+    waiters: dict[frozenset[int], set[int]] = defaultdict(set)
+    for wait in waits:
+        waiters[wait.on].add(wait.waiter)
+    pairs = ((waiters[on] & other, waiters[other] & on) for on in waiters for other in waiters)
+    return frozenset().union(*(ones | others for ones, others in pairs if ones and others))
 
 
 def distances(waits: Sequence[Wait], targets: Iterable[int]) -> dict[int, int]:

@@ -42,7 +42,7 @@ from whyhang.analyzer.facts.base import (
     spaced,
     unfold,
 )
-from whyhang.analyzer.facts.calls import Call, CallState, Group, Track
+from whyhang.analyzer.facts.calls import Call, CallState, Group, GroupConnections, Track
 from whyhang.analyzer.facts.cluster import (
     Capacity,
     ErrorCounter,

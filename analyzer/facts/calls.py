@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from whyhang.analyzer.facts.base import MAX_RANKS, Record, Source, Who
 from whyhang.analyzer.facts.stacks import Frame
+from whyhang.analyzer.facts.statements import Statement
 
 PEER_TO_PEER = ("send", "isend", "ssend", "bsend", "rsend", "recv", "irecv", "probe", "mprobe")
 """How the names of operations between two ranks begin."""
@@ -121,6 +122,21 @@ class Track(Record):
     idle: bool = False
     cut: bool = False
     one_clock: bool = False
+
+
+class GroupConnections(Statement):
+    """The TCP connections that the process of a rank has for one process group over gloo.
+
+    gloo waits for the connections of a group by an epoll instance of its own. ``ends`` are both
+    addresses of each, the own one first. ``sent`` and ``received`` are the seconds since anything
+    was last sent or received over any of them; None: not told. A call begins with sending, be it
+    only the word that a receiver is ready, so the group that was last sent to is the one in whose
+    call a rank stands.
+    """
+
+    ends: tuple[tuple[str, str], ...]
+    sent: float | None = None
+    received: float | None = None
 
 
 def is_of_all(op: str) -> bool:

@@ -1,7 +1,7 @@
 """The lines around a call by which a rank may have gone past it, out of a loop or a function."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from whyhang.analyzer.facts import Frame, replace
 from whyhang.analyzer.stacks.kinds import LineText, last_name
@@ -51,19 +51,16 @@ _LEAVES = re.compile(r"return\b|(?P<break>break)\b")
 _SUPPRESSES = re.compile(r"\s*with\b.*\bsuppress\(")
 
 
-def ways_out_above(frame: Frame, text: LineText) -> Iterator[tuple[Frame, Frame]]:
-    """Yield the lines above a frame that lead out of its function or loop, and on what condition.
+def ways_out(frame: Frame, text: LineText) -> Iterator[tuple[Frame, Frame]]:
+    """Yield the lines that lead out of a frame's function or loop, and on what condition.
 
-    The nearest first; who came back from the function without this frame's call may have left so.
-    What leaves a loop that the frame is not in leads to the frame.
+    The nearest first: those above the frame, and those further down in a loop that it is in, in an
+    earlier turn. Who came back from the function without this frame's call may have left so. What
+    leaves a loop that the frame is not in leads to the frame.
     """
     around = {*heads(frame, text)}
-    for number in range((frame.line or 1) - 1, 0, -1):
-        at = replace(frame, line=number)
-        line = (text(at) or "").lstrip()
-        if line.startswith(FUNCTION):
-            return
-        how = _LEAVES.match(line)
+    for at in _lines_nearby(frame, around, text):
+        how = _LEAVES.match((text(at) or "").lstrip())
         if how is None:
             continue
         blocks = list(heads(at, text))
@@ -73,6 +70,23 @@ def ways_out_above(frame: Frame, text: LineText) -> Iterator[tuple[Frame, Frame]
         asks = text(blocks[0]) or "" if blocks else ""
         if BRANCH.match(asks) and not SAME_FOR_ALL.search(asks):
             yield at, blocks[0]
+
+
+def _lines_nearby(frame: Frame, around: Collection[Frame], text: LineText) -> Iterator[Frame]:
+    """Yield the lines of a function above a frame, upwards, then those below it in its loops."""
+    for number in range((frame.line or 1) - 1, 0, -1):
+        at = replace(frame, line=number)
+        if (text(at) or "").lstrip().startswith(FUNCTION):
+            break
+        yield at
+    loops = [indent(text(head) or "") for head in around if LOOP.match(text(head) or "")]
+    here = frame.line or 0
+    for number in range(here + 1, here + MAX_BELOW) if loops else ():
+        at = replace(frame, line=number)
+        line = text(at) or ""
+        if line.strip() and indent(line) <= min(loops):
+            return
+        yield at
 
 
 def errors_passed(frame: Frame, text: LineText) -> Iterator[Frame]:

@@ -12,7 +12,7 @@ from whyhang.analyzer.stacks.source_blocks import BRANCH, heads, rank_branch, un
 from whyhang.analyzer.stacks.source_paths import apart_by, comes_first, fork, two_calls
 from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.stacks.usercode import in_words, short
-from whyhang.analyzer.stacks.ways_out import errors_passed, ways_out_above, ways_round
+from whyhang.analyzer.stacks.ways_out import errors_passed, ways_out, ways_round
 from whyhang.analyzer.wording.describe import frames_of, path_of, quoted
 
 _ASKS = re.compile(r"\s*(?:(?:el)?if|while)\b")
@@ -129,7 +129,7 @@ def ways_round_again(
     return [
         (way, asks)
         for frame in below
-        for way, asks in ways_out_above(frame, text)
+        for way, asks in ways_out(frame, text)
         if frame != below[0] or (way.line or 0) > since
     ]
 
@@ -177,7 +177,7 @@ def ways_before_in_words(case: Case, number: int) -> str:
 
 def _ways_out(path: Sequence[Frame], text: LineText) -> list[tuple[str, str]]:
     """Quote what may lead out of these functions without their last call, and its condition."""
-    ways = [way for frame in path for way in ways_out_above(frame, text)]
+    ways = [way for frame in path for way in ways_out(frame, text)]
     errors = [way for frame in path for way in errors_passed(frame, text)]
     quotes = [(quoted(way, text), quoted(condition, text)) for way, condition in ways]
     return [*quotes, *((quoted(way, text), "") for way in errors)]

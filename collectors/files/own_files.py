@@ -17,6 +17,7 @@ from whyhang.analyzer.facts import (
     Fact,
     FileView,
     Gap,
+    GroupConnections,
     Process,
     Record,
     Source,
@@ -57,13 +58,16 @@ class _Facts(Record):
     facts: tuple[msgspec.Raw, ...]
 
 
-_Own: TypeAlias = Process | StoreView | FileView | Excerpt | Exit | claims.ClaimRow | Gap
+_Own: TypeAlias = (
+    Process | StoreView | FileView | Excerpt | Exit | GroupConnections | claims.ClaimRow | Gap
+)
 _TYPES: dict[str, type[_Own]] = {
     "processes": Process,
     "stores": StoreView,
     "file_stores": FileView,
     "excerpts": Excerpt,
     "exits": Exit,
+    "group_connections": GroupConnections,
     "claims": claims.ClaimRow,
     "gaps": Gap,
 }
@@ -107,7 +111,7 @@ def _fact(row: _Own, source: Source) -> Fact | None:
         return claims.statement(replace(row, source=source))
     if isinstance(row, Process):
         return _with_shared_texts(replace(row, source=source))
-    if isinstance(row, StoreView | FileView | Exit):
+    if isinstance(row, StoreView | FileView | Exit | GroupConnections):
         return replace(row, source=source)
     return row
 

@@ -10,6 +10,7 @@ from whyhang.analyzer.facts import (
     Fact,
     FileView,
     Gap,
+    GroupConnections,
     PartOfHost,
     Process,
     Record,
@@ -33,7 +34,13 @@ from whyhang.collectors.live.probes.probe import BundleFile
 from whyhang.collectors.live.snapshot import Dump
 
 _NAMES = {Role.LAUNCHER: "launcher", Role.DATALOADER_WORKER: "worker", Role.RANK: "rank"}
-_KINDS = {"stores": StoreView, "file_stores": FileView, "exits": Exit, "excerpts": Excerpt}
+_KINDS = {
+    "stores": StoreView,
+    "file_stores": FileView,
+    "exits": Exit,
+    "excerpts": Excerpt,
+    "group_connections": GroupConnections,
+}
 """What stands in files of its own."""
 MANY = 3
 """Equal gaps of more processes than this are told as one."""

@@ -62,14 +62,22 @@ class Sockets:
 
     def other_end(self, pid: int, inode: str) -> str | None:
         """Return the inode of the other socket of a TCP connection within the network."""
-        kind, field = self._table(pid).get(inode.encode(), ("", []))
-        if kind != "tcp":
+        ends = self.ends(pid, inode)
+        if ends is None:
             return None
-        here, there = (_address(f.decode()) for f in field[1:3])
-        for other, (its, ends) in self._table(pid).items():
-            if its == "tcp" and [_address(f.decode()) for f in ends[1:3]] == [there, here]:
+        here, there = ends
+        for other, (its, field) in self._table(pid).items():
+            if its == "tcp" and [_address(f.decode()) for f in field[1:3]] == [there, here]:
                 return other.decode()
         return None
+
+    def ends(self, pid: int, inode: str) -> tuple[str, str] | None:
+        """Return the own address of a TCP connection and the other one; None if it is none."""
+        kind, field = self._table(pid).get(inode.encode(), ("", []))
+        if kind != "tcp" or field[3] == _LISTEN:
+            return None
+        here, there = (_address(part.decode()) for part in field[1:3])
+        return here, there
 
     def listening(self, pid: int, port: int) -> dict[str, str]:
         """Return the address of each socket that listens on a TCP port, by its inode.

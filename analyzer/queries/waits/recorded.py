@@ -18,6 +18,7 @@ from whyhang.analyzer.report import Collective, cite
 from whyhang.analyzer.stacks import WaitKind
 from whyhang.analyzer.stacks.usercode import in_words
 from whyhang.analyzer.wording.describe import location_of, pid_in_words, site_location
+from whyhang.analyzer.wording.ways_past import passed_in_words
 
 NCCL_LINES = "nccl-coll"
 """Tracks of NCCL's own lines for each call."""
@@ -35,7 +36,7 @@ def recorded(case: Case, *verdicts: Verdict) -> tuple[Hit, ...]:
     """Return one hit for each of these verdicts on recorded calls that no other explains."""
     findings = case.graph.calls.of(*verdicts)
     return tuple(
-        recorded_hit(case, _with_who_differs(case, _with_who_left(case, finding)))
+        recorded_hit(case, _with_who_differs(case, _with_who_came_past(case, finding)))
         for finding in findings
     )
 
@@ -55,6 +56,18 @@ def _with_who_differs(case: Case, finding: CallFinding) -> CallFinding:
     return replace(
         finding, culprits=culprits, waiting=waiting, tie=False, by_history=True, site=odd[0].site
     )
+
+
+def _with_who_came_past(case: Case, finding: CallFinding) -> CallFinding:
+    """Say, of ranks that wait for each other, which has come past the call of another, and how."""
+    if finding.verdict is not Verdict.CROSS_GROUP or finding.culprits:
+        return _with_who_left(case, finding)
+    ranks = [rank for side in finding.sides for rank in side.ranks]
+    members = [case.job.by_rank[rank] for rank in ranks if rank in case.job.by_rank]
+    for waits, awaited in zip(members, [*members[1:], *members[:1]], strict=True):
+        if words := passed_in_words(case, [awaited], [waits], finding.says):
+            return replace(finding, says=f"{finding.says}{words}")
+    return finding
 
 
 def _with_who_left(case: Case, finding: CallFinding) -> CallFinding:

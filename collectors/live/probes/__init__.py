@@ -3,6 +3,7 @@
 from whyhang.collectors.live.probes import (
     file_store,
     gpus,
+    group_connections,
     heartbeats,
     interfaces,
     kernel_log,
@@ -29,5 +30,6 @@ PROBES: tuple[Probe, ...] = (
     libraries.PROBE,
     pressure.PROBE,
     interfaces.PROBE,
+    group_connections.PROBE,
 )
 """In the order in which their files stand in a bundle."""

@@ -20,15 +20,17 @@ from whyhang.analyzer.facts import (
     Source,
     Track,
     Who,
+    fold,
     grouped,
     replace,
 )
 from whyhang.analyzer.facts.calls import is_of_all
-from whyhang.analyzer.job.connected_groups import groups_in_use
+from whyhang.analyzer.job.connected_groups import connected_groups, last_used
 from whyhang.analyzer.job.records import Job
 from whyhang.analyzer.rank_state.over_time.job_progress import progress
 from whyhang.analyzer.rank_state.state import NOT_WAITING, RankState, Status
 from whyhang.analyzer.stacks import Phrase, Place, WaitKind
+from whyhang.analyzer.stacks.named_group import is_of_all_ranks, named_group
 from whyhang.analyzer.stacks.source_paths import own_path, two_calls
 from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.stacks.usercode import line_of
@@ -64,8 +66,8 @@ class PendingOperation(Record):
 class WaitGraph(Record):
     """The waits of all ranks.
 
-    ``operations`` are those of the ranks that wait only for each other, where it is known who they
-    are, else of all who wait.
+    ``caught`` are members that are known to wait only for each other, while all others wait for
+    them; ``operations`` are theirs then, else those of all who wait.
     ``lagging`` are members that wait for no rank while others wait; ``not_waiting`` the same
     whether or not anyone is seen waiting. ``calls`` is what records show of the calls that ranks
     share. ``progress``: the job as a whole moves (None: not known). ``snapshots`` is how
@@ -80,6 +82,7 @@ class WaitGraph(Record):
     calls: RecordedCalls
     progress: bool | None
     snapshots: int
+    caught: frozenset[int] = frozenset()
 
 
 def wait_graph(job: Job, states: Sequence[RankState], calls: RecordedCalls) -> WaitGraph:
@@ -101,18 +104,20 @@ def wait_graph(job: Job, states: Sequence[RankState], calls: RecordedCalls) -> W
         ),
         calls=calls,
         progress=progress(job, states),
+        caught=caught,
         snapshots=max((len({d.look for d in m.dumps}) for m in job.members), default=0),
     )
 
 
 def _caught(job: Job, calls: RecordedCalls) -> frozenset[int]:
-    """Return the members that wait only for each other, where the groups of all calls are known.
+    """Return the members that wait only for each other, as stacks and connections show.
 
     All others merely wait for them: what these do, and where, tells nothing of the cause. Of those
     in a circle it is who waits for one that waits for it, if there are such ranks: the barrier that
     some of them are in waits for many more than hold it up.
     """
-    cycles = [cycle for cycle in calls.cycles if cycle.certain]
+    shown = {rank for rank, position in calls.positions.items() if position.group is None}
+    cycles = [cycle for cycle in calls.cycles if cycle.certain and cycle.members <= shown]
     caught = {rank for cycle in cycles for rank in cycle.members}
     ranks = mutual(wait for wait in calls.waits if wait.waiter in caught) or caught
     return frozenset(m.id for m in job.members if m.rank in ranks)
@@ -200,9 +205,7 @@ def calls_in_stacks(
     ranks = {s.member: job.members[s.member].rank for s in states}
     everyone = tuple(sorted(rank for rank in ranks.values() if rank is not None))
     operations = [o for o in pending_operations(states) if o.kind is WaitKind.COLLECTIVE]
-    groups = groups_in_use(job)
-    if any(ranks[member] not in groups for each in operations for member in each.members):
-        groups = {}
+    groups = _groups_in_use(job, [states[n] for each in operations for n in each.members], everyone)
     sites = {s.member: (s.place.user,) if s.place and s.place.user else () for s in states}
     paired = any(track.kind == "stack" for track in tracks)
     of_some = any(group.ranks != everyone for group in groups.values())
@@ -218,6 +221,28 @@ def calls_in_stacks(
                     source=next((d.source for d in job.members[member].dumps[-1:]), NOWHERE),
                     calls=(Call(op=operation.op, state=CallState.INSIDE, frames=sites[member]),),
                 )
+
+
+def _groups_in_use(
+    job: Job, states: Sequence[RankState], everyone: tuple[int, ...]
+) -> dict[int, Group]:
+    """Return the group of the collective that each member stands in; none where one is not known.
+
+    Its line may say that it is of all ranks, or of another group than that.
+    """
+    connected, text = connected_groups(job), source_lines(job.excerpts)
+    groups: dict[int, Group] = {}
+    for state in states:
+        own = connected.get(job.members[state.member].rank or 0, [])
+        name = named_group(state.place, text) if state.place is not None else None
+        if name is not None and is_of_all_ranks(name):
+            ranks = frozenset(everyone) if own else None
+        else:
+            ranks = last_used(g for g in own if name is None or g.ranks != frozenset(everyone))
+        if ranks is None:
+            return {}
+        groups[state.member] = Group(name=f"ranks {fold(ranks)}", ranks=tuple(sorted(ranks)))
+    return groups
 
 
 def _purpose(place: Place) -> str:

@@ -265,11 +265,11 @@ def test_a_rank_whose_data_is_taken_bit_by_bit_goes_on(woke: int, verdict: str) 
 
 STEPS = """
 def iterations():
-    while True:
-        dt = stable_dt()
-        yield dt
-        if residual(dt) < 1e-4:
-            return
+    while residual() > 1e-4:
+        yield stable_dt()
+        if finite():
+            count()
+    close()
 
 def solve():
     for dt in iterations():
@@ -281,12 +281,14 @@ def main():
 """
 
 
-@pytest.mark.parametrize(("yields", "told"), [("yield dt", True), ("rows.append(dt)", False)])
+@pytest.mark.parametrize(
+    ("yields", "told"), [("yield stable_dt()", True), ("append(stable_dt())", False)]
+)
 def test_at_the_head_of_a_loop_over_a_generator_a_rank_is_in_the_loop(
     yields: str, *, told: bool
 ) -> None:
     """Half of the ranks converged first: nobody is the odd one, and the loop is named."""
-    lines = tuple(STEPS.replace("yield dt", yields).strip().splitlines())
+    lines = tuple(STEPS.replace("yield stable_dt()", yields).strip().splitlines())
     inside = "PMPI_Allreduce (libmpi.so.40:1)\niterations (job.py:3)\nsolve (job.py:9)\n"
     outside = "PMPI_Gather (libmpi.so.40:1)\n"
     stacks = {0: f"{outside}main (job.py:14)\n", 1: f"{inside}main (job.py:13)\n"}
@@ -296,7 +298,7 @@ def test_at_the_head_of_a_loop_over_a_generator_a_rank_is_in_the_loop(
 
     assert (finding.category, finding.culprit_ranks) == ("mpi-mismatch", None)
     words = (
-        "Ranks 1,3 are in the loop `for dt in iterations()` (job.py:9), which ranks 0,2 have left"
+        "ranks 0,2 have left the loop `for dt in iterations()` (job.py:9) in which ranks 1,3 wait"
     )
     assert (words in finding.explanation) is told
 

@@ -9,7 +9,7 @@ from whyhang.analyzer.collectives.call_graph import CallGraph, merged
 from whyhang.analyzer.collectives.pending import IssuedCall
 from whyhang.analyzer.collectives.routine import departures
 from whyhang.analyzer.collectives.shared_calls import SharedCall
-from whyhang.analyzer.collectives.waits import CallRef, Cycle, Root
+from whyhang.analyzer.collectives.waits import CallRef, Cycle, Link, Root
 from whyhang.analyzer.facts import Call, replace
 from whyhang.analyzer.facts.calls import ROOTED
 
@@ -107,16 +107,9 @@ def deadlock(graph: CallGraph, cycle: Cycle) -> CallFinding:
     diverged = () if culprits else departures(graph.job, caught)
     culprits = culprits or tuple(each.rank for each in diverged)
     odd = next((link for link in links if link.wait.waiter in culprits), links[0])
-    steps = "; ".join(
-        f"rank {link.wait.waiter} waits in {link.wait.call}{call_words.at(link.wait.site)} "
-        f"for rank {link.next}"
-        for link in links
-    )
     return CallFinding(
         verdict=Verdict.CROSS_GROUP,
-        says=call_words.with_divergences(
-            f"The ranks wait for each other in a circle: {steps}", diverged
-        ),
+        says=call_words.with_divergences(_circle_in_words(links), diverged),
         call=links[0].wait.call,
         culprits=culprits,
         waiting=tuple(sorted(cycle.members.difference(culprits))),
@@ -128,6 +121,19 @@ def deadlock(graph: CallGraph, cycle: Cycle) -> CallFinding:
         site=diverged[0].own.site if diverged else odd.wait.site,
         quotes=graph.quotes(caught),
     )
+
+
+def _circle_in_words(links: Sequence[Link]) -> str:
+    """Say who waits in what for whom, round a circle of two ranks or more."""
+    steps = [
+        f"rank {link.wait.waiter} waits in {link.wait.call}{call_words.at(link.wait.site)} "
+        f"for rank {link.next}"
+        for link in links
+    ]
+    if len(links) > 2:
+        return f"The ranks wait for each other in a circle: {'; '.join(steps)}"
+    there = f"rank {links[-1].wait.waiter} waits"
+    return ", ".join(steps).replace(f", {there}", ", which waits").replace("rank", "Rank", 1)
 
 
 def _fewer_by_group(graph: CallGraph, cycle: Cycle) -> tuple[int, ...]:

@@ -5,8 +5,9 @@ store, a server) have their other end in no group of a rank and count for none.
 """
 
 from collections import defaultdict
+from collections.abc import Iterable
 
-from whyhang.analyzer.facts import Group, GroupConnections, Record, fold
+from whyhang.analyzer.facts import GroupConnections, Record
 from whyhang.analyzer.job.records import Job
 
 TICK = 0.012
@@ -22,23 +23,8 @@ class ConnectedGroup(Record):
     received: float | None
 
 
-def groups_in_use(job: Job) -> dict[int, Group]:
-    """Return for each rank the group that it last sent to, which is that of a call it stands in.
-
-    A rank of which that cannot be told is left out, and so are all where the connections of two
-    ranks contradict each other.
-    """
-    in_use = {
-        rank: used for rank, own in _groups_of(job).items() if (used := _last_used(own)) is not None
-    }
-    names = {ranks: f"ranks {fold(sorted(ranks))}" for ranks in in_use.values()}
-    return {
-        rank: Group(name=names[ranks], ranks=tuple(sorted(ranks))) for rank, ranks in in_use.items()
-    }
-
-
-def _groups_of(job: Job) -> dict[int, list[ConnectedGroup]]:
-    """Return the groups that each rank is connected in."""
+def connected_groups(job: Job) -> dict[int, list[ConnectedGroup]]:
+    """Return the groups that each rank is connected in; none where its other ends are not known."""
     by_rank: dict[int, list[GroupConnections]] = defaultdict(list)
     owners: dict[tuple[str, str], set[int]] = defaultdict(set)
     for fact in job.of(GroupConnections):
@@ -60,14 +46,17 @@ def _groups_of(job: Job) -> dict[int, list[ConnectedGroup]]:
     return groups
 
 
-def _last_used(groups: list[ConnectedGroup]) -> frozenset[int] | None:
+def last_used(groups: Iterable[ConnectedGroup]) -> frozenset[int] | None:
     """Return the ranks of the group that was sent to last; None where that is not told.
 
+    That is the group of a collective in which a rank stands, which begins with a send.
     Of several within one tick it is the one that has had no answer since.
     """
-    if any(group.sent is None for group in groups):
-        return None
-    times = [(group.sent or 0.0, group.received or 0.0, group.ranks) for group in groups]
+    times = [
+        (group.sent, group.received or 0.0, group.ranks)
+        for group in groups
+        if group.sent is not None
+    ]
     first = min((sent for sent, _, _ in times), default=0.0)
     latest = [each for each in times if each[0] <= first + TICK]
     if len({ranks for _, _, ranks in latest}) > 1:

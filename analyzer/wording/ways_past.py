@@ -83,10 +83,17 @@ def passed_in_words(
 ) -> str:
     """Say what may have led the first member past the call of others; empty where nothing tells.
 
-    Or where it was ``said`` already.
+    Or where it was ``said`` already. It has left by one of the ways that lead past their call, or a
+    condition around the call did not hold for it.
+    """
+    return left_in_words(case, members, others, said) or kept_in_words(case, members, others)
 
-    It stands further down than they do: it has come back from their function without that call, or
-    a condition around the call did not hold for it.
+
+def left_in_words(case: Case, members: Sequence[int], others: Sequence[int], said: str = "") -> str:
+    """Say by which way out of their function or loop the first member may have left others behind.
+
+    It stands further down than they do, or in the next turn of a loop. Empty where nothing tells,
+    or it was ``said`` already.
     """
     text = source_lines(case.job.excerpts)
     mine, its = (path_of(case, case.states[each[0]]) for each in (members, others))
@@ -95,18 +102,27 @@ def passed_in_words(
     if forked is None:
         in_turn = two_calls(mine, its, text)
         ways = _ways_out(its[its.index(in_turn[1]) :], text) if in_turn is not None else []
-        it = "they" if several else "it"
-        return f"; {it} may have come past that call by {_left_by(ways)}" if ways else ""
+        return f"; {name} may have come past that call by {_left_by(ways)}" if ways else ""
     has, it = ("have", "they") if several else ("has", "it")
     if (forked[0].line or 0) <= (forked[1].line or 0):
         again = [(quoted(a, text), quoted(b, text)) for a, b in ways_round_again(mine, its, text)]
         come = f"; {name} {has} come to this line again without that call: {it} may have left by "
         return f"{come}{_left_by(again)}" if again else ""
     ways = _ways_out(its[its.index(forked[1]) + 1 :], text)
-    if any((condition or way) in said for way, condition in ways):
+    if not ways or any((condition or way) in said for way, condition in ways):
         return ""
-    if ways:
-        return f"; {name} {has} come past that call: {it} may have left by {_left_by(ways)}"
+    return f"; {name} {has} come past that call: {it} may have left by {_left_by(ways)}"
+
+
+def kept_in_words(case: Case, members: Sequence[int], others: Sequence[int]) -> str:
+    """Name the condition that others stand under, and the first member, further down, does not."""
+    text = source_lines(case.job.excerpts)
+    mine, its = (path_of(case, case.states[each[0]]) for each in (members, others))
+    forked = fork(mine, its)
+    if forked is None or (forked[0].line or 0) <= (forked[1].line or 0):
+        return ""
+    if _ways_out(its[its.index(forked[1]) + 1 :], text):
+        return ""  # they say more
     asks = [block for block in apart_by(its, mine, text) if BRANCH.match(text(block) or "")]
     names = case.names(others)
     there = "stand" if len(others) > 1 else "stands"

@@ -9,7 +9,7 @@ from whyhang.analyzer.facts.calls import PEER_TO_PEER, ROOTED, is_of_all
 from whyhang.analyzer.findings.signature import CONTRADICTED, INCOMPLETE, INDIRECT, Hit
 from whyhang.analyzer.queries.hits import hit_about, of_nobody
 from whyhang.analyzer.queries.registry import query
-from whyhang.analyzer.queries.waits.left_loops import loop_that_others_left
+from whyhang.analyzer.queries.waits.left_loops import came_past_in_words
 from whyhang.analyzer.queries.waits.named_groups import (
     group_is_open,
     groups_crossed,
@@ -176,7 +176,7 @@ def _different_hit(
             "sides": sides,
             "differ": "stand in different calls" if one_name else "call different collectives",
             "messages": _messages_in_words(case, meetings),
-            "loop": _loop_in_words(case, meetings),
+            "past": _past_in_words(case, meetings) if tie else "",
         },
         strength=(INDIRECT if not tie else INCOMPLETE) if plain else CONTRADICTED,
         names_culprit=not tie,
@@ -188,17 +188,11 @@ def _different_hit(
     return of_nobody(hit) if tie else hit
 
 
-def _loop_in_words(case: Case, meetings: Sequence[PendingOperation]) -> str:
-    """Say which of two sides is in a loop that the other has left; empty where neither is."""
-    for inside, outside in (meetings, reversed(meetings)) if len(meetings) == 2 else ():
-        left, stays = (case.states[m.members[0]] for m in (outside, inside))
-        if loop := loop_that_others_left(case, left, stays):
-            names = case.names(inside.members)
-            are = "are" if len(inside.members) > 1 else "is"
-            have = "have" if len(outside.members) > 1 else "has"
-            others = case.names(outside.members)
-            return f" {names.capitalize()} {are} in {loop}, which {others} {have} left."
-    return ""
+def _past_in_words(case: Case, meetings: Sequence[PendingOperation]) -> str:
+    """Say which of two sides has come past the call of the other; empty for more than two."""
+    if len(meetings) != 2:
+        return ""
+    return came_past_in_words(case, meetings[0].members, meetings[1].members)
 
 
 def _messages_in_words(case: Case, meetings: Sequence[PendingOperation]) -> str:

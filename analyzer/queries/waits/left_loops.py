@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Frame, replace
 from whyhang.analyzer.findings.signature import INCOMPLETE
+from whyhang.analyzer.queries.waits.states import await_messages
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.stacks import LineText, WaitKind
 from whyhang.analyzer.stacks.kinds import last_name
@@ -22,6 +23,7 @@ from whyhang.analyzer.stacks.source_paths import apart_by, called_first, fork
 from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.stacks.usercode import COMPREHENSIONS
 from whyhang.analyzer.wording.describe import path_of, quoted
+from whyhang.analyzer.wording.ways_past import kept_in_words, left_in_words
 
 _HANDLER = re.compile(r"\s*(?:finally|except\b.*):")
 
@@ -198,3 +200,31 @@ def loop_that_others_left(case: Case, state: RankState, other: RankState) -> str
     text = source_lines(case.job.excerpts)
     loop = loop_between(text, path_of(case, state), path_of(case, other))
     return f"the loop {quoted(loop, text)}" if loop is not None else ""
+
+
+def came_past_in_words(
+    case: Case, some: Sequence[int], others: Sequence[int], said: str = ""
+) -> str:
+    """Say which of two sides that wait for each other has come past the call of the other, and how.
+
+    By a way out of its function or loop, by the end of a loop that the other is in, or as a
+    condition did not hold for it. Empty where nothing tells, or it was ``said`` already.
+    """
+    sides = ((some, others), (others, some))
+    for past, waits in sides:
+        if words := left_in_words(case, past, waits, said):
+            return words
+    for past, waits in sides:
+        if loop := loop_that_others_left(case, case.states[past[0]], case.states[waits[0]]):
+            has, wait = "s" * (len(past) == 1) or "ve", "s" * (len(waits) == 1)
+            text = source_lines(case.job.excerpts)
+            inside, outside = (path_of(case, case.states[side[0]]) for side in (waits, past))
+            asks = [b for b in apart_by(inside, outside, text) if BRANCH.match(text(b) or "")]
+            under = f" under {quoted(asks[-1], text)}" if asks else ""
+            return (
+                f"; {case.names(past)} ha{has} left {loop} "
+                f"in which {case.names(waits)} wait{wait}{under}"
+            )
+    if await_messages([case.states[n] for side in sides[0] for n in side[:1]]):
+        return ""  # who sends and who receives has a part of its own
+    return next((words for p, w in sides if (words := kept_in_words(case, p, w))), "")

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives.shared_calls import WORLD
-from whyhang.analyzer.facts import CallArgument, Frame, grouped, ranks_in_words, replace
+from whyhang.analyzer.facts import CallArgument, grouped, ranks_in_words, replace
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.job.store_keys import joined
 from whyhang.analyzer.queries.hits import hit_about, places_of
@@ -14,27 +14,22 @@ from whyhang.analyzer.queries.waits.states import all_wait
 from whyhang.analyzer.rank_state.state import RankState
 from whyhang.analyzer.report import Collective
 from whyhang.analyzer.stacks import WaitKind
+from whyhang.analyzer.stacks.named_group import (
+    DEFAULT_GROUP,
+    call_text,
+    is_of_all_ranks,
+    leaves_group_open,
+    named_group,
+)
 from whyhang.analyzer.stacks.source_blocks import rank_branch
 from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.stacks.usercode import line_of, short
 from whyhang.analyzer.wording.describe import path_of
 
-MAX_CALL_LINES = 8
-DEFAULT_GROUP = "the default group"
-
 _OF_TORCH = {WaitKind.COLLECTIVE, WaitKind.P2P}
-_WORLD = {"None", "dist.group.WORLD", "group.WORLD", "torch.distributed.group.WORLD"}
 
-# dist.all_reduce(x, group=self.tp_group): the whole argument, by name. Given by position, by a
-# helper's own argument, by a condition or an index that may differ, the line says nothing.
-_GROUP = re.compile(
-    r"[(,]\s*(?:process_)?group\s*=\s*(?:(?P<group>[\w.]+(?:\[(?:\d+|'[^']*'|\"[^\"]*\")\])*)\s*(?=[,)]))?"
-)
 # A name that any group may have in a function of its own: the same as another's, or not.
 _ANY = re.compile(r"(?:\w+\.)*(?:\w|(?:process_)?group|pg|comm|communicator)")
-_OF_ALL = re.compile(r"(?i)(?:^|[._])world$")
-# comm.allreduce(x) of mpi4py: the object itself is the group.
-_COMM = r"(?P<group>[\w.]+(?:\[[^\]]*\])*)\s*\.\s*{op}\s*\("
 
 
 @query
@@ -47,10 +42,12 @@ def groups_crossed(case: Case, kind: WaitKind) -> Iterator[Hit]:
     operations = case.graph.operations
     if not all_wait(case) or case.job.absent or any(m.kind is not kind for m in operations):
         return
+    if case.graph.caught:
+        return  # whose groups they are is known better than by their names
     states = [case.states[n] for meeting in operations for n in meeting.members]
     by_group: dict[str, list[RankState]] = {}
     for state in states:
-        group = _group_of(case, state, kind)
+        group = _group_of(case, state)
         if group is None:
             return
         by_group.setdefault(group, []).append(state)
@@ -59,7 +56,7 @@ def groups_crossed(case: Case, kind: WaitKind) -> Iterator[Hit]:
         return
     if len(by_group) < 2:
         return
-    calls = grouped(states, lambda s: (_group_of(case, s, kind), s.place and s.place.user))
+    calls = grouped(states, lambda s: (_group_of(case, s), s.place and s.place.user))
     sides = sorted(calls.items(), key=lambda side: side[1][0].member)
     odd = _alone_with_all(case, by_group)
     first = case.states[odd[0]].place if odd else sides[0][1][0].place
@@ -81,8 +78,8 @@ def _alone_with_all(case: Case, by_group: Mapping[str, Sequence[RankState]]) -> 
     """Return who is in a call on the group of all ranks, to which a condition on the rank led."""
     text = source_lines(case.job.excerpts)
     for group, states in by_group.items():
-        of_all = group == DEFAULT_GROUP or _OF_ALL.search(group) is not None
-        if of_all and all(rank_branch(path_of(case, state), text) for state in states):
+        paths = [path_of(case, state) for state in states]
+        if is_of_all_ranks(group) and all(rank_branch(path, text) for path in paths):
             return tuple(state.member for state in states)
     return ()
 
@@ -91,42 +88,23 @@ def is_of_world(case: Case, state: RankState) -> bool:
     """Return whether the line of a rank's collective says that it is one of all ranks."""
     if state.place is None:
         return False
-    group = _group_of(case, state, state.place.kind)
-    return group is not None and (group == DEFAULT_GROUP or _OF_ALL.search(group) is not None)
+    group = _group_of(case, state)
+    return group is not None and is_of_all_ranks(group)
 
 
 def may_be_of_some(case: Case, state: RankState) -> bool:
     """Return whether the line of a rank's collective names a group that may be of some ranks."""
     if state.place is None or state.place.kind is not WaitKind.COLLECTIVE:
         return False
-    return _group_of(case, state, state.place.kind) is not None and not is_of_world(case, state)
+    return _group_of(case, state) is not None and not is_of_world(case, state)
 
 
-def _group_of(case: Case, state: RankState, kind: WaitKind) -> str | None:
+def _group_of(case: Case, state: RankState) -> str | None:
     place = state.place
     if place is None or place.user is None or not place.certain:
         return None
-    if (given := _group_given(case, state)) is not None:
-        return given
-    text = _call_text(case, place.user)
-    if text is None:
-        return None
-    if kind is WaitKind.MPI:
-        if (place.op or "").startswith("wait"):
-            return None  # a method of a request, which does not tell its communicator
-        name = (place.op or "").replace("_", "")
-        call = re.search(_COMM.format(op=re.escape(name)), text, re.IGNORECASE) if name else None
-        return call["group"] if call else None
-    if not any(name and f"{name}(" in text for name in (place.op, place.api)):
-        return None
-    argument = _GROUP.search(text)
-    if argument:
-        group = argument["group"]
-        if group is None:
-            return None
-        return DEFAULT_GROUP if group in _WORLD else group.removeprefix("self.").strip("_")
-    # without a keyword the group may still stand there by position
-    return DEFAULT_GROUP if text.count(",") == 0 else None
+    given = _group_given(case, state)
+    return given if given is not None else named_group(place, source_lines(case.job.excerpts))
 
 
 def _group_given(case: Case, state: RankState) -> str | None:
@@ -153,11 +131,7 @@ def in_its_group(case: Case, collective: Collective | None) -> Collective | None
     if collective is None or collective.group is not None:
         return collective
     own = [meeting for meeting in case.graph.operations if meeting.op == collective.op]
-    named = {
-        _group_of(case, case.states[number], meeting.kind)
-        for meeting in own
-        for number in meeting.members
-    }
+    named = {_group_of(case, case.states[number]) for meeting in own for number in meeting.members}
     name = named.pop() if len(named) == 1 else None
     of_torch = own and all(meeting.kind in _OF_TORCH for meeting in own)
     if name == DEFAULT_GROUP or (name is None and of_torch and _has_one_group(case)):
@@ -181,35 +155,20 @@ def names_its_own_group(case: Case, one: RankState, others: Sequence[RankState])
     kind = next(iter(kinds), None)
     if len(kinds) != 1 or kind is None:
         return False
-    mine = _group_of(case, one, kind)
+    mine = _group_of(case, one)
     if mine in {None, DEFAULT_GROUP} or _ANY.fullmatch(mine or ""):
         return False
-    return all(_group_of(case, other, kind) not in {None, mine} for other in others)
+    return all(_group_of(case, other) not in {None, mine} for other in others)
 
 
 def group_is_open(case: Case, state: RankState) -> bool:
-    """Return whether the line of a rank's call gives a group that may be another on each rank.
+    """Return whether a rank's call gives a group that may be another on each rank.
 
-    So do a condition and an index: ``group=tp if rank < 4 else None``, ``group=groups[rank % 2]``.
+    So its line says, and no variable tells which it is.
     """
     frame = state.place.user if state.place is not None else None
-    text = _call_text(case, frame) if frame is not None else None
-    argument = _GROUP.search(text) if text is not None else None
-    is_open = argument is not None and argument["group"] is None
-    return is_open and _group_given(case, state) is None
-
-
-def _call_text(case: Case, frame: Frame) -> str | None:
-    """Return the source of the call that a frame stands in, up to its last bracket."""
-    for piece in case.job.excerpts:
-        start = (frame.line or 0) - piece.first_line
-        if piece.file == frame.file and 0 <= start < len(piece.lines):
-            text = ""
-            for line in piece.lines[start : start + MAX_CALL_LINES]:
-                text += line.partition(" #")[0]
-                if text.count("(") <= text.count(")"):
-                    return text
-    return None
+    line = call_text(frame, source_lines(case.job.excerpts)) if frame is not None else None
+    return line is not None and leaves_group_open(line) and _group_given(case, state) is None
 
 
 def _side(case: Case, group: str, states: list[RankState]) -> str:

@@ -8,9 +8,11 @@ from whyhang.analyzer.collectives import CallFinding, Verdict
 from whyhang.analyzer.collectives.groups import COUNTERS
 from whyhang.analyzer.collectives.waits import CallRef
 from whyhang.analyzer.facts import Account, Deed, LastLine, LogLine, ranks_in_words, replace
+from whyhang.analyzer.facts.calls import ROOTED
 from whyhang.analyzer.findings.signature import CLEAR, CONTRADICTED, GUESSED, INDIRECT, Hit
 from whyhang.analyzer.queries.hits import MAX_QUOTES, cite_lines, members_of
 from whyhang.analyzer.queries.registry import query
+from whyhang.analyzer.queries.waits.left_loops import came_past_in_words
 from whyhang.analyzer.queries.waits.loop_left import past_its_partners
 from whyhang.analyzer.rank_state.listed import ras_lines, snapshot
 from whyhang.analyzer.rank_state.state import Status
@@ -18,7 +20,6 @@ from whyhang.analyzer.report import Collective, cite
 from whyhang.analyzer.stacks import WaitKind
 from whyhang.analyzer.stacks.usercode import in_words
 from whyhang.analyzer.wording.describe import location_of, pid_in_words, site_location
-from whyhang.analyzer.wording.ways_past import passed_in_words
 
 NCCL_LINES = "nccl-coll"
 """Tracks of NCCL's own lines for each call."""
@@ -59,15 +60,37 @@ def _with_who_differs(case: Case, finding: CallFinding) -> CallFinding:
 
 
 def _with_who_came_past(case: Case, finding: CallFinding) -> CallFinding:
-    """Say, of ranks that wait for each other, which has come past the call of another, and how."""
+    """Say, of ranks that wait for each other, which has come past the call of another, and how.
+
+    Where the groups of their calls are known, the fewest of two sides are where to look first.
+    """
     if finding.verdict is not Verdict.CROSS_GROUP or finding.culprits:
         return _with_who_left(case, finding)
+    if fewest := _fewest_caught(case):
+        return replace(
+            finding,
+            culprits=fewest,
+            waiting=tuple(rank for rank in finding.waiting if rank not in fewest),
+            affected=tuple(rank for rank in finding.affected if rank not in fewest),
+            by_history=True,
+            site=case.graph.calls.positions[fewest[0]].site,
+        )
     ranks = [rank for side in finding.sides for rank in side.ranks]
     members = [case.job.by_rank[rank] for rank in ranks if rank in case.job.by_rank]
     for waits, awaited in zip(members, [*members[1:], *members[:1]], strict=True):
-        if words := passed_in_words(case, [awaited], [waits], finding.says):
+        if words := came_past_in_words(case, [awaited], [waits], finding.says):
             return replace(finding, says=f"{finding.says}{words}")
     return finding
+
+
+def _fewest_caught(case: Case) -> tuple[int, ...]:
+    """Return the ranks in the call of the fewest, of two calls whose ranks wait for each other."""
+    sides = sorted(case.graph.operations, key=lambda operation: len(operation.members))
+    if not case.graph.caught or len(sides) != 2:
+        return ()
+    if len(sides[0].members) == len(sides[1].members) or any(o.op in ROOTED for o in sides):
+        return ()
+    return case.ranks(sides[0].members)
 
 
 def _with_who_left(case: Case, finding: CallFinding) -> CallFinding:
@@ -118,6 +141,7 @@ def recorded_hit(case: Case, finding: CallFinding) -> Hit:
         else "call different collectives",
         "did": "has" if len(finding.waiting) == 1 else "have",
         "says": finding.says,
+        "past": "",
     }
     files = {source.file for source in finding.sources}
     counted = [  # by NCCL's health network, of the culprits

@@ -12,6 +12,7 @@ from whyhang.analyzer.facts.exceptions import EXCEPTION_STACK
 from whyhang.analyzer.findings.signature import CLEAR, CONTRADICTED, GUESSED, INCOMPLETE, Hit
 from whyhang.analyzer.queries.hits import hit_about, places_of
 from whyhang.analyzer.queries.registry import query, side
+from whyhang.analyzer.queries.waits.left_loops import conditions_on, only_counts_turns
 from whyhang.analyzer.queries.waits.states import (
     WAITERS,
     all_recorded,
@@ -24,8 +25,8 @@ from whyhang.analyzer.rank_state.over_time.job_progress import step_counters
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.report import Evidence
 from whyhang.analyzer.stacks import Place, WaitKind
-from whyhang.analyzer.stacks.source_blocks import MAX_BLOCK, indent
-from whyhang.analyzer.stacks.source_paths import comes_first
+from whyhang.analyzer.stacks.source_blocks import MAX_BLOCK, indent, rank_branch
+from whyhang.analyzer.stacks.source_paths import comes_first, fork
 from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.stacks.usercode import in_words, line_of, user_frame
 from whyhang.analyzer.wait_graph import PendingOperation
@@ -96,11 +97,9 @@ def _group_creation(case: Case) -> Iterator[Hit]:
     )
     if not outside:
         return
-    text = source_lines(case.job.excerpts)
-    paths = [path_of(case, case.states[n]) for n in creating.members]
     come_past = all(
-        any(comes_first(path, path_of(case, case.states[n]), text) for path in paths)
-        for n in outside
+        any(_came_through(case, case.states[n], case.states[other]) for n in creating.members)
+        for other in outside
     )
     few = not come_past and count(case, outside) < count(case, creating.members)
     both = (outside[0], creating.members[0])
@@ -121,6 +120,22 @@ def _group_creation(case: Case) -> Iterator[Hit]:
         collective=collective_of(creating),
     )
     yield hit if few else replace(hit, affected=outside)
+
+
+def _came_through(case: Case, creating: RankState, other: RankState) -> bool:
+    """Return whether a rank further down has come through the line that creates a group.
+
+    What is asked on the way there counts turns, and is alike on all ranks.
+    """
+    text = source_lines(case.job.excerpts)
+    path, its = path_of(case, creating), path_of(case, other)
+    if comes_first(path, its, text):
+        return True
+    forked = fork(path, its)
+    if forked is None or (forked[0].line or 0) >= (forked[1].line or 0):
+        return False
+    alike = all(map(only_counts_turns, conditions_on(case, creating, other)))
+    return alike and rank_branch(path, text) is None
 
 
 @side("stacks_diverge", by="threads")

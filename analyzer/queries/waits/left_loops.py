@@ -83,7 +83,7 @@ def has_left(case: Case, state: RankState, other: RankState) -> float:
             return 0.0  # an exception may have led there, and not the end of the data
         again = any(LOOP.match(text(head) or "") for head in around - apart)
         held = state.status is Status.BLOCKED or rank_branch([mine], text) in apart
-        if again and (held or _under_own_condition(case, state, other, text)):
+        if again and (held or _under_own_condition(case, state, other)):
             return 0.0  # the others came past what holds it up, and may have come around again
         left = _leaves_loop(text, its, indent(here)) or any(
             is_over_data(text(head) or "") and not _is_as_long_for_all(text, head, its)
@@ -92,25 +92,41 @@ def has_left(case: Case, state: RankState, other: RankState) -> float:
         )
         waits = state.status in {Status.WAITING, Status.MAYBE}
         own_part = _is_part_of_some([its], text)
-        below = waits and not own_part and in_loop_below(text, its, path_of(case, other))
+        given = its in around  # by a generator, which stands in its loop meanwhile
+        below = waits and not (own_part or given)
+        below = below and in_loop_below(text, its, path_of(case, other))
         return 1.0 if left or below else 0.0
     # A barrier further down may as well be the bug itself; shutting down is past any loop.
     return INCOMPLETE if state.place is not None and state.place.kind is WaitKind.TEARDOWN else 0.0
 
 
-_MEASURES = re.compile(r"(?i)(?!.*(?:%|epoch|step|iter|batch|every|last|final)).*[<>]")
-"""A comparison of something else than a count of turns, as of a loss with the best so far."""
+_COUNTS_TURNS = re.compile(r"(?i)%|epoch|step|iter|batch|every|last|final")
+"""A condition on the number of a turn, which is alike on all ranks."""
 
 
-def _under_own_condition(case: Case, state: RankState, other: RankState, text: LineText) -> bool:
+def _under_own_condition(case: Case, state: RankState, other: RankState) -> bool:
     """Return whether a rank's call stands under a condition on what it has measured itself.
 
     Others may have answered it differently and come past the call; not where it counts turns, or
     asks for an option, which is alike on all ranks.
     """
+    lines = conditions_on(case, state, other)
+    return any(re.search("[<>]", line) and not _COUNTS_TURNS.search(line) for line in lines)
+
+
+def conditions_on(case: Case, state: RankState, other: RankState) -> list[str]:
+    """Return the lines of the conditions that a rank's call stands under, and ``other`` does not.
+
+    Not those that are alike on all ranks, as far as is seen.
+    """
+    text = source_lines(case.job.excerpts)
     blocks = apart_by(path_of(case, state), path_of(case, other), text)
-    lines = [text(block) or "" for block in blocks]
-    return any(BRANCH.match(line) and _MEASURES.match(line) for line in lines)
+    return [line for block in blocks if BRANCH.match(line := text(block) or "")]
+
+
+def only_counts_turns(line: str) -> bool:
+    """Return whether a condition asks for the number of a turn, which is alike on all ranks."""
+    return _COUNTS_TURNS.search(line) is not None
 
 
 _PICKED = re.compile(r"\]\s*\(|\bif\b.*\belse\b|(?i:rank|role)")

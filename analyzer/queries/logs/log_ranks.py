@@ -17,10 +17,14 @@ from whyhang.analyzer.facts import (
     same_host,
 )
 from whyhang.analyzer.queries.machines.cluster import ranks_on
-from whyhang.analyzer.rank_state.from_logs.ends import ends_of, who_says
+from whyhang.analyzer.rank_state.from_logs.ends import (
+    FEW,
+    ended_before_the_rest,
+    ends_of,
+    who_says,
+)
 
 MAX_DIGITS = 9
-FEW = 2  # that are named even where they are all
 _ADDRESS = re.compile(r"([0-9a-f]{4}):([0-9a-f]{2}):([0-9a-f]{2})(?:\.\d)?$", re.IGNORECASE)
 
 
@@ -60,8 +64,8 @@ def using_gpu(case: Case, line: LogLine) -> tuple[Who, ...]:
 def whose_end(case: Case, lines: Iterable[LogLine]) -> list[Who]:
     """Return the ranks whose end these lines report: one, or some that crashed or were killed.
 
-    Several exit codes, or the killing of all, may be what the end of one has brought; what crashes
-    most of them is not theirs. Lines that
+    Several exit codes, or the killing of all, may be what the end of one has brought, unless a few
+    ended so before all others were terminated; what crashes most of them is not theirs. Lines that
     report no rank's end are of the one that was killed, if only one was.
     """
     lines = tuple(lines)
@@ -90,6 +94,7 @@ def whose_end(case: Case, lines: Iterable[LogLine]) -> list[Who]:
     some_killed = signals == {signal.SIGKILL} and len(ended) < ranks_of_job
     some_crashed = signals <= CRASHES and 2 * len(ended) <= max(ranks_of_job, 2 * FEW)
     known = len(ended) == 1 or some_crashed or some_killed
+    known = known or ended_before_the_rest(case.job, ended)
     known = known and not any(exit_.killed_with_others for exit_ in ended.values())
     return [exit_.who for exit_ in ended.values()] if known else []
 

@@ -7,7 +7,7 @@ because of somebody else: it shows where it stood until then, and is no cause.
 
 import re
 import signal
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from whyhang.analyzer.facts import LogLine, Record, Source
 from whyhang.analyzer.facts.exceptions import CUT_OFF
@@ -45,6 +45,9 @@ IN_VAIN = FAILED + "others"
 """The name of lines that say so in words of a program's own (``what_failed.toml``)."""
 
 _WATCHDOG = re.compile(r"[Ww]atchdog")
+
+FEW = 2
+"""Ranks that fail at once and may have failed each for itself."""
 
 BROUGHT_DOWN = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGABRT})
 """Signals by which others end a rank, or a watchdog its own process: no cause by themselves."""
@@ -115,7 +118,8 @@ def _exited(job: Job) -> Iterator[tuple[int, End]]:
     Where ranks waited in vain or lost a peer, an exit code may come of that: it counts as one's
     own only where it is the only one, and those who waited ended otherwise, or who lost a peer is
     known. A watchdog that gives up aborts its process: an abort is one's own only where it is the
-    only one, and nobody waited, or lost a peer but another rank that is known.
+    only one, or before all others were terminated, and nobody waited, or lost a peer but another
+    rank that is known.
     """
     waiters, lost = who_says(job, waits_in_vain), who_says(job, loses_peer)
     with_code = {row.who.rank for row in job.exits if row.exitcode and row.signal is None}
@@ -124,13 +128,14 @@ def _exited(job: Job) -> Iterator[tuple[int, End]]:
     if lost and None not in waiters | lost:
         one_code = one_code or len(with_code - waiters - lost) == 1
     aborts = {row.who.rank for row in job.exits if row.signal == signal.SIGABRT}
-    one_abort = len(aborts - {None}) == 1 and not waiters and not lost & {*aborts, None}
+    alone = len(aborts - {None}) == 1 or ended_before_the_rest(job, aborts)
+    alone = alone and not waiters and not lost & {*aborts, None}
     for row in job.exits:
         rank = row.who.rank
         if rank is None or (row.exitcode == 0 and not row.signal):
             continue
         if row.signal is not None:
-            of_others = BROUGHT_DOWN - {signal.SIGABRT} if one_abort else BROUGHT_DOWN
+            of_others = BROUGHT_DOWN - {signal.SIGABRT} if alone else BROUGHT_DOWN
             # What a rank crashes of as it leaves, after it gave up waiting, is no cause.
             own = not row.killed_with_others and row.signal not in of_others and rank not in waiters
             named = row.signal in signal.valid_signals()
@@ -150,6 +155,12 @@ def _exited(job: Job) -> Iterator[tuple[int, End]]:
                 time=row.time,
             ),
         )
+
+
+def ended_before_the_rest(job: Job, ranks: Collection[int | None]) -> bool:
+    """Return whether a few ranks ended before all others of which it is known were terminated."""
+    rest = {row.signal for row in job.exits if row.who.rank not in {None, *ranks}}
+    return 0 < len(ranks) <= FEW and rest == {signal.SIGTERM}
 
 
 def waits_in_vain(line: LogLine) -> bool:

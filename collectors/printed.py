@@ -131,9 +131,9 @@ def _prints(
             if not line.text.strip():
                 continue
             for parse in (*(_gpu_parsers(line.text) if tells_of_gpus else ()), *some):
-                printed = parse(lines)
+                printed = [*parse(lines)]
                 if lines.next is not line:
-                    yield lines.host, [*printed]
+                    yield lines.host, printed
                     break
             else:
                 yield lines.host, line

@@ -41,10 +41,8 @@ Results: TypeAlias = tuple[list[Fact], list[Gap]]
 class Team(Protocol):
     """Others that look into files and read them, in place of this process."""
 
-    def expand(
-        self, store: Store, listed: Sequence[Sequence[Unopened | Item | Gap]]
-    ) -> list[list[Item | Gap]]:
-        """Look into what was listed of each target; ``store`` serves for what is done here."""
+    def expand(self, store: Store, files: Sequence[Unopened]) -> Iterable[Iterable[Item | Gap]]:
+        """Look into each of the files; ``store`` serves for what is done here."""
 
     def results(
         self, tasks: Sequence[Task], here: Callable[[Task], Results]
@@ -66,18 +64,9 @@ class ThisMachine:
     def __init__(self, readers: Sequence[Reader]) -> None:
         self._readers = readers
 
-    def expand(
-        self, store: Store, listed: Sequence[Sequence[Unopened | Item | Gap]]
-    ) -> list[list[Item | Gap]]:
-        """Look into what was listed of each target."""
-        return [
-            [
-                item
-                for file in target
-                for item in (store.expand(file) if isinstance(file, Unopened) else (file,))
-            ]
-            for target in listed
-        ]
+    def expand(self, store: Store, files: Sequence[Unopened]) -> Iterable[Iterable[Item | Gap]]:
+        """Look into each of the files, when it is its turn."""
+        return map(store.expand, files)
 
     def results(
         self, tasks: Sequence[Task], here: Callable[[Task], Results]
@@ -138,8 +127,14 @@ def read(
             load(readers)  # what is left to this process has its own time
         names = _shown(paths)
         listed = [list(opened.listed(*named)) for named in zip(paths, names, strict=True)]
-        expanded = team.expand(opened, listed)
-        for path, shown, files in zip(paths, names, expanded, strict=True):
+        unopened = [file for target in listed for file in target if isinstance(file, Unopened)]
+        expanded = iter(team.expand(opened, unopened))
+        for path, shown, target in zip(paths, names, listed, strict=True):
+            files = [
+                item
+                for file in target
+                for item in (next(expanded) if isinstance(file, Unopened) else (file,))
+            ]
             items += (file for file in files if isinstance(file, Item))
             gaps += (file for file in files if isinstance(file, Gap))
             if not files:
@@ -177,41 +172,23 @@ def _tail(own: tuple[str, ...], tails: Mapping[tuple[str, ...], int]) -> str:
     return "/".join(own).replace("//", "/")
 
 
-class Manifests:
-    """The manifests of bundles among the files that were found, each for the folder it is in."""
-
-    def __init__(self, store: Store, items: Sequence[Item], gaps: list[Gap]) -> None:
-        """Read them; ``gaps`` takes what is said of those that cannot be read."""
-        self.paths: set[str] = set()
-        self._entries: dict[str, tuple[int, bundle.Entry]] = {}
-        for item in items:
-            if PurePosixPath(item.path).name == bundle.MANIFEST:
-                cost = "the files beside it are read for themselves"
-                try:
-                    self._add(item.path, store.document(item))
-                except BundleError as error:
-                    remedy = error.remedy.rstrip(".")
-                    gaps.append(gap(item.path, error.message, cost=cost, remedy=remedy))
-                except OSError as error:
-                    gaps.append(gap(item.path, str(error), cost=cost))
-
-    def _add(self, path: str, document: Document | Gap) -> None:
-        if isinstance(document, Gap) or not bundle.is_manifest(path, document.head):
-            return
-        manifest = bundle.read_manifest(document.content())
-        self.paths.add(path)
-        folder = path.removesuffix(bundle.MANIFEST)
-        for entry in manifest.files:
-            self._entries[folder + entry.path] = (len(self._entries), entry)
-
-    def place(self, path: str) -> int:
-        """Order the files of each bundle as it lists them, the way the live run read them."""
-        place, _ = self._entries.get(path, (-1, None))
-        return place
-
-    def entry(self, path: str) -> bundle.Entry | None:
-        """Return what the manifest says of a file, which counts for more than its name."""
-        return self._entries.get(path, (-1, None))[1]
+def _manifests(
+    store: Store, items: Sequence[Item], gaps: list[Gap]
+) -> Iterator[tuple[str, bundle.Manifest]]:
+    """Yield the manifests of bundles with their paths; ``gaps`` takes why some cannot be read."""
+    for item in items:
+        if PurePosixPath(item.path).name != bundle.MANIFEST:
+            continue
+        cost = "the files beside it are read for themselves"
+        try:
+            document = store.document(item)
+            if isinstance(document, Document) and bundle.is_manifest(item.path, document.head):
+                yield item.path, bundle.read_manifest(document.content())
+        except BundleError as error:
+            remedy = error.remedy.rstrip(".")
+            gaps.append(gap(item.path, error.message, cost=cost, remedy=remedy))
+        except OSError as error:
+            gaps.append(gap(item.path, str(error), cost=cost))
 
 
 def _facts_of_all(
@@ -222,13 +199,18 @@ def _facts_of_all(
     progress: Callable[[str], None],
     team: Team,
 ) -> Iterator[Fact]:
-    manifests = Manifests(store, items, gaps)
-    files = [item for item in items if item.path not in manifests.paths]
-    files.sort(key=lambda item: manifests.place(item.path))
+    manifests = dict(_manifests(store, items, gaps))
+    entries = {  # what a manifest says of a file counts for more than its name
+        path.removesuffix(bundle.MANIFEST) + entry.path: entry
+        for path, manifest in manifests.items()
+        for entry in manifest.files
+    }
+    places = {path: place for place, path in enumerate(entries)}  # as a live run reads them
+    files = [item for item in items if item.path not in manifests]
+    files.sort(key=lambda item: places.get(item.path, -1))
     owners = naming.together([item.path for item in files])
-
     tasks = [
-        Task(item=item, who=who, entry=manifests.entry(item.path))
+        Task(item=item, who=who, entry=entries.get(item.path))
         for item, who in zip(files, owners, strict=True)
     ]
     here = functools.partial(facts_of, store, readers)

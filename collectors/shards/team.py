@@ -57,12 +57,9 @@ class WorkerTeam(AbstractContextManager["WorkerTeam"]):
         for channel in self._channels:
             channel.close()
 
-    def expand(
-        self, store: Store, listed: Sequence[Sequence[Unopened | Item | Gap]]
-    ) -> list[list[Item | Gap]]:
-        """Open what was listed of each target, and put what is in it in the same order."""
+    def expand(self, store: Store, files: Sequence[Unopened]) -> Iterable[Iterable[Item | Gap]]:
+        """Look into each of the files."""
         self._store = store
-        files = [file for target in listed for file in target if isinstance(file, Unopened)]
         answers: dict[int, list[Item | Gap]] = {}
         pieces = deque(_pieces(files, PIECES * len(self._channels)))
         threads = [
@@ -73,18 +70,10 @@ class WorkerTeam(AbstractContextManager["WorkerTeam"]):
             thread.start()
         for thread in threads:
             thread.join()
-        for number, file in enumerate(files):
-            if number not in answers:
-                answers[number] = list(store.expand(file))
-        opened = iter(range(len(files)))
-        return [
-            [
-                item
-                for file in target
-                for item in (answers[next(opened)] if isinstance(file, Unopened) else [file])
-            ]
-            for target in listed
-        ]
+        return (
+            answers[number] if number in answers else store.expand(file)
+            for number, file in enumerate(files)
+        )
 
     def _work_off(
         self,

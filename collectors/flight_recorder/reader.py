@@ -21,7 +21,7 @@ from whyhang.collectors.flight_recorder import excerpt, pickles
 from whyhang.collectors.flight_recorder.contents import calls_by_group
 from whyhang.collectors.flight_recorder.entries import read_rows
 from whyhang.collectors.flight_recorder.excerpt import DumpExcerpt
-from whyhang.collectors.flight_recorder.groups import default_group_size
+from whyhang.collectors.flight_recorder.groups import groups_of
 from whyhang.collectors.flight_recorder.pickles import MAX_BYTES, BadPickleError, UnsafePickleError
 from whyhang.collectors.flight_recorder.tracks import DumpFile, facts
 
@@ -99,9 +99,13 @@ class FlightRecorder:
 def world_size_of(data: bytes) -> int | None:
     """Return how many ranks the job of a dump has, or None where it does not say."""
     try:
-        return default_group_size(_load(data).top)
+        groups = groups_of(_load(data).top, ()).values()
     except (UnsafePickleError, BadPickleError):
         return None
+    sizes = (
+        len(group.ranks) for group in groups if group.description == "default_pg" and group.ranks
+    )
+    return next(sizes, None)
 
 
 def time_limits_of(data: bytes) -> frozenset[float]:

@@ -63,7 +63,8 @@ class FlightRecorder:
         if head.lstrip()[:1] in {b"{", b"["}:
             keys = any(key in head for key in _KEYS)
             return (keys and b'"entries"' in head) or b'"profiling_name"' in head
-        return _NAMED.search(document.path) is not None and not _is_text(head)
+        is_text = b"\0" not in head[:4096] and head[:1].isascii() and head[:1] != b"\x80"
+        return _NAMED.search(document.path) is not None and not (head and is_text)
 
     owns = sniff  # nothing in it is for any other reader
 
@@ -177,7 +178,3 @@ def _who(document: Document) -> Who:
 def _is_of_recorder(document: Document) -> bool:
     keys = any(key in document.head for key in _KEYS)
     return keys or _NAMED.search(document.path) is not None
-
-
-def _is_text(head: bytes) -> bool:
-    return bool(head) and b"\0" not in head[:4096] and head[:1].isascii() and head[:1] != b"\x80"

@@ -154,7 +154,7 @@ def main(name: str) -> None:
     """Follow orders from standard input until it ends."""
     orders: queue.SimpleQueue[Mapping[str, Any] | None] = queue.SimpleQueue()
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGALRM):
-        signal.signal(number, _interrupt)
+        signal.signal(number, signal.default_int_handler)
     threading.Thread(target=_read, args=(name, orders), daemon=True).start()
     far = FarSide(name)
     with contextlib.suppress(KeyboardInterrupt, BrokenPipeError, queue.Empty):
@@ -168,10 +168,6 @@ def main(name: str) -> None:
             signal.alarm(0)
             for number in (signal.SIGTERM, signal.SIGHUP):
                 signal.signal(number, signal.SIG_IGN)
-
-
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
 
 
 def _read(name: str, orders: queue.SimpleQueue[Mapping[str, Any] | None]) -> None:

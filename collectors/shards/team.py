@@ -50,7 +50,7 @@ class WorkerTeam(AbstractContextManager["WorkerTeam"]):
         self._store: Store | None = None
         self._again: dict[str, dict[str, Item]] = {}
         for number in range(len(channels)):
-            spool.holders[number] = self._open_held
+            spool.holders[number] = lambda extent: _Held(extent, self._ask)
 
     def __exit__(self, *_: object) -> None:
         spool.holders.clear()
@@ -169,9 +169,6 @@ class WorkerTeam(AbstractContextManager["WorkerTeam"]):
                 each.path: each for each in items if isinstance(each, Item)
             }
         return self._again[origin.item.path][item.path]
-
-    def _open_held(self, extent: Extent) -> io.RawIOBase:
-        return _Held(extent, self._ask)
 
 
 class _Held(io.RawIOBase):

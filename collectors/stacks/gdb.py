@@ -91,14 +91,19 @@ class _Gdb(Sections):
     def __init__(self) -> None:
         super().__init__()
         self._pid: int | None = None
-        self._named: tuple[Head, int] | None = None  # the last line that names a thread, and where
+        self._named: tuple[int | None, Thread] | None = (
+            None  # by gdb's count, by the last such line
+        )
         self._numbers: list[int | None] = []  # of the threads, by gdb's count
         self._stacks: dict[tuple[int | None, int | None], tuple[Thread, _Body]] = {}
 
     def take(self, head: Head, below: str, line: int) -> str:
         """Take what one command prints of a thread, or that gdb attaches to a process."""
         if head["number"] or head["tid"] or head["place"]:
-            self._named = (head, line)
+            name, lwp = head["name"] or head["called"], head["lwp"] or head["tid"]
+            number = head["number"] or head["place"]
+            thread = Thread(frames=(), name=name, tid=int(lwp) if lwp else None, line=line)
+            self._named = (int(number) if number else None, thread)
         elif head["begun"]:
             self._named = None
             self._attach(int(head["begun"]), ends=False)
@@ -109,9 +114,7 @@ class _Gdb(Sections):
         begun = head["bare"] or head["python"] or head["unmarked"]
         body = _body(head[0] + below if begun else below)
         if body.native or body.python:
-            named, line = self._named or (None, line)
-            name, number, lwp = _identity(named) if named else (None, None, None)
-            self._add(number, Thread(frames=(), name=name, tid=lwp, line=line), body)
+            self._add(*(self._named or (None, Thread(frames=(), line=line))), body)
         return body.rest
 
     def _attach(self, pid: int, *, ends: bool) -> None:
@@ -184,12 +187,6 @@ class _Gdb(Sections):
                 main_only=main_only or [thread.name for thread in threads] == [MAIN],
             )
         )
-
-
-def _identity(head: Head) -> tuple[str | None, int | None, int | None]:
-    number, lwp = head["number"] or head["place"], head["lwp"] or head["tid"]
-    name = head["name"] or head["called"]
-    return name, int(number) if number else None, int(lwp) if lwp else None
 
 
 READER = StackText(name="gdb", tool="gdb", marks=GDB, sections=_Gdb)

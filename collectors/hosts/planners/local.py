@@ -20,9 +20,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from whyhang.analyzer.facts import replace
 from whyhang.analyzer.job.launch import Plan, plan_of_agent
 from whyhang.collectors.hosts import remote_host
-from whyhang.collectors.hosts.names import resolved
 from whyhang.collectors.hosts.planners import ssh
-from whyhang.collectors.hosts.reach import KnownHosts, Reach, ReachedHost, Selector, selector_of
+from whyhang.collectors.hosts.reach import (
+    KnownHosts,
+    Reach,
+    ReachedHost,
+    Selector,
+    resolved,
+    selector_of,
+)
 from whyhang.collectors.live.job.environment import options
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import HostJob

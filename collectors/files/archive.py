@@ -199,11 +199,11 @@ class Store(AbstractContextManager["Store"]):
                 self.meter.start(f"unpacking {item.path}", item.size)
                 for member in unpack.members(raw, start, self._budget.spend):
                     self.meter.at(raw.tell(), item.path)
-                    name = clean(member.name or "").removeprefix("./")
+                    name = clean(member.name).removeprefix("./")
                     shown = inside + name[:LONGEST_NAME] if name else item.path
                     if why := refusal(member):
                         yield gap(shown, why)
-                    elif isinstance(member, unpack.ArchiveMember):
+                    elif member.stream is not None:
                         self._budget.count_member()
                         yield from self._keep(member.stream, shown, depth + 1)
         except SpentError as error:
@@ -236,12 +236,12 @@ class Store(AbstractContextManager["Store"]):
 _REST = "what comes after that in it is not known"
 
 
-def refusal(member: unpack.ArchiveMember | unpack.Refused) -> str:
+def refusal(member: unpack.ArchiveMember) -> str:
     """Say why a member is not read; "" for one that is."""
-    name = member.name or ""
+    name = member.name
     parts = name.replace("\\", "/").split("/")
     if name.startswith(("/", "\\")) or ".." in parts or name[1:3] in (":/", ":\\"):
         return "its name leads out of the archive"
     if max(map(len, parts)) > LONGEST_NAME:
         return "its name is longer than file systems allow"
-    return member.why if isinstance(member, unpack.Refused) else ""
+    return member.why

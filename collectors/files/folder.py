@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
 from pathlib import Path, PurePosixPath
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from whyhang.analyzer.errors import BundleError
 from whyhang.analyzer.facts import NOBODY, Fact, Gap, Record, StackDump, Who, grouped, replace
@@ -34,10 +34,6 @@ class Task(Record):
     entry: bundle.Entry | None
 
 
-Results: TypeAlias = tuple[list[Fact], list[Gap]]
-"""What is in a file, and the troubles with it."""
-
-
 class Team(Protocol):
     """Others that look into files and read them, in place of this process."""
 
@@ -45,8 +41,8 @@ class Team(Protocol):
         """Look into each of the files; ``store`` serves for what is done here."""
 
     def results(
-        self, tasks: Sequence[Task], here: Callable[[Task], Results]
-    ) -> Generator[Results, None, None]:
+        self, tasks: Sequence[Task], here: Callable[[Task], list[Fact]]
+    ) -> Generator[list[Fact], None, None]:
         """Yield what is in each file, in order; ``here`` reads one in this process."""
 
 
@@ -69,8 +65,8 @@ class ThisMachine:
         return map(store.expand, files)
 
     def results(
-        self, tasks: Sequence[Task], here: Callable[[Task], Results]
-    ) -> Generator[Results, None, None]:
+        self, tasks: Sequence[Task], here: Callable[[Task], list[Fact]]
+    ) -> Generator[list[Fact], None, None]:
         """Yield what is in each file, in order.
 
         One that lies elsewhere is read here, as a connection cannot be shared with processes that
@@ -150,9 +146,8 @@ def read(
 
 def read_documents(documents: Iterable[Document], *, readers: Sequence[Reader]) -> Iterator[Fact]:
     """Yield what documents say that are at hand already, as those of a live job are."""
-    gaps: list[Gap] = []
-    facts = (fact for document in documents for fact in facts_of_document(document, readers, gaps))
-    yield from _settled(facts, gaps)
+    facts = (fact for document in documents for fact in facts_of_document(document, readers))
+    yield from _settled(facts, [])
 
 
 def _shown(paths: Sequence[str | Path]) -> list[str | None]:
@@ -221,20 +216,17 @@ def _facts_of_all(
             done += task.item.size
             if number % EVERY == 0:
                 progress(f"reading {number:,} of {len(files):,} files: {task.item.path}")
-            facts, troubles = next(results)
-            gaps += troubles
-            yield from facts
+            yield from next(results)
 
 
-def facts_of(store: Store, readers: Sequence[Reader], task: Task) -> Results:
+def facts_of(store: Store, readers: Sequence[Reader], task: Task) -> list[Fact]:
     """Read one file."""
-    troubles: list[Gap] = []
     document = store.document(task.item, task.who)
     if isinstance(document, Gap):
-        return [], [document]
+        return [document]
     if (entry := task.entry) is not None:
         document = replace(document, who=entry.who(), look=entry.look, taken_at=entry.taken_at)
-    return facts_of_document(document, readers, troubles), troubles
+    return facts_of_document(document, readers)
 
 
 def _settled(facts: Iterable[Fact], gaps: list[Gap]) -> Iterator[Fact]:

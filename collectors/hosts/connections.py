@@ -249,14 +249,10 @@ class Connections(AbstractContextManager["Connections"]):
 
     def _speaker(self, channel: str, own_name: str) -> RemoteHost | None:
         """Find who speaks: alone on its channel, or by the name that it gives itself."""
-        hosts = self._by_channel.get(channel, [])
-        for host in hosts:
-            if host.own_name == own_name or len(hosts) == 1:
-                host.own_name = own_name
-                return host
-        short = own_name.partition(".")[0]
-        for host in hosts:
-            if not host.own_name and host.name.partition(".")[0] == short:
-                host.own_name = own_name
-                return host
+        hosts, short = self._by_channel.get(channel, []), own_name.partition(".")[0]
+        known = [host for host in hosts if host.own_name == own_name or len(hosts) == 1]
+        new = [h for h in hosts if not h.own_name and h.name.partition(".")[0] == short]
+        for host in (*known, *new)[:1]:
+            host.own_name = own_name
+            return host
         return None

@@ -19,7 +19,7 @@ from typing import Any
 from whyhang.analyzer.facts import Fact, Gap, replace
 from whyhang.collectors.files import spool
 from whyhang.collectors.files.archive import Store
-from whyhang.collectors.files.folder import Results, Task
+from whyhang.collectors.files.folder import Task
 from whyhang.collectors.files.listing import Item, Unopened
 from whyhang.collectors.files.spool import MIB, Extent
 from whyhang.collectors.files.workers import chunked
@@ -101,8 +101,8 @@ class WorkerTeam(AbstractContextManager["WorkerTeam"]):
                         self._origin[item.path] = file
 
     def results(
-        self, tasks: Sequence[Task], here: Callable[[Task], Results]
-    ) -> Generator[Results, None, None]:
+        self, tasks: Sequence[Task], here: Callable[[Task], list[Fact]]
+    ) -> Generator[list[Fact], None, None]:
         """Yield what is in each file, in order; ``here`` reads one in this process."""
         places: list[int | None] = [self._worker.get(task.item.path) for task in tasks]
         chunks: dict[int, deque[list[int]]] = {}
@@ -110,8 +110,8 @@ class WorkerTeam(AbstractContextManager["WorkerTeam"]):
             own = [number for number, place in enumerate(places) if place == worker]
             chunks[worker] = deque(chunked(own, lambda number: tasks[number].item.size))
         pools = [ThreadPoolExecutor(1) for _ in self._channels]
-        asked: dict[int, deque[Future[list[Results | None]]]] = {n: deque() for n in chunks}
-        ready: dict[int, deque[Results | None]] = {n: deque() for n in chunks}
+        asked: dict[int, deque[Future[list[list[Fact] | None]]]] = {n: deque() for n in chunks}
+        ready: dict[int, deque[list[Fact] | None]] = {n: deque() for n in chunks}
 
         def ask_ahead(worker: int) -> None:
             while chunks[worker] and len(asked[worker]) < AHEAD:
@@ -136,14 +136,14 @@ class WorkerTeam(AbstractContextManager["WorkerTeam"]):
             for pool in pools:
                 pool.shutdown(wait=False, cancel_futures=True)
 
-    def _read(self, worker: int, tasks: Sequence[Task]) -> list[Results | None]:
+    def _read(self, worker: int, tasks: Sequence[Task]) -> list[list[Fact] | None]:
         """Have a worker read files; None for each that is to be read here, in its turn."""
+        sent = [replace(task, item=_sent(task.item)) for task in tasks]
         try:
-            sent = [replace(task, item=_sent(task.item)) for task in tasks]
-            answer: list[tuple[list[Fact], list[Gap]]] = self._ask(worker, "read", sent)
+            answer: list[list[Fact] | None] = self._ask(worker, "read", sent)
         except ChannelError:
             return [None] * len(tasks)
-        return [*answer]
+        return answer
 
     def _ask(self, worker: int, operation: str, *arguments: object) -> Any:
         if worker in self._gone:

@@ -40,22 +40,23 @@ class Owner(Protocol):
 
 
 def facts_of_document(document: Document, readers: Sequence[Reader]) -> list[Fact]:
-    """Offer a document to each reader; one that fails costs what it did not read."""
+    """Offer a document to each reader; one that fails costs what it did not read, told first."""
     if not document.size:
         return [document.gap("it is empty")]
     if own_output.is_report(document.head):
         return [document.gap("it is a report of whyhang, and no evidence")]
+    gaps: list[Gap] = []
     parts = _parts(_without_reports(document))
-    return [fact for part in parts for fact in _facts_of_part(part, readers)]
+    facts = [fact for part in parts for fact in _facts_of_part(part, readers, gaps)]
+    return [*gaps, *facts]
 
 
-def _facts_of_part(document: Document, readers: Sequence[Reader]) -> list[Fact]:
+def _facts_of_part(document: Document, readers: Sequence[Reader], gaps: list[Gap]) -> list[Fact]:
     budget = limits.Budget(document.size)
-    facts: list[Fact] = []
-    known = _known(document, readers, budget, facts)
+    known = _known(document, readers, budget, gaps)
     if not known and PurePosixPath(document.path).suffix.lower() not in naming.ORDINARY:
-        facts.append(document.gap("it is of no kind that whyhang reads"))
-    return [*facts, *(fact for reader in known for fact in _read(reader, document, budget))]
+        gaps.append(document.gap("it is of no kind that whyhang reads"))
+    return [fact for reader in known for fact in _read(reader, document, budget, gaps)]
 
 
 def _without_reports(document: Document) -> Document:
@@ -69,12 +70,9 @@ def _without_reports(document: Document) -> Document:
 
 
 def _known(
-    document: Document, readers: Sequence[Reader], budget: limits.Budget, facts: list[Fact]
+    document: Document, readers: Sequence[Reader], budget: limits.Budget, gaps: list[Gap]
 ) -> list[Reader]:
-    """Return the readers that know a document: the one that owns it, else all of them.
-
-    To ``facts`` comes what fails.
-    """
+    """Return the readers that know a document: the one that owns it, else all of them."""
     known: list[Reader] = []
     with budget:
         for reader in readers:
@@ -85,22 +83,22 @@ def _known(
             except limits.TooSlowError:
                 knows = True  # reading it says where
             except Exception as error:  # noqa: BLE001 - a note is made of it
-                facts.append(_failed(document, reader, error))
+                gaps.append(_failed(document, reader, error))
                 continue
             if knows:
                 known.append(reader)
     return known
 
 
-def _read(reader: Reader, document: Document, budget: limits.Budget) -> list[Fact]:
+def _read(reader: Reader, document: Document, budget: limits.Budget, gaps: list[Gap]) -> list[Fact]:
     facts: list[Fact] = []
     try:
         with budget:
             facts.extend(reader.read(document))  # what comes before an error stays
     except limits.TooSlowError as error:
-        facts += budget.gaps(document, error)
+        gaps += budget.gaps(document, error)
     except Exception as error:  # noqa: BLE001 - a note is made of it
-        facts.append(_failed(document, reader, error))
+        gaps.append(_failed(document, reader, error))
     return facts
 
 

@@ -187,7 +187,8 @@ class Contents:
         for name, status in self.statuses.items():
             rows = self.by_group.get(name, [])
             done = {row.seq: row.state is CallState.COMPLETED for row in rows}  # of a batch its end
-            oldest = min((n for n, is_done in done.items() if n and not is_done), default=None)
+            open_ = [n for n, is_done in done.items() if n is not None and not is_done]
+            oldest = min(open_, default=None)
             if len({row.p2p for row in rows}) != 1 or oldest is None or status.completed is None:
                 continue
             if oldest > status.completed + 1 and oldest - 1 not in done:

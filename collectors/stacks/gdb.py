@@ -91,9 +91,8 @@ class _Gdb(Sections):
     def __init__(self) -> None:
         super().__init__()
         self._pid: int | None = None
-        self._named: tuple[int | None, Thread] | None = (
-            None  # by gdb's count, by the last such line
-        )
+        # The last line that names a thread: its number by gdb's count, and the thread.
+        self._named: tuple[int | None, Thread] | None = None
         self._numbers: list[int | None] = []  # of the threads, by gdb's count
         self._stacks: dict[tuple[int | None, int | None], tuple[Thread, _Body]] = {}
 

@@ -7,7 +7,7 @@ to the end of that print. The parsers stand in ``gpu/`` and ``cluster/``.
 from collections import Counter
 from collections.abc import Hashable, Iterator
 
-from whyhang.analyzer.facts import Fact, Statement, Who, replace
+from whyhang.analyzer.facts import Fact, Statement, replace
 from whyhang.analyzer.reading import Document
 from whyhang.collectors import limits
 from whyhang.collectors.cluster import hosts, launch, network, schedulers
@@ -111,12 +111,10 @@ class PrintReader:
                 if not isinstance(one, Draft):
                     yield replace(one, who=replace(one.who, host=one.who.host or host))
                     continue
-                who, own = Who(host=host), one.fields
-                key = (who.host, one.tool, own.get("uuid") or own.get("bus") or own.get("index"))
-                look = samples[key] if document.look is None else document.look
+                own = one.fields
+                key = (host, one.tool, own.get("uuid") or own.get("bus") or own.get("index"))
+                yield one.fact(document, host, samples[key])
                 samples[key] += 1
-                taken_at = one.taken_at if document.taken_at is None else document.taken_at
-                yield one.fact(who, document.source(one.line), look, taken_at)
 
 
 def _prints(
@@ -131,9 +129,9 @@ def _prints(
             if not line.text.strip():
                 continue
             for parse in (*(_gpu_parsers(line.text) if tells_of_gpus else ()), *some):
-                printed = parse(lines)
+                printed = [*parse(lines)]
                 if lines.next is not line:
-                    yield lines.host, [*printed]
+                    yield lines.host, printed
                     break
             else:
                 yield lines.host, line

@@ -8,7 +8,7 @@ before it (a shell prompt, "==== node7 ====", uname, "hostname: node7"), or by t
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 from whyhang.analyzer.facts import Record, Source, Who
@@ -168,6 +168,6 @@ def _no_word(name: str) -> str | None:
     return None if name.lower() in _NO_HOST else name
 
 
-Parser: TypeAlias = Callable[[Lines], Sequence[Any]]
-"""Reads the print that begins with the next line, as facts or drafts of them; takes no line if
+Parser: TypeAlias = Callable[[Lines], Iterable[Any]]
+"""Yields facts or drafts of them from the print that begins with the next line; takes no line if
 none does."""

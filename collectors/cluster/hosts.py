@@ -4,6 +4,7 @@ As ps, top, df, ss, netstat, lsof, env, exports in scripts, ulimit and /proc/PID
 """
 
 import itertools
+from collections.abc import Iterator
 
 from whyhang.analyzer.facts import (
     NOBODY,
@@ -47,12 +48,11 @@ _PAIR = limits.compile(r"(?P<name>[A-Z][A-Z0-9_]*)=(?P<value>[^\s\"'$`]*)$")
 _OWN = limits.compile(r"(?:NCCL|GLOO|TORCH|MASTER|FI|UCX|OMPI_MCA)_|WORLD_SIZE$|NNODES$")
 
 
-def processes(lines: Lines) -> list[Statement]:
+def processes(lines: Lines) -> Iterator[Statement]:
     """Read the rows below a header of ps or top that names at least the pid and the command."""
     names = lines.next.text.split()
-    if "PID" not in names or names[-1] not in _COMMANDS:
-        return []
-    return lines.below(lambda line: _process(line, names), most=MAX_ROWS)
+    if "PID" in names and names[-1] in _COMMANDS:
+        yield from lines.below(lambda line: _process(line, names), most=MAX_ROWS)
 
 
 def _process(line: PrintedLine, names: list[str]) -> Statement | None:
@@ -84,14 +84,11 @@ def _process(line: PrintedLine, names: list[str]) -> Statement | None:
     )
 
 
-def room(lines: Lines) -> list[Statement]:
+def room(lines: Lines) -> Iterator[Statement]:
     """Read one row of df: blocks of a kilobyte, or with units."""
-    match = _DF.match(lines.next.words)
-    if match is None:
-        return []
-    line = lines.take()
-    return [
-        Capacity(
+    if match := _DF.match(lines.next.words):
+        line = lines.take()
+        yield Capacity(
             who=NOBODY,
             source=line.source,
             quote=line.words,
@@ -99,51 +96,40 @@ def room(lines: Lines) -> list[Statement]:
             size=float(match["size"]) * _UNITS[match["unit"]],
             free=max(0, 100 - int(match["used"])) / 100,
         )
-    ]
 
 
-def listener(lines: Lines) -> list[Statement]:
+def listener(lines: Lines) -> Iterator[Statement]:
     """Read one row of ss, netstat or lsof about a port that is listened on."""
-    match = _LISTENS.match(lines.next.words) if "LISTEN" in lines.next.text else None
-    if match is None:
-        return []
-    line = lines.take()
-    address = match["address"].strip("[]").partition("%")[0]
-    port, source = int(match["port"]), line.source
-    return [OpenPort(who=NOBODY, source=source, quote=line.words, address=address, port=port)]
+    if "LISTEN" in lines.next.text and (match := _LISTENS.match(lines.next.words)):
+        line, port = lines.take(), int(match["port"])
+        address = match["address"].strip("[]").partition("%")[0]
+        yield OpenPort(who=NOBODY, source=line.source, quote=line.words, address=address, port=port)
 
 
-def limit(lines: Lines) -> list[Statement]:
+def limit(lines: Lines) -> Iterator[Statement]:
     """Read how much memory a process may lock, which RDMA needs, in KiB."""
-    match = _LIMIT.match(lines.next.words)
-    if match is None:
-        return []
-    line, value = lines.take(), match["value"]
-    if line.words.endswith("bytes") and value.isdecimal():
-        value = str(int(value) >> 10)
-    return [Variable(who=lines.who, source=line.source, name="max locked memory", value=value)]
+    if match := _LIMIT.match(lines.next.words):
+        line, value = lines.take(), match["value"]
+        if line.words.endswith("bytes") and value.isdecimal():
+            value = str(int(value) >> 10)
+        yield Variable(who=lines.who, source=line.source, name="max locked memory", value=value)
 
 
-def variable(lines: Lines) -> list[Statement]:
+def variable(lines: Lines) -> Iterator[Statement]:
     """Read variables: of the rank or host that their file, their line or the prompt above names."""
-    line = lines.next
+    line, who = lines.next, lines.who
     if match := _VARIABLE.match(line.words):
-        lines.take()
-        value = match["value"].strip("\"'")
-        return [Variable(who=lines.who, source=line.source, name=match["name"], value=value)]
-    words = line.words.split(" ")
-    if "=" not in words[-1]:
-        return []
-    pairs = [*itertools.takewhile(bool, map(_PAIR.match, reversed(words)))]  # behind a header
-    values = {pair["name"]: pair["value"] for pair in reversed(pairs) if pair is not None}
-    if len(pairs) < 2 or len(values) < len(pairs) or not any(map(_OWN.match, values)):
-        return []
-    who, rank = lines.who, values.get("RANK", "")
-    if rank.isdecimal() and len(rank) < 7 and who.rank is None:
-        who = replace(who, rank=int(rank), trust=Trust.CONTENT)
+        values = {match["name"]: match["value"].strip("\"'")}
+    else:
+        words = reversed(line.words.split(" "))
+        pairs = [*filter(None, itertools.takewhile(bool, map(_PAIR.match, words)))]
+        values = {pair["name"]: pair["value"] for pair in reversed(pairs)}  # behind a header
+        if len(pairs) < 2 or len(values) < len(pairs) or not any(map(_OWN.match, values)):
+            return
+        rank = values.get("RANK", "")
+        if rank.isdecimal() and len(rank) < 7 and who.rank is None:
+            who = replace(who, rank=int(rank), trust=Trust.CONTENT)
+        values = {name: value for name, value in values.items() if _OWN.match(name)}
     lines.take()
-    return [
-        Variable(who=who, source=line.source, name=name, value=value)
-        for name, value in values.items()
-        if _OWN.match(name)
-    ]
+    for name, value in values.items():
+        yield Variable(who=who, source=line.source, name=name, value=value)

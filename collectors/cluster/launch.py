@@ -39,10 +39,10 @@ _ELSEWHERE = limits.compile(
 _COUNTS = {"-n", "-np", "-c", "--n", "--np", "--ntasks"}
 
 
-def script(lines: Lines) -> list[Statement]:
+def script(lines: Lines) -> Iterator[Statement]:
     """Read a batch script from its first option to its end."""
     if not lines.next.text.startswith("#SBATCH"):
-        return []
+        return
     options: dict[str, str] = {}
     commands: list[PrintedLine] = []
     for line in lines:
@@ -58,13 +58,10 @@ def script(lines: Lines) -> list[Statement]:
     variables = dict.fromkeys(("SLURM_NTASKS", "SLURM_NPROCS"), str(slots))
     variables |= dict.fromkeys(("SLURM_NNODES", "SLURM_JOB_NUM_NODES"), str(nodes))
     variables |= {"SLURM_GPUS_ON_NODE": gpus, "SLURM_NTASKS_PER_NODE": str(per_node or 1)}
-    started = [*_started(commands, variables, slots)]
-    if not started:
-        return []
-    ranks, line = max(started, key=lambda pair: -1 if pair[0] is None else pair[0])
-    unsure = any(count is None for count, _ in started)
-    return [
-        LaunchPlan(
+    if started := [*_started(commands, variables, slots)]:
+        ranks, line = max(started, key=lambda pair: -1 if pair[0] is None else pair[0])
+        unsure = any(count is None for count, _ in started)
+        yield LaunchPlan(
             who=NOBODY,
             source=line.source,
             quote=line.words,
@@ -73,7 +70,6 @@ def script(lines: Lines) -> list[Statement]:
             nodes=nodes,
             master=variables.get("MASTER_ADDR"),
         )
-    ]
 
 
 def _number(text: str | None) -> int | None:
@@ -144,11 +140,11 @@ def _copies(words: list[str], slots: int) -> int | None:
     return slots
 
 
-def hostfile(lines: Lines) -> list[Statement]:
+def hostfile(lines: Lines) -> Iterator[Statement]:
     """Read the lines of hosts, with comments between them."""
-    if _HOST.match(lines.next.text.strip()) is None:
-        return []
     first = lines.next
+    if _HOST.match(first.text.strip()) is None:
+        return
     hosts: list[tuple[PrintedLine, int]] = []
     placed: list[str] = []
     for line in lines:
@@ -162,24 +158,21 @@ def hostfile(lines: Lines) -> list[Statement]:
     slots = sum(count for _, count in hosts)
     shown = ", ".join(line.words for line, _ in hosts[:SHOWN])
     more = ", …" if len(hosts) > SHOWN else ""
-    return [
-        LaunchPlan(
-            who=NOBODY,
-            source=first.source,
-            quote=f"a hostfile with {counted(slots, 'slot')} ({shown}{more})",
-            ranks=slots,
-            slots=slots,
-            nodes=len(hosts),
-            placed=tuple(placed),
-        )
-    ]
+    yield LaunchPlan(
+        who=NOBODY,
+        source=first.source,
+        quote=f"a hostfile with {counted(slots, 'slot')} ({shown}{more})",
+        ranks=slots,
+        slots=slots,
+        nodes=len(hosts),
+        placed=tuple(placed),
+    )
 
 
-def specification(lines: Lines) -> list[Statement]:
+def specification(lines: Lines) -> Iterator[Statement]:
     """Read how many pods a job's specification asks for, to the end of its document."""
-    kind = _KIND.match(lines.next.words)
-    if kind is None:
-        return []
+    if _KIND.match(lines.next.words) is None:
+        return
     first = lines.take()
     pods, each, role = 0, 1, ""
     for line in lines:
@@ -192,8 +185,7 @@ def specification(lines: Lines) -> list[Statement]:
                 pods += 0 if role == "Launcher:" else int(match["count"])
             else:
                 each = int(match["count"])
-    if not pods:
-        return []
-    source = first.source
-    quote = f"{first.words}: {pods} pods of {each} ranks"
-    return [LaunchPlan(who=NOBODY, source=source, quote=quote, ranks=pods * each, nodes=pods)]
+    if pods:
+        source, ranks = first.source, pods * each
+        quote = f"{first.words}: {pods} pods of {each} ranks"
+        yield LaunchPlan(who=NOBODY, source=source, quote=quote, ranks=ranks, nodes=pods)

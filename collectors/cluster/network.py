@@ -5,6 +5,7 @@ As ibstat, ibstatus, ibv_devinfo, rdma, ip, ifconfig, ethtool, perfquery and sys
 
 import itertools
 import re
+from collections.abc import Iterator
 
 from whyhang.analyzer.facts import NOBODY, ErrorCounter, NetworkPort, Statement, replace
 from whyhang.collectors import limits
@@ -59,11 +60,11 @@ _SYSFS = limits.compile(
 )
 
 
-def adapter(lines: Lines) -> list[Statement]:
+def adapter(lines: Lines) -> Iterator[Statement]:
     """Read an RDMA adapter with its ports: ibstat, ibstatus, ibv_devinfo."""
     head = _ADAPTER.match(lines.next.words)
     if head is None:
-        return []
+        return
     name, port = head["name"], head["port"]
     lines.take()
     ports: dict[str, dict[str, PrintedLine]] = {}
@@ -74,58 +75,41 @@ def adapter(lines: Lines) -> list[Statement]:
             port = number["port"]
         elif (state := _STATE.match(line.words)) and port is not None:
             ports.setdefault(port, {})["phys" if state["phys"] else "state"] = line
-    found: list[Statement] = []
     for key, states in ports.items():
         first = states.get("state") or states["phys"]
         words = [m["state"] for one in states.values() if (m := _STATE.match(one.words))]
         quote = f"{name}/{key}: {', '.join(one.words for one in states.values())}"
-        found.append(_made(replace(first, text=quote), f"{name}/{key}", "/".join(words)))
-    return found
+        yield _network_port(replace(first, text=quote), f"{name}/{key}", "/".join(words))
 
 
-def _is_up(word: str) -> bool:
-    return word.upper().removeprefix("PORT_") in {"ACTIVE", "UP", "LINKUP"}
-
-
-def interface(lines: Lines) -> list[Statement]:
+def interface(lines: Lines) -> Iterator[Statement]:
     """Read a line of rdma link, or an interface of ip, ifconfig or ethtool with what is below."""
     line = lines.next
     if match := _RDMA.match(line.words):
         state = f"{match['state']}/{match['phys']}"
-        return [_made(lines.take(), match["name"], state, netdev=match["netdev"])]
-    if match := _IP.match(line.words):
+        yield _network_port(lines.take(), match["name"], state, netdev=match["netdev"])
+    elif match := _IP.match(line.words):
         lines.take()
         below = itertools.takewhile(lambda one: one.text.startswith((" ", "\t")), lines)
         inets = (_INET.match(one.words) for one in below)
         flags = match["flags"].split(",")
         state = "DOWN" if "NO-CARRIER" in flags or "UP" not in flags else match["state"] or "UP"
-        return [
-            _made(
-                line,
-                match["name"].partition("@")[0],
-                state.replace("UNKNOWN", "UP"),  # of devices that do not tell, as loopback
-                addresses=tuple(inet["address"] for inet in inets if inet),
-            )
-        ]
-    return _settings(lines)
+        yield _network_port(
+            line,
+            match["name"].partition("@")[0],
+            state.replace("UNKNOWN", "UP"),  # of devices that do not tell, as loopback
+            addresses=tuple(inet["address"] for inet in inets if inet),
+        )
+    elif match := _SETTINGS.match(line.words):
+        lines.take()
+        for one in itertools.takewhile(lambda one: not _SETTINGS.match(one.words), lines):
+            if link := _DETECTED.match(one.words):
+                state = "UP" if link["up"] == "yes" else "DOWN"
+                yield _network_port(lines.take(), match["name"], state)
+                return
 
 
-def _settings(lines: Lines) -> list[Statement]:
-    """Read what ethtool says of one interface, from its first line to that of its link."""
-    head = _SETTINGS.match(lines.next.words)
-    if head is None:
-        return []
-    lines.take()
-    for line in lines:
-        if _SETTINGS.match(line.words):
-            break
-        if link := _DETECTED.match(line.words):
-            state = "UP" if link["up"] == "yes" else "DOWN"
-            return [_made(lines.take(), head["name"], state)]
-    return []
-
-
-def _made(
+def _network_port(
     line: PrintedLine,
     name: str,
     state: str,
@@ -133,71 +117,67 @@ def _made(
     netdev: str | None = None,
     addresses: tuple[str, ...] = (),
 ) -> NetworkPort:
+    link = state.partition("/")[0].upper().removeprefix("PORT_")
     return NetworkPort(
         who=NOBODY,
         source=line.source,
         name=name,
         quote=line.words,
-        up=_is_up(state.partition("/")[0]) if state else None,
+        up=link in {"ACTIVE", "UP", "LINKUP"} if state else None,
         state=state,
         netdev=netdev,
         addresses=addresses,
     )
 
 
-def addresses(lines: Lines) -> list[Statement]:
+def addresses(lines: Lines) -> Iterator[Statement]:
     """Read a line of ``ip -br``, of a table of interfaces, or what follows ``hostname -I``."""
     line = lines.next
     if match := _BRIEF.match(line.words):
         state = (match["state"] or "").replace("UNKNOWN", "UP")
         networks = tuple(word for word in match["addresses"].split() if "/" in word)
         name = match["name"].partition("@")[0]
-        return [_made(lines.take(), name, state, addresses=networks)]
-    if match := _NIC.match(line.words):
+        yield _network_port(lines.take(), name, state, addresses=networks)
+    elif match := _NIC.match(line.words):
         name, netdev, networks = match["name"], match["netdev"], (match["addresses"],)
-        return [_made(lines.take(), name, "", netdev=netdev, addresses=networks)]
-    if match := _WRITTEN.search(line.words):  # as people write of their networks
+        yield _network_port(lines.take(), name, "", netdev=netdev, addresses=networks)
+    elif match := _WRITTEN.search(line.words):  # as people write of their networks
         network = ".".join(part.lstrip("0") or "0" for part in match["net"].split("."))
         networks = (f"{network}.0{match['len']}",)
-        return [_made(lines.take(), match["name"].strip(), "", addresses=networks)]
-    if _ASKED.search(line.words) and _PLAIN.match(lines.behind.words):
+        yield _network_port(lines.take(), match["name"].strip(), "", addresses=networks)
+    elif _ASKED.search(line.words) and _PLAIN.match(lines.behind.words):
         lines.take()
         below = lines.take()
-        return [_made(below, "", "", addresses=tuple(below.words.split()))]
-    return []
+        yield _network_port(below, "", "", addresses=tuple(below.words.split()))
 
 
-def counters(lines: Lines) -> list[Statement]:
+def counters(lines: Lines) -> Iterator[Statement]:
     """Read one print of counters; all errors of it, those at zero as well."""
     line = lines.next
     if match := _PERFQUERY.match(line.words):
-        return _counters_below(lines, match["port"], _DOTTED)
-    if line.words == "NIC statistics:":
+        port, rows = match["port"], _counters_below(lines, _DOTTED)
+    elif line.words == "NIC statistics:":
         asked = _ETHTOOL_OF.match(lines.above.words)
-        return _counters_below(lines, asked["port"] if asked else None, _ETHTOOL)
-    if match := _STATISTIC.match(line.words):
+        port, rows = asked["port"] if asked else None, _counters_below(lines, _ETHTOOL)
+    elif match := _STATISTIC.match(line.words):
         words = match["rest"].split()
         lines.take()
-        pairs = zip(words[::2], words[1::2], strict=False)
-        return [each for pair in pairs for each in _counter(line, match["port"], *pair)]
-    if match := _SYSFS.match(line.words):
-        port = f"{match['name']}/{match['port']}"
-        if counted := _counter(line, port, match["counter"], match["value"]):
-            lines.take()
-        return counted
-    return []
+        pairs = zip(words[::2], words[1::2], strict=True)  # its pattern has them in pairs
+        port, rows = match["port"], [(line, *pair) for pair in pairs]
+    elif (match := _SYSFS.match(line.words)) and _OF_ERRORS.search(match["counter"]):
+        lines.take()
+        port, rows = f"{match['name']}/{match['port']}", [(line, match["counter"], match["value"])]
+    else:
+        return
+    for one, name, value in rows:
+        if _OF_ERRORS.search(name):
+            source, number = one.source, int(value)
+            yield ErrorCounter(
+                who=NOBODY, source=source, port=port, name=name.strip(), value=number
+            )
 
 
-def _counters_below(lines: Lines, port: str | None, shape: limits.Pattern[str]) -> list[Statement]:
-    rows = lines.below(
+def _counters_below(lines: Lines, shape: limits.Pattern[str]) -> list[tuple[PrintedLine, str, str]]:
+    return lines.below(
         lambda line: (m := shape.match(line.words)) and (line, m["name"], m["value"])
     )
-    return [each for line, name, value in rows for each in _counter(line, port, name, value)]
-
-
-def _counter(line: PrintedLine, port: str | None, name: str, value: str) -> list[Statement]:
-    """Return a counter where it is one of errors."""
-    if not _OF_ERRORS.search(name):
-        return []
-    source, name = line.source, name.strip()
-    return [ErrorCounter(who=NOBODY, source=source, port=port, name=name, value=int(value))]

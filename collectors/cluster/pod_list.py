@@ -5,13 +5,13 @@ a pod's state is that of the column STATUS (kubernetes, pkg/printers/internalver
 """
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from whyhang.analyzer import toml
 from whyhang.analyzer.facts import NOBODY, Fact, Record, Scheduled
 from whyhang.analyzer.reading import Document
+from whyhang.collectors.files.naming import natural
 
 MAX_BYTES = 64 << 20
 
@@ -84,12 +84,7 @@ class Pod(Record):
 
 def in_order(pods: Iterable[Pod]) -> list[Pod]:
     """Sort the pods of a job as its operator numbers them; those without a number by name."""
-
-    def key(pod: Pod) -> tuple[object, ...]:
-        digits = [int(text) if text.isdecimal() else text for text in re.split(r"(\d+)", pod.name)]
-        return (pod.place is None, pod.place or (), digits)
-
-    return sorted(pods, key=key)
+    return sorted(pods, key=lambda pod: (pod.place is None, pod.place or (), natural(pod.name)))
 
 
 def pods_in(data: bytes | str) -> list[Pod]:

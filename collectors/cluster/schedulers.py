@@ -34,15 +34,13 @@ _EVENT = limits.compile(
 _UNSCHEDULED = frozenset({"FailedScheduling", "FailedMount", "FailedAttachVolume", "Failed"})
 
 
-def slurm_table(lines: Lines) -> list[Statement]:
+def slurm_table(lines: Lines) -> Iterator[Statement]:
     """Read the rows below a header of sacct, squeue or sinfo."""
     header = lines.next
-    names = header.text.replace("|", " ").upper().split()
-    names = [name.partition("%")[0] for name in names]
+    names = [name.partition("%")[0] for name in header.text.replace("|", " ").upper().split()]
     of_jobs = names[:1] == ["JOBID"] and ("STATE" in names or "ST" in names)
-    of_nodes = "NODELIST" in names and "STATE" in names and not of_jobs
-    if not (of_jobs or of_nodes):
-        return []
+    if not (of_jobs or {"NODELIST", "STATE"} <= set(names)):
+        return
     rule = lines.behind if lines.behind.words.startswith("--") else None
     if rule is not None:
         lines.take()
@@ -51,7 +49,7 @@ def slurm_table(lines: Lines) -> list[Statement]:
         row = dict(zip(names, _cells(line.text, header.text, rule, len(names)), strict=False))
         return _job(line, row) if of_jobs else _nodes(line, row)
 
-    return lines.below(row_of)
+    yield from lines.below(row_of)
 
 
 def _cells(text: str, header: str, rule: PrintedLine | None, count: int) -> list[str]:
@@ -108,29 +106,25 @@ def _nodes(line: PrintedLine, row: Mapping[str, str]) -> Scheduled | None:
     )
 
 
-def slurm_record(lines: Lines) -> list[Statement]:
+def slurm_record(lines: Lines) -> Iterator[Statement]:
     """Read what scontrol show job or show node prints of one of them."""
-    first = lines.next
-    if not first.words.startswith(("JobId=", "NodeName=")):
-        return []
-    lines.take()
-    pairs, quote = dict(_pairs(first.words)), first
+    if not lines.next.words.startswith(("JobId=", "NodeName=")):
+        return
+    quote = lines.take()
+    pairs = _pairs(quote.words)
     for count, line in enumerate(lines):
-        below = dict(_pairs(line.words))
+        below = _pairs(line.words)
         if count > MAX_BELOW or not below or below.keys() & {"JobId", "NodeName"}:
             break
         if below.keys() & {"JobState", "State"}:
             quote = line
-        for key, value in below.items():
-            pairs.setdefault(key, value)
+        pairs = below | pairs
     of_job = "JobId" in pairs
     state = pairs.get("JobState" if of_job else "State", "")
     name = pairs["JobId" if of_job else "NodeName"]
-    if not _NODE_STATE.match(state):
-        return []
     reason = pairs.get("Reason", "").partition(" Dependency=")[0]
-    return [
-        Scheduled(
+    if _NODE_STATE.match(state):
+        yield Scheduled(
             who=NOBODY,
             source=quote.source,
             kind="job" if of_job else "node",
@@ -141,21 +135,19 @@ def slurm_record(lines: Lines) -> list[Statement]:
             code=pairs.get("ExitCode", ""),
             hosts=expand(pairs.get("NodeList", "")) if of_job else (name,),
         )
-    ]
 
 
-def _pairs(text: str) -> Iterator[tuple[str, str]]:
-    for match in _PAIR.finditer(text):
-        yield match["key"], match["value"].strip()
+def _pairs(text: str) -> dict[str, str]:
+    return {match["key"]: match["value"].strip() for match in _PAIR.finditer(text)}
 
 
-def kubectl_table(lines: Lines) -> list[Statement]:
+def kubectl_table(lines: Lines) -> Iterator[Statement]:
     """Read the rows below a header of kubectl get pods, get nodes, or of jobs by their operator."""
     names = lines.next.text.replace("NOMINATED NODE", "NOMINATED").split()
     pods, nodes = {"READY", "STATUS"} <= set(names), {"STATUS", "ROLES"} <= set(names)
     jobs = names == ["NAME", "STATE", "AGE"]
     if "NAME" not in names or not (pods or nodes or jobs):
-        return []
+        return
 
     def row_of(line: PrintedLine) -> Statement | None:
         cells = _AGO.sub("", line.words).split(maxsplit=len(names) - 1)
@@ -178,17 +170,15 @@ def kubectl_table(lines: Lines) -> list[Statement]:
             hosts=(host,) if host not in {"", "<none>"} else (),
         )
 
-    return lines.below(row_of)
+    yield from lines.below(row_of)
 
 
-def kubectl_description(lines: Lines) -> list[Statement]:
+def kubectl_description(lines: Lines) -> Iterator[Statement]:
     """Read what kubectl describe pod prints of one, from the line below its name."""
     if not lines.next.words.startswith("Namespace:") or "Name:" not in lines.above.words:
-        return []
+        return
     name = lines.above.words.rpartition(" ")[2]
-    pairs: dict[str, str] = {}
-    quote: PrintedLine = lines.take()
-    event = ""
+    quote, event, pairs = lines.take(), "", dict[str, str]()
     for count, line in enumerate(lines):
         if count > MAX_DESCRIPTION or line.words.startswith("Name: "):
             break
@@ -200,10 +190,8 @@ def kubectl_description(lines: Lines) -> list[Statement]:
                 quote = line if not event else quote
             pairs.setdefault(pair["key"], pair["value"])
     state, why = pairs.get("Status", ""), pairs.get("Reason", "")
-    if not state:
-        return []
-    return [
-        Scheduled(
+    if state:
+        yield Scheduled(
             who=NOBODY,
             source=quote.source,
             kind="pod",
@@ -214,4 +202,3 @@ def kubectl_description(lines: Lines) -> list[Statement]:
             code=pairs.get("Exit Code", ""),
             hosts=(pairs["Node"].partition("/")[0],) if "/" in pairs.get("Node", "") else (),
         )
-    ]

@@ -67,11 +67,17 @@ class Store(AbstractContextManager["Store"]):
 
     def expand(self, file: Unopened) -> Iterator[Item | Gap]:
         """Yield the file itself, or what is in it."""
+        item = file.item
         try:
-            start = _start(file.item.extent)
-            yield from self._expand(file.item, start, 0, asked=file.asked, inside=file.inside)
+            with item.extent.open() as stream:
+                start = stream.read(unpack.MAGIC_BYTES)
+        except (OSError, ValueError) as error:
+            yield gap(item.path, f"it cannot be read ({reason(error)})", remedy=UNREADABLE)
+            return
+        try:
+            yield from self._expand(item, start, 0, asked=file.asked, inside=file.inside)
         except (OSError, RuntimeError) as error:
-            yield gap(file.item.path, f"it cannot be looked at ({reason(error)})")
+            yield gap(item.path, f"it cannot be looked at ({reason(error)})")
 
     def listed(
         self, named: str | Path, shown: str | None = None
@@ -166,7 +172,7 @@ class Store(AbstractContextManager["Store"]):
     def _expand(
         self,
         item: Item,
-        start: bytes | Exception,
+        start: bytes,
         depth: int,
         *,
         asked: bool = False,
@@ -174,13 +180,9 @@ class Store(AbstractContextManager["Store"]):
     ) -> Iterator[Item | Gap]:
         """Yield the file itself, or what is in it if it is an archive or compressed.
 
-        ``start`` are its first bytes, or why they cannot be read. ``depth`` counts the archives
-        around it. ``asked``: the user named it. ``inside`` is put before the names of members,
-        else the archive's own path is.
+        ``start`` are its first bytes. ``depth`` counts the archives around it. ``asked``: the user
+        named it. ``inside`` is put before the names of members, else the archive's own path is.
         """
-        if isinstance(start, Exception):
-            yield gap(item.path, f"it cannot be read ({reason(start)})", remedy=UNREADABLE)
-            return
         is_other_zip = unpack.is_zip(start) and not (asked or item.path.endswith(".zip"))
         if is_other_zip or not unpack.is_packed(start):
             yield replace(item, start=start[:START_BYTES])
@@ -197,11 +199,11 @@ class Store(AbstractContextManager["Store"]):
                 self.meter.start(f"unpacking {item.path}", item.size)
                 for member in unpack.members(raw, start, self._budget.spend):
                     self.meter.at(raw.tell(), item.path)
-                    name = clean(member.name or "").removeprefix("./")
+                    name = clean(member.name).removeprefix("./")
                     shown = inside + name[:LONGEST_NAME] if name else item.path
                     if why := refusal(member):
                         yield gap(shown, why)
-                    elif isinstance(member, unpack.ArchiveMember):
+                    elif member.stream is not None:
                         self._budget.count_member()
                         yield from self._keep(member.stream, shown, depth + 1)
         except SpentError as error:
@@ -231,24 +233,15 @@ class Store(AbstractContextManager["Store"]):
             yield gap(shown, why, cost=_REST)
 
 
-def _start(extent: Extent | RemoteFile) -> bytes | Exception:
-    """Give the first bytes of a file, or why they cannot be read."""
-    try:
-        with extent.open() as stream:
-            return stream.read(unpack.MAGIC_BYTES)
-    except (OSError, ValueError) as error:
-        return error
-
-
 _REST = "what comes after that in it is not known"
 
 
-def refusal(member: unpack.ArchiveMember | unpack.Refused) -> str:
+def refusal(member: unpack.ArchiveMember) -> str:
     """Say why a member is not read; "" for one that is."""
-    name = member.name or ""
+    name = member.name
     parts = name.replace("\\", "/").split("/")
     if name.startswith(("/", "\\")) or ".." in parts or name[1:3] in (":/", ":\\"):
         return "its name leads out of the archive"
     if max(map(len, parts)) > LONGEST_NAME:
         return "its name is longer than file systems allow"
-    return member.why if isinstance(member, unpack.Refused) else ""
+    return member.why

@@ -48,6 +48,7 @@ _KINDS: dict[str, type[Statement]] = {
     "step": LoopCounter,
     "argument": CallArgument,
     "paused": Paused,
+    "interface": NetworkPort,
 }
 _TABLE: dict[str, dict[str, str]] = table(__package__, "claims.toml")
 _FORMS, _LIMITS = _TABLE["forms"], _TABLE["limits"]
@@ -143,36 +144,15 @@ def statement(row: ClaimRow) -> Statement | None:
     if about in _SETTINGS:
         return Setting(name=_SETTINGS[about], value=value, who=who, source=source)
     if about == "pressure":
-        return _near_limit(row)
-    if about == "interface":
-        return _interface(row)
+        for limit, form in _LIMITS.items():
+            if re.fullmatch(form, value):
+                return _taken_apart(row, NearLimit, form, limit=limit)
+        raise ValueError(f"no limit: {value}")
     if about in _KINDS:
         return _taken_apart(row, _KINDS[about], _FORMS[about])
     if about.startswith(COMPARED):
         return _taken_apart(row, Library, _FORMS["library"], name=about.removeprefix(COMPARED))
     return None
-
-
-def _interface(row: ClaimRow) -> Statement:
-    match = re.fullmatch(_FORMS["interface"], row.value)
-    if match is None:
-        raise ValueError(f"no interface: {row.value}")
-    return NetworkPort(
-        name=match["name"],
-        quote=row.value,
-        up=match["state"] == "up",
-        state=match["state"],
-        addresses=tuple((match["addresses"] or "").split()),
-        who=row.who,
-        source=row.source,
-    )
-
-
-def _near_limit(row: ClaimRow) -> Statement:
-    for limit, form in _LIMITS.items():
-        if re.fullmatch(form, row.value):
-            return _taken_apart(row, NearLimit, form, limit=limit)
-    raise ValueError(f"no limit: {row.value}")
 
 
 def _taken_apart(row: ClaimRow, kind: type[Statement], form: str, **more: str) -> Statement:
@@ -184,5 +164,8 @@ def _taken_apart(row: ClaimRow, kind: type[Statement], form: str, **more: str) -
     read |= {name: read[name] is not None for name in _FLAGS & read.keys()}
     if "percent" in read:
         read["measured"] = int(match["percent"]) / 100
+    if kind is NetworkPort:
+        addresses = (match["addresses"] or "").split()
+        read |= {"quote": row.value, "up": match["state"] == "up", "addresses": addresses}
     who_and_where = {"who": row.who, "source": row.source}
     return msgspec.convert({**read, **who_and_where}, kind, strict=False)

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
 from pathlib import Path, PurePosixPath
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from whyhang.analyzer.errors import BundleError
 from whyhang.analyzer.facts import NOBODY, Fact, Gap, Record, StackDump, Who, grouped, replace
@@ -34,21 +34,15 @@ class Task(Record):
     entry: bundle.Entry | None
 
 
-Results: TypeAlias = tuple[list[Fact], list[Gap]]
-"""What is in a file, and the troubles with it."""
-
-
 class Team(Protocol):
     """Others that look into files and read them, in place of this process."""
 
-    def expand(
-        self, store: Store, listed: Sequence[Sequence[Unopened | Item | Gap]]
-    ) -> list[list[Item | Gap]]:
-        """Look into what was listed of each target; ``store`` serves for what is done here."""
+    def expand(self, store: Store, files: Sequence[Unopened]) -> Iterable[Iterable[Item | Gap]]:
+        """Look into each of the files; ``store`` serves for what is done here."""
 
     def results(
-        self, tasks: Sequence[Task], here: Callable[[Task], Results]
-    ) -> Generator[Results, None, None]:
+        self, tasks: Sequence[Task], here: Callable[[Task], list[Fact]]
+    ) -> Generator[list[Fact], None, None]:
         """Yield what is in each file, in order; ``here`` reads one in this process."""
 
 
@@ -66,22 +60,13 @@ class ThisMachine:
     def __init__(self, readers: Sequence[Reader]) -> None:
         self._readers = readers
 
-    def expand(
-        self, store: Store, listed: Sequence[Sequence[Unopened | Item | Gap]]
-    ) -> list[list[Item | Gap]]:
-        """Look into what was listed of each target."""
-        return [
-            [
-                item
-                for file in target
-                for item in (store.expand(file) if isinstance(file, Unopened) else (file,))
-            ]
-            for target in listed
-        ]
+    def expand(self, store: Store, files: Sequence[Unopened]) -> Iterable[Iterable[Item | Gap]]:
+        """Look into each of the files, when it is its turn."""
+        return map(store.expand, files)
 
     def results(
-        self, tasks: Sequence[Task], here: Callable[[Task], Results]
-    ) -> Generator[Results, None, None]:
+        self, tasks: Sequence[Task], here: Callable[[Task], list[Fact]]
+    ) -> Generator[list[Fact], None, None]:
         """Yield what is in each file, in order.
 
         One that lies elsewhere is read here, as a connection cannot be shared with processes that
@@ -138,8 +123,14 @@ def read(
             load(readers)  # what is left to this process has its own time
         names = _shown(paths)
         listed = [list(opened.listed(*named)) for named in zip(paths, names, strict=True)]
-        expanded = team.expand(opened, listed)
-        for path, shown, files in zip(paths, names, expanded, strict=True):
+        unopened = [file for target in listed for file in target if isinstance(file, Unopened)]
+        expanded = iter(team.expand(opened, unopened))
+        for path, shown, target in zip(paths, names, listed, strict=True):
+            files = [
+                item
+                for file in target
+                for item in (next(expanded) if isinstance(file, Unopened) else (file,))
+            ]
             items += (file for file in files if isinstance(file, Item))
             gaps += (file for file in files if isinstance(file, Gap))
             if not files:
@@ -155,9 +146,8 @@ def read(
 
 def read_documents(documents: Iterable[Document], *, readers: Sequence[Reader]) -> Iterator[Fact]:
     """Yield what documents say that are at hand already, as those of a live job are."""
-    gaps: list[Gap] = []
-    facts = (fact for document in documents for fact in facts_of_document(document, readers, gaps))
-    yield from _settled(facts, gaps)
+    facts = (fact for document in documents for fact in facts_of_document(document, readers))
+    yield from _settled(facts, [])
 
 
 def _shown(paths: Sequence[str | Path]) -> list[str | None]:
@@ -177,41 +167,23 @@ def _tail(own: tuple[str, ...], tails: Mapping[tuple[str, ...], int]) -> str:
     return "/".join(own).replace("//", "/")
 
 
-class Manifests:
-    """The manifests of bundles among the files that were found, each for the folder it is in."""
-
-    def __init__(self, store: Store, items: Sequence[Item], gaps: list[Gap]) -> None:
-        """Read them; ``gaps`` takes what is said of those that cannot be read."""
-        self.paths: set[str] = set()
-        self._entries: dict[str, tuple[int, bundle.Entry]] = {}
-        for item in items:
-            if PurePosixPath(item.path).name == bundle.MANIFEST:
-                cost = "the files beside it are read for themselves"
-                try:
-                    self._add(item.path, store.document(item))
-                except BundleError as error:
-                    remedy = error.remedy.rstrip(".")
-                    gaps.append(gap(item.path, error.message, cost=cost, remedy=remedy))
-                except OSError as error:
-                    gaps.append(gap(item.path, str(error), cost=cost))
-
-    def _add(self, path: str, document: Document | Gap) -> None:
-        if isinstance(document, Gap) or not bundle.is_manifest(path, document.head):
-            return
-        manifest = bundle.read_manifest(document.content())
-        self.paths.add(path)
-        folder = path.removesuffix(bundle.MANIFEST)
-        for entry in manifest.files:
-            self._entries[folder + entry.path] = (len(self._entries), entry)
-
-    def place(self, path: str) -> int:
-        """Order the files of each bundle as it lists them, the way the live run read them."""
-        place, _ = self._entries.get(path, (-1, None))
-        return place
-
-    def entry(self, path: str) -> bundle.Entry | None:
-        """Return what the manifest says of a file, which counts for more than its name."""
-        return self._entries.get(path, (-1, None))[1]
+def _manifests(
+    store: Store, items: Sequence[Item], gaps: list[Gap]
+) -> Iterator[tuple[str, bundle.Manifest]]:
+    """Yield the manifests of bundles with their paths; ``gaps`` takes why some cannot be read."""
+    for item in items:
+        if PurePosixPath(item.path).name != bundle.MANIFEST:
+            continue
+        cost = "the files beside it are read for themselves"
+        try:
+            document = store.document(item)
+            if isinstance(document, Document) and bundle.is_manifest(item.path, document.head):
+                yield item.path, bundle.read_manifest(document.content())
+        except BundleError as error:
+            remedy = error.remedy.rstrip(".")
+            gaps.append(gap(item.path, error.message, cost=cost, remedy=remedy))
+        except OSError as error:
+            gaps.append(gap(item.path, str(error), cost=cost))
 
 
 def _facts_of_all(
@@ -222,13 +194,18 @@ def _facts_of_all(
     progress: Callable[[str], None],
     team: Team,
 ) -> Iterator[Fact]:
-    manifests = Manifests(store, items, gaps)
-    files = [item for item in items if item.path not in manifests.paths]
-    files.sort(key=lambda item: manifests.place(item.path))
+    manifests = dict(_manifests(store, items, gaps))
+    entries = {  # what a manifest says of a file counts for more than its name
+        path.removesuffix(bundle.MANIFEST) + entry.path: entry
+        for path, manifest in manifests.items()
+        for entry in manifest.files
+    }
+    places = {path: place for place, path in enumerate(entries)}  # as a live run reads them
+    files = [item for item in items if item.path not in manifests]
+    files.sort(key=lambda item: places.get(item.path, -1))
     owners = naming.together([item.path for item in files])
-
     tasks = [
-        Task(item=item, who=who, entry=manifests.entry(item.path))
+        Task(item=item, who=who, entry=entries.get(item.path))
         for item, who in zip(files, owners, strict=True)
     ]
     here = functools.partial(facts_of, store, readers)
@@ -239,20 +216,17 @@ def _facts_of_all(
             done += task.item.size
             if number % EVERY == 0:
                 progress(f"reading {number:,} of {len(files):,} files: {task.item.path}")
-            facts, troubles = next(results)
-            gaps += troubles
-            yield from facts
+            yield from next(results)
 
 
-def facts_of(store: Store, readers: Sequence[Reader], task: Task) -> Results:
+def facts_of(store: Store, readers: Sequence[Reader], task: Task) -> list[Fact]:
     """Read one file."""
-    troubles: list[Gap] = []
     document = store.document(task.item, task.who)
     if isinstance(document, Gap):
-        return [], [document]
+        return [document]
     if (entry := task.entry) is not None:
         document = replace(document, who=entry.who(), look=entry.look, taken_at=entry.taken_at)
-    return facts_of_document(document, readers, troubles), troubles
+    return facts_of_document(document, readers)
 
 
 def _settled(facts: Iterable[Fact], gaps: list[Gap]) -> Iterator[Fact]:

@@ -74,7 +74,11 @@ def _searchable(files: Mapping[str, bytes]) -> Iterable[str]:
 
 def _content(data: bytes, names: Pseudonyms) -> bytes | None:
     if data.startswith(_PICKLE):
-        return _pickled(data, names)
+        try:
+            dump = load(data)
+        except (BadPickleError, UnsafePickleError):
+            return None
+        return pickle.dumps(_each(dump, None, names), protocol=2)
     text = data.decode("utf-8", "surrogateescape")
     made = _json(text, names) if data.lstrip()[:1] in {b"{", b"["} else names.text(text)
     return made.encode("utf-8", "surrogateescape")
@@ -113,14 +117,6 @@ def _value(key: str, value: str, names: Pseudonyms) -> str:
     if key in _HOSTS:
         return names.host(value)
     return names.text(value)
-
-
-def _pickled(data: bytes, names: Pseudonyms) -> bytes | None:
-    try:
-        dump = load(data)
-    except (BadPickleError, UnsafePickleError):
-        return None
-    return pickle.dumps(_each(dump, None, names), protocol=2)
 
 
 def _each(value: object, key: object, names: Pseudonyms) -> object:

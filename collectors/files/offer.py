@@ -39,16 +39,16 @@ class Owner(Protocol):
         """Say whether nothing in this document is for any other reader."""
 
 
-def facts_of_document(document: Document, readers: Sequence[Reader], gaps: list[Gap]) -> list[Fact]:
-    """Offer a document to each reader; one that fails costs what it did not read."""
+def facts_of_document(document: Document, readers: Sequence[Reader]) -> list[Fact]:
+    """Offer a document to each reader; one that fails costs what it did not read, told first."""
     if not document.size:
-        gaps.append(document.gap("it is empty"))
-        return []
+        return [document.gap("it is empty")]
     if own_output.is_report(document.head):
-        gaps.append(document.gap("it is a report of whyhang, and no evidence"))
-        return []
+        return [document.gap("it is a report of whyhang, and no evidence")]
+    gaps: list[Gap] = []
     parts = _parts(_without_reports(document))
-    return [fact for part in parts for fact in _facts_of_part(part, readers, gaps)]
+    facts = [fact for part in parts for fact in _facts_of_part(part, readers, gaps)]
+    return [*gaps, *facts]
 
 
 def _facts_of_part(document: Document, readers: Sequence[Reader], gaps: list[Gap]) -> list[Fact]:

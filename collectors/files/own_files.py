@@ -5,7 +5,6 @@ They are JSON of one shape::
 {"whyhang": "processes", "format": 1, "facts": [ {...}, ... ]}
 """
 
-import functools
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
@@ -28,6 +27,7 @@ from whyhang.analyzer.reading import Document
 from whyhang.analyzer.redact import redact_texts
 from whyhang.collectors.files import claims
 from whyhang.collectors.files.bundle import DAMAGE, FORMAT
+from whyhang.collectors.stacks.frames import shared
 
 
 def facts_file(kind: str, facts: Iterable[Fact | claims.ClaimRow]) -> bytes:
@@ -110,33 +110,22 @@ def _fact(row: _Own, source: Source) -> Fact | None:
     if isinstance(row, claims.ClaimRow):
         return claims.statement(replace(row, source=source))
     if isinstance(row, Process):
-        return _with_shared_texts(replace(row, source=source))
+        texts = ("name", "state", "wchan", "syscall")
+        return replace(
+            row,
+            source=source,
+            command=shared(row.command),
+            cwd=shared(row.cwd),
+            environ={name: shared(value) for name, value in row.environ.items()},
+            descriptors=tuple(map(shared, row.descriptors)),
+            threads=tuple(
+                replace(thread, **{name: shared(getattr(thread, name)) for name in texts})
+                for thread in row.threads
+            ),
+        )
     if isinstance(row, StoreView | FileView | Exit | GroupConnections):
         return replace(row, source=source)
     return row
-
-
-def _with_shared_texts(process: Process) -> Process:
-    """Keep equal texts once: the ranks of a job have the same settings, threads and open files."""
-    return replace(
-        process,
-        command=_shared(process.command),
-        cwd=_shared(process.cwd),
-        environ={name: _shared(value) for name, value in process.environ.items()},
-        descriptors=tuple(map(_shared, process.descriptors)),
-        threads=tuple(
-            replace(thread, **{name: _shared(getattr(thread, name)) for name in _OF_THREADS})
-            for thread in process.threads
-        ),
-    )
-
-
-_OF_THREADS = ("name", "state", "wchan", "syscall")
-
-
-@functools.lru_cache(maxsize=1 << 16)
-def _shared(text: str | None) -> str | None:
-    return text
 
 
 def _unreadable(document: Document, error: Exception) -> Gap:

@@ -32,7 +32,7 @@ _DENIED = re.compile(
     r"credential|permission|denied|forbidden|unauthori[sz]ed|\b40[13]\b", re.IGNORECASE
 )
 _MISSING = re.compile(r"no such|not ?found|does not exist|\b404\b", re.IGNORECASE)
-_LINES = re.compile(r"\s+")
+
 T = TypeVar("T")
 
 
@@ -267,6 +267,6 @@ def _missing(url: str) -> TargetError:
 
 def _reason(error: BaseException) -> str:
     """Say an error in a line; addresses in it without what may be secret."""
-    text = _LINES.sub(" ", str(error)).strip() or type(error).__name__
+    text = " ".join(str(error).split()) or type(error).__name__
     text = re.sub(r"\b[a-z0-9+]+://[^\s'\"]+", lambda match: without_secrets(match[0]), text)
     return text[:160]

@@ -64,20 +64,14 @@ class Stream(Protocol):
 
 
 class ArchiveMember(NamedTuple):
-    """A file in an archive. ``name`` is None for the content of a compressed file.
+    """A file in an archive; without a name the content of a compressed file, or an archive's rest.
 
-    ``stream`` is good until the next member is asked for.
+    ``stream`` is good until the next member is asked for; None where it is not read, and ``why``.
     """
 
-    name: str | None
-    stream: Stream
-
-
-class Refused(NamedTuple):
-    """A member, or the rest of an archive (no name), that is not read, and why."""
-
     name: str
-    why: str
+    stream: Stream | None
+    why: str = ""
 
 
 def is_zip(start: bytes) -> bool:
@@ -90,8 +84,8 @@ def is_packed(start: bytes) -> bool:
     return is_zip(start) or start[TAR_MAGIC] == b"ustar" or _opener(start) is not None
 
 
-def members(raw: BinaryIO, start: bytes, charge: Charge) -> Iterator[ArchiveMember | Refused]:
-    """Yield what is in an archive, in its order; damage ends the archive with a ``Refused``.
+def members(raw: BinaryIO, start: bytes, charge: Charge) -> Iterator[ArchiveMember]:
+    """Yield what is in an archive, in its order; damage ends it with a member that is not read.
 
     ``start`` are its first bytes. ``charge`` is called with the size of whatever is unpacked,
     read or skipped. What it raises ends the unpacking.
@@ -104,7 +98,7 @@ def members(raw: BinaryIO, start: bytes, charge: Charge) -> Iterator[ArchiveMemb
     if unpacked.peek(MAGIC_BYTES)[TAR_MAGIC] == b"ustar":
         yield from _tar(unpacked)
     else:
-        yield ArchiveMember(None, unpacked)
+        yield ArchiveMember("", unpacked)
 
 
 def _opener(start: bytes) -> Callable[[BinaryIO], Stream] | None:
@@ -257,40 +251,36 @@ class _SaneTarInfo(tarfile.TarInfo):
         return member
 
 
-def _tar(unpacked: Charged) -> Iterator[ArchiveMember | Refused]:
+def _tar(unpacked: Charged) -> Iterator[ArchiveMember]:
     try:
         with tarfile.open(
             fileobj=cast("BinaryIO", unpacked), mode="r|", tarinfo=_SaneTarInfo, errors="replace"
         ) as archive:
             for info in archive:
                 archive.members.clear()  # type: ignore[attr-defined]  # tarfile would remember all
-                if why := _tar_refusal(info):
-                    yield Refused(info.name, why)
-                elif stream := archive.extractfile(info):
-                    yield ArchiveMember(info.name, stream)
+                if info.issym() or info.islnk():
+                    yield ArchiveMember(info.name, None, LINK)
+                elif info.isreg():
+                    yield ArchiveMember(info.name, archive.extractfile(info))
+                elif not info.isdir():
+                    yield ArchiveMember(info.name, None, "it is a device or pipe")
     except DAMAGE as error:
-        yield Refused("", f"the archive is damaged or cut off ({error})")
+        yield ArchiveMember("", None, f"the archive is damaged or cut off ({error})")
 
 
-def _tar_refusal(info: tarfile.TarInfo) -> str:
-    if info.issym() or info.islnk():
-        return LINK
-    return "" if info.isreg() or info.isdir() else "it is a device or pipe"
-
-
-def _zip(raw: BinaryIO, charge: Charge) -> Iterator[ArchiveMember | Refused]:
+def _zip(raw: BinaryIO, charge: Charge) -> Iterator[ArchiveMember]:
     try:
         archive = zipfile.ZipFile(raw)
     except DAMAGE as error:
-        yield Refused("", f"the archive is damaged or cut off ({error})")
+        yield ArchiveMember("", None, f"the archive is damaged or cut off ({error})")
         return
     with archive:
         for info in archive.infolist():
             if stat.S_ISLNK(info.external_attr >> 16):
-                yield Refused(info.filename, LINK)
+                yield ArchiveMember(info.filename, None, LINK)
             elif not info.is_dir():
                 try:
                     with archive.open(info) as stream:
                         yield ArchiveMember(info.filename, Charged(stream, charge))
                 except DAMAGE as error:
-                    yield Refused(info.filename, f"it cannot be unpacked ({error})")
+                    yield ArchiveMember(info.filename, None, f"it cannot be unpacked ({error})")

@@ -21,7 +21,6 @@ from whyhang.collectors.flight_recorder.excerpt import DumpExcerpt
 from whyhang.collectors.flight_recorder.groups import (
     by_number,
     groups_of,
-    numbered,
     status_by_id,
     statuses_of,
 )
@@ -155,6 +154,7 @@ class Contents:
     def __init__(self, dump: DumpExcerpt) -> None:
         self.dump = dump
         self.rows = _rows(dump)
+        self.by_group = grouped(self.rows, lambda row: row.group[0])
         self.groups = groups_of(dump.top, self.rows)
         self.statuses = statuses_of(dump.top, self.rows, self.groups)
         self.first = next(iter(read_rows([dump.first])), None)
@@ -184,22 +184,14 @@ class Contents:
             return not began and len(self.dump.entries) >= SMALLEST_RING
         if not self.dump.whole or self.over_gloo:
             return False
-        numbers: dict[str, set[int | None]] = defaultdict(set)
-        waiting: dict[str, set[int | None]] = defaultdict(set)
-        kinds: dict[str, set[bool]] = defaultdict(set)
-        for row in self.rows:
-            name = row.group[0]
-            kinds[name].add(row.p2p)
-            numbers[name].add(row.seq)
-            if row.state is CallState.COMPLETED:
-                waiting[name].discard(row.seq)  # the end of a batch
-            else:
-                waiting[name].add(row.seq)
         for name, status in self.statuses.items():
-            oldest = min((n for n in waiting[name] if n is not None), default=None)
-            if len(kinds[name]) != 1 or oldest is None or status.completed is None:
+            rows = self.by_group.get(name, [])
+            done = {row.seq: row.state is CallState.COMPLETED for row in rows}  # of a batch its end
+            open_ = [n for n, is_done in done.items() if n is not None and not is_done]
+            oldest = min(open_, default=None)
+            if len({row.p2p for row in rows}) != 1 or oldest is None or status.completed is None:
                 continue
-            if oldest > status.completed + 1 and oldest - 1 not in numbers[name]:
+            if oldest > status.completed + 1 and oldest - 1 not in done:
                 return True
         return False
 
@@ -224,9 +216,9 @@ class Contents:
         """
         if not self.over_gloo:
             return False
-        last: dict[str, int] = defaultdict(int)
-        for row in self.rows:
-            last[row.group[0]] = max(last[row.group[0]], row.collective or 0)
+        last = {
+            name: max(row.collective or 0 for row in rows) for name, rows in self.by_group.items()
+        }
         ids = {row.pg_id for row in self.rows if row.pg_id is not None}
         return bool(ids and len(ids) <= max(ids)) or any(
             name in last and (status.enqueued or 0) > last[name]
@@ -236,16 +228,15 @@ class Contents:
 
 def calls_by_group(dump: DumpExcerpt) -> dict[str, tuple[Call, ...]]:
     """Return every call that the dump holds, by the name of its group."""
-    rows = _rows(dump)
-    groups = groups_of(dump.top, rows)
-    by_group = grouped(rows, lambda row: row.group[0])
-    ranks = {name: group.ranks for name, group in groups.items()}
-    return {name: tuple(calls(own, ranks.get(name))) for name, own in by_group.items()}
+    contents = Contents(dump)
+    ranks = {name: group.ranks for name, group in contents.groups.items()}
+    return {name: tuple(calls(own, ranks.get(name))) for name, own in contents.by_group.items()}
 
 
 def _rows(dump: DumpExcerpt) -> list[Row]:
     rows = read_rows(dump.entries)
-    if numbered(dump.entries):
+    first = dump.entries[0] if dump.entries else None
+    if isinstance(first, dict) and "process_group" not in first:  # torch 2.3: by number alone
         names = by_number(dump.top, rows)
         rows = [replace(row, group=names.get(row.pg_id, row.group)) for row in rows]
     if any(row.state is CallState.COMPLETED for row in rows):

@@ -16,7 +16,7 @@ from typing import TypeAlias, TypeVar
 
 from whyhang.analyzer.facts import Call, CallState, Frame, Record, replace
 from whyhang.collectors.ops import P2P, op_of
-from whyhang.collectors.stacks.frames import NATIVE_SOURCES
+from whyhang.collectors.stacks.frames import NATIVE_SOURCES, shared
 
 GLOO = "gloo"
 MAX_TEXT = 4096
@@ -146,7 +146,7 @@ def _once(read: dict[int, T], value: object, reader: Callable[[list[object]], T]
 
 
 def _shapes(shapes: list[object]) -> Shapes:
-    return _shared_shapes(
+    return shared(
         tuple(
             tuple([n for n in shape[:MAX_DIMENSIONS] if type(n) is int and n.bit_length() <= 64])
             for shape in shapes
@@ -156,17 +156,7 @@ def _shapes(shapes: list[object]) -> Shapes:
 
 
 def _texts(texts: list[object]) -> tuple[str, ...]:
-    return _shared_texts(tuple(text(item) for item in texts))
-
-
-@functools.lru_cache(maxsize=65536)
-def _shared_shapes(shapes: Shapes) -> Shapes:
-    return shapes
-
-
-@functools.lru_cache(maxsize=65536)
-def _shared_texts(texts: tuple[str, ...]) -> tuple[str, ...]:
-    return texts
+    return shared(tuple(map(text, texts)))
 
 
 @functools.lru_cache(maxsize=65536)

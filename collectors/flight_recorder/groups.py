@@ -54,14 +54,6 @@ def groups_of(top: Mapping[object, object], rows: Sequence[Row]) -> dict[str, Gr
     return groups
 
 
-def default_group_size(top: Mapping[object, object]) -> int | None:
-    """Return how many ranks the default group has, where the header lists them."""
-    for group in groups_of(top, ()).values():
-        if group.description == "default_pg" and group.ranks is not None:
-            return len(group.ranks)
-    return None
-
-
 def _dicts(value: object) -> dict[object, dict[object, object]]:
     """Return those items of a dict that are dicts."""
     items = value.items() if isinstance(value, dict) else ()
@@ -129,11 +121,6 @@ def _by_order(ids: Sequence[int], names: Sequence[str], shown: Mapping[int, str]
     if any(matched.get(key) != name for key, name in shown.items()):
         return dict(shown)
     return {**matched, **shown}
-
-
-def numbered(entries: Sequence[object]) -> bool:
-    """Return whether entries name their group by its number within the process (torch 2.3)."""
-    return any(isinstance(entry, dict) and "process_group" not in entry for entry in entries[:1])
 
 
 def by_number(

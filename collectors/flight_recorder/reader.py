@@ -21,7 +21,7 @@ from whyhang.collectors.flight_recorder import excerpt, pickles
 from whyhang.collectors.flight_recorder.contents import calls_by_group
 from whyhang.collectors.flight_recorder.entries import read_rows
 from whyhang.collectors.flight_recorder.excerpt import DumpExcerpt
-from whyhang.collectors.flight_recorder.groups import default_group_size
+from whyhang.collectors.flight_recorder.groups import groups_of
 from whyhang.collectors.flight_recorder.pickles import MAX_BYTES, BadPickleError, UnsafePickleError
 from whyhang.collectors.flight_recorder.tracks import DumpFile, facts
 
@@ -63,7 +63,8 @@ class FlightRecorder:
         if head.lstrip()[:1] in {b"{", b"["}:
             keys = any(key in head for key in _KEYS)
             return (keys and b'"entries"' in head) or b'"profiling_name"' in head
-        return _NAMED.search(document.path) is not None and not _is_text(head)
+        is_text = b"\0" not in head[:4096] and head[:1].isascii() and head[:1] != b"\x80"
+        return _NAMED.search(document.path) is not None and not (head and is_text)
 
     owns = sniff  # nothing in it is for any other reader
 
@@ -99,9 +100,13 @@ class FlightRecorder:
 def world_size_of(data: bytes) -> int | None:
     """Return how many ranks the job of a dump has, or None where it does not say."""
     try:
-        return default_group_size(_load(data).top)
+        groups = groups_of(_load(data).top, ()).values()
     except (UnsafePickleError, BadPickleError):
         return None
+    sizes = (
+        len(group.ranks) for group in groups if group.description == "default_pg" and group.ranks
+    )
+    return next(sizes, None)
 
 
 def time_limits_of(data: bytes) -> frozenset[float]:
@@ -173,7 +178,3 @@ def _who(document: Document) -> Who:
 def _is_of_recorder(document: Document) -> bool:
     keys = any(key in document.head for key in _KEYS)
     return keys or _NAMED.search(document.path) is not None
-
-
-def _is_text(head: bytes) -> bool:
-    return bool(head) and b"\0" not in head[:4096] and head[:1].isascii() and head[:1] != b"\x80"

@@ -26,7 +26,6 @@ from whyhang.analyzer.facts import (
     Trust,
     Who,
     fold,
-    grouped,
     replace,
 )
 from whyhang.collectors.flight_recorder.contents import (
@@ -98,12 +97,11 @@ def facts(dump: DumpExcerpt, file: DumpFile) -> Iterator[Fact]:
 
 def _tracks(contents: Contents, file: DumpFile) -> Iterator[Track]:
     dump, statuses = contents.dump, contents.statuses
-    by_group = grouped(contents.rows, lambda row: row.group[0])
     lost, unrecorded = contents.lost(), contents.unrecorded()
     in_motion = moves(contents.rows, file.written_at)
     of_active_calls = contents.of_active_calls()
     for name, group in contents.groups.items():
-        own = by_group.get(name, [])
+        own = contents.by_group.get(name, [])
         if not own and name not in statuses and not of_active_calls:
             continue
         status = statuses.get(name, GroupStatus(enqueued=None, started=None, completed=None))

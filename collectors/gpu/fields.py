@@ -4,7 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from whyhang.analyzer import toml
-from whyhang.analyzer.facts import Gpu, GpuProcess, GpuSlice, NvLink, Record, Source, Who, replace
+from whyhang.analyzer.facts import Gpu, GpuProcess, GpuSlice, NvLink, Record, Who, replace
+from whyhang.analyzer.reading import Document
 from whyhang.collectors.gpu import values
 
 
@@ -143,8 +144,8 @@ class Draft:
                 )
             )
 
-    def fact(self, who: Who, source: Source, look: int, taken_at: float | None) -> Gpu:
-        """Make the fact."""
+    def fact(self, document: Document, host: str | None, look: int) -> Gpu:
+        """Make the fact. The look and the time that the document's bundle tells count for more."""
         fields = dict(self.fields)
         reset = values.yes(fields.pop("reset_required", None))  # older flags
         drain = values.yes(fields.pop("drain_recommended", None))
@@ -159,11 +160,11 @@ class Draft:
         if fields.get("mig") and fields.get("busy") is None:
             fields.pop("memory_busy", None)
         return Gpu(
-            who=who,
-            source=source,
+            who=Who(host=host),
+            source=document.source(self.line),
             tool=self.tool,
-            look=look,
-            taken_at=taken_at,
+            look=look if document.look is None else document.look,
+            taken_at=self.taken_at if document.taken_at is None else document.taken_at,
             slices=tuple(self.slices),
             links=tuple(self.links.values()) or None,
             processes=None if self.processes is None else tuple(self.processes),

@@ -1,6 +1,7 @@
 """NVLinks, topology and failed tests: nvidia-smi -L, nvlink, topo -m; dcgmi diag."""
 
 import re
+from collections.abc import Iterator
 
 import regex
 
@@ -30,9 +31,8 @@ _GPU_NAME = limits.compile(r"GPU(\d{1,9}+)")
 _CELL = limits.compile(r"X|SYS|NODE|PHB|PXB|PIX|PSB|NV\d++|N/A")
 
 
-def parse(lines: Lines) -> list[Draft]:
+def parse(lines: Lines) -> Iterator[Draft]:
     """Read the headings of ``-L``, ``nvlink -s`` and ``nvlink -e``, with the links below each."""
-    gpus: list[Draft] = []
     while match := _heading(lines):
         line = lines.take()
         gpu = Draft("nvidia-smi -L", line.number, line.words, index=int(match["index"]))
@@ -43,8 +43,7 @@ def parse(lines: Lines) -> list[Draft]:
         if gpu.links:
             errors = any(link.errors is not None for link in gpu.links.values())
             gpu.tool = f"nvidia-smi nvlink -{'e' if errors else 's'}"
-        gpus.append(gpu)
-    return gpus
+        yield gpu
 
 
 def _heading(lines: Lines) -> regex.Match[str] | None:
@@ -76,18 +75,15 @@ def _below(gpu: Draft, words: str) -> bool:
     return True
 
 
-def parse_topology(lines: Lines) -> list[Draft]:
+def parse_topology(lines: Lines) -> Iterator[Draft]:
     """Read the matrix: for each GPU how it reaches the others (NV18, SYS, PIX, …)."""
     header = lines.next.text
     words = header.split() if header.lstrip().startswith("GPU") else []
     others = "CPU Affinity" in header or "NUMA Affinity" in header
-    if not others and not all(map(_GPU_NAME.fullmatch, words)):
-        return []
     count = sum(_GPU_NAME.fullmatch(word) is not None for word in words)
-    if count < (1 if others else 2):
-        return []
+    if count < (1 if others else max(2, len(words))):
+        return
     lines.take()
-    gpus: list[Draft] = []
     for line in lines:
         name, *cells = line.text.split() or [""]
         match, cells = _GPU_NAME.fullmatch(name), cells[:count]
@@ -96,8 +92,7 @@ def parse_topology(lines: Lines) -> list[Draft]:
         if match:
             gpu = Draft("nvidia-smi topo -m", line.number, line.words, index=int(match[1]))
             gpu.fields["peers"] = tuple(cells)
-            gpus.append(gpu)
-    return gpus
+            yield gpu
 
 
 _ROW = limits.compile(r"\|(?P<test>[^|]*+)\|(?P<result>[^|]*+)\|$")
@@ -106,11 +101,11 @@ _FAILED_GPU = limits.compile(r"GPU(?P<gpu>\d{1,9}+): Fail")
 _ERROR = limits.compile(r"GPU (?P<gpu>\d{1,9}+) ")
 
 
-def parse_diag(lines: Lines) -> list[Draft]:
+def parse_diag(lines: Lines) -> Iterator[Draft]:
     """Read the failed tests of diag, of those GPUs that it names."""
     header = lines.next.text
-    if "Diagnostic" not in header or "Result" not in header or header.lstrip()[0] != "|":
-        return []
+    if "Diagnostic" not in header or "Result" not in header:
+        return
     lines.take()
     gpus: dict[int, Draft] = {}
     failed: dict[int, dict[str, None]] = {}
@@ -125,9 +120,9 @@ def parse_diag(lines: Lines) -> list[Draft]:
         for index in _failed(test, row["result"].strip()):
             gpus.setdefault(index, Draft("dcgmi diag", line.number, line.words, index=index))
             failed.setdefault(index, {})[test] = None
-    for index, tests in failed.items():
+    for index, tests in sorted(failed.items()):
         gpus[index].trouble(f"dcgmi diag failed: {', '.join(tests)}")
-    return [gpu for _, gpu in sorted(gpus.items())]
+        yield gpus[index]
 
 
 def _failed(test: str, result: str) -> list[int]:

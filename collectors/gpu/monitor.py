@@ -4,6 +4,8 @@ The header of dmon and pmon names the columns, in any choice and order; it comes
 many rows. Units stand in a second line. A dash or N/A means that there is no value.
 """
 
+from collections.abc import Iterator
+
 from whyhang.collectors import limits
 from whyhang.collectors.gpu import values
 from whyhang.collectors.gpu.fields import FIELDS, Draft
@@ -13,10 +15,10 @@ _ROCM_VALUE = limits.compile(r"GPU\[(?P<index>\d{1,9}+)\] ?: (?P<what>[^:]++): (
 _WATTS = limits.compile(r"[\d.]++W")
 
 
-def parse(lines: Lines) -> list[Draft]:
+def parse(lines: Lines) -> Iterator[Draft]:
     """Read the rows below a header of dmon or pmon, up to what is neither row nor header."""
     if not _header(lines.next.text.strip()):
-        return []
+        return
     gpus: list[Draft] = []
     sample: dict[int, Draft] = {}  # of pmon: the GPUs of one moment
     names: list[str] = []
@@ -39,7 +41,7 @@ def parse(lines: Lines) -> list[Draft]:
             sample[index] = Draft("nvidia-smi pmon", line.number, text, index=index)
             gpus.append(sample[index])
         _add_process(sample[index], row)
-    return gpus
+    yield from gpus
 
 
 def _header(text: str) -> list[str]:
@@ -67,13 +69,13 @@ def _add_process(gpu: Draft, row: dict[str, str]) -> None:
         gpu.fields["busy"] = max(busy, gpu.fields.get("busy") or 0)
 
 
-def parse_rocm(lines: Lines) -> list[Draft]:
+def parse_rocm(lines: Lines) -> Iterator[Draft]:
     """Read the table of rocm-smi."""
     words = lines.next.text.split()
     if words[0] not in {"GPU", "Device"} or words[-1] != "GPU%":
-        return []
+        return
     lines.take()
-    gpus: list[Draft] = []
+    begun = False
     for line in lines:
         words = line.text.split()
         index = values.integer(words[0]) if words else None
@@ -81,17 +83,17 @@ def parse_rocm(lines: Lines) -> list[Draft]:
             gpu = Draft("rocm-smi", line.number, line.words, index=index)
             gpu.put("busy", words[-1])
             gpu.put("power", next(filter(_WATTS.fullmatch, words), None))
-            gpus.append(gpu)
-        elif gpus and words:
+            yield gpu
+            begun = True
+        elif begun and words:
             break
-    return gpus
 
 
-def parse_rocm_values(lines: Lines) -> list[Draft]:
+def parse_rocm_values(lines: Lines) -> Iterator[Draft]:
     """Read the list of values that rocm-smi --showuse and others print."""
-    gpus: dict[int, Draft] = {}
     if not lines.next.words.startswith("GPU["):
-        return []
+        return
+    gpus: dict[int, Draft] = {}
     for line in lines:
         row = _ROCM_VALUE.match(line.words)
         if row is not None:
@@ -105,4 +107,4 @@ def parse_rocm_values(lines: Lines) -> list[Draft]:
                 gpu.put(field, row["value"])
         elif line.words and not line.words.startswith(("=", "GPU[")):
             break
-    return [gpu for gpu in gpus.values() if not gpu.fields.keys().isdisjoint({"busy", "bus"})]
+    yield from (gpu for gpu in gpus.values() if gpu.fields.keys() & {"busy", "bus"})

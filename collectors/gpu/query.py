@@ -12,7 +12,7 @@ pid, a name and an amount of memory.
 """
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from xml.etree import ElementTree as ET
 
 from whyhang.collectors import limits
@@ -29,19 +29,16 @@ _MAX_LINES = 5000
 """Of one GPU: what comes behind the last one in a bug report is of another tool."""
 
 
-def parse_log(lines: Lines) -> list[Draft]:
+def parse_log(lines: Lines) -> Iterator[Draft]:
     """Read the log that begins with the next line, or what follows if its head is damaged."""
     has_head = LOG in lines.next.text
     is_gpu = _GPU.match(lines.next.text) and lines.behind.text[:1].isspace()
     if not has_head and not is_gpu:
-        return []
+        return
     head = _head(lines) if has_head else {}
     gpus: list[Draft] = []
-    for line in lines:
-        match = _GPU.match(line.text)
-        if match is None:
-            break
-        gpu = Draft("nvidia-smi -q", line.number, index=len(gpus))
+    while match := _GPU.match(lines.next.text):
+        gpu = Draft("nvidia-smi -q", lines.next.number, index=len(gpus))
         gpu.taken_at = values.moment(head.get("timestamp"))
         gpu.put("bus", match["bus"])
         lines.take()
@@ -50,7 +47,7 @@ def parse_log(lines: Lines) -> list[Draft]:
     if not has_head or head.get("attached_gpus", str(len(gpus))) != str(len(gpus)):
         for gpu in gpus:  # with -i only some are printed, and their numbers are not told
             gpu.fields["index"] = None
-    return gpus
+    yield from gpus
 
 
 def _head(lines: Lines) -> dict[str, str]:
@@ -136,24 +133,24 @@ def columns(text: str) -> Columns | None:
     return names if telling and known >= 2 and 2 * known >= len(names) else None
 
 
-def parse_csv(lines: Lines) -> list[Draft]:
+def parse_csv(lines: Lines) -> Iterator[Draft]:
     """Read the table whose header, or first row of processes, is the next line."""
-    header = columns(lines.next.text.strip())
-    if header is not None:
+    own_header = columns(lines.next.text.strip())
+    header = own_header or _APPS
+    if own_header is not None:
         lines.take()
     elif not lines.next.text.lstrip().startswith(("GPU-", "MIG-")):
-        return []
+        return
     rows: list[tuple[PrintedLine, list[str]]] = []
     for line in lines:
-        cells = _cells(line.text, header or _APPS)
-        if columns(line.text) or not cells or not (header or _is_app(*cells)):
+        cells = _cells(line.text, header)
+        if columns(line.text) or not cells or not (own_header or _is_app(*cells)):
             break
         rows.append((line, cells))
-    if not rows and header is None:
-        return []
-    if any(name == "pid" for name, _ in header or _APPS):
-        return _apps(header or _APPS, rows)
-    return [_gpu(header or _APPS, line, cells) for line, cells in rows]
+    if any(name == "pid" for name, _ in header):
+        yield from _apps(header, rows)
+    else:
+        yield from (_gpu(header, line, cells) for line, cells in rows)
 
 
 def _cells(text: str, header: Columns) -> list[str]:
@@ -171,26 +168,24 @@ def _cells(text: str, header: Columns) -> list[str]:
 
 
 def _is_app(uuid: str, pid: str, _name: str, memory: str) -> bool:
-    return bool(
-        _UUID.fullmatch(uuid) and values.integer(pid) is not None and _MEMORY.fullmatch(memory)
-    )
+    numbered = values.integer(pid) is not None
+    return bool(_UUID.fullmatch(uuid) and numbered and _MEMORY.fullmatch(memory))
 
 
 def _gpu(header: Columns, line: PrintedLine, cells: Sequence[str]) -> Draft:
     gpu = Draft("nvidia-smi --query-gpu", line.number, line.text.strip()[:300])
     for (name, unit), cell in zip(header, cells, strict=True):
+        section, _, reason = name.partition(".")
         if name == "timestamp":
             gpu.taken_at = values.moment(cell)
-        else:
-            section, _, reason = name.partition(".")
-            if name in FIELDS:
-                gpu.put(FIELDS[name], cell, name=name, unit=unit)
-            elif section in REASON_SECTIONS:
-                gpu.put_reason(reason, cell)
+        elif name in FIELDS:
+            gpu.put(FIELDS[name], cell, name=name, unit=unit)
+        elif section in REASON_SECTIONS:
+            gpu.put_reason(reason, cell)
     return gpu
 
 
-def _apps(header: Columns, rows: Sequence[tuple[PrintedLine, list[str]]]) -> list[Draft]:
+def _apps(header: Columns, rows: Sequence[tuple[PrintedLine, list[str]]]) -> Iterable[Draft]:
     """Read one listing of processes: one fact for each GPU that has any."""
     gpus: dict[str, Draft] = {}
     for line, cells in rows:
@@ -203,4 +198,4 @@ def _apps(header: Columns, rows: Sequence[tuple[PrintedLine, list[str]]]) -> lis
         gpu.put("bus", row.get("gpu_bus_id"))
         memory = row.get("used_gpu_memory") or row.get("used_memory")
         gpu.add_process(row["pid"], row.get("process_name"), memory)
-    return list(gpus.values())
+    return gpus.values()

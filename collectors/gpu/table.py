@@ -5,6 +5,8 @@ process table names a GPU instance since 450; in a container it is empty whateve
 matched with single blanks, whatever the width of the columns.
 """
 
+from collections.abc import Iterator
+
 import regex
 
 from whyhang.analyzer.facts import GpuSlice
@@ -41,17 +43,20 @@ _NONE = "No running processes found"
 _MODES = {"E.": "Exclusive_Process", "E. Process": "Exclusive_Process", "E. Thread": "Exclusive"}
 
 
-def parse(lines: Lines) -> list[Draft]:
-    """Read the table whose header is the next line."""
+def parse(lines: Lines) -> Iterator[Draft]:
+    """Read the table whose header is the next line; a GPU that its processes leave out has none."""
     head = _HEAD.search(lines.next.words) if "NVIDIA-SMI" in lines.next.text else None
     if head is None:
-        return []
+        return
     table = _Table(head, lines.time_above())
     lines.take()
     for line in lines:
         if not table.take(line.number, line.words):
             break
-    return table.finished()
+    for gpu in table.gpus.values():
+        if table.lists_processes:
+            gpu.lists_processes()
+        yield gpu
 
 
 class _Table:
@@ -60,10 +65,9 @@ class _Table:
     def __init__(self, head: regex.Match[str], taken_at: float | None) -> None:
         self._head = head
         self._taken_at = taken_at
-        self._gpus: dict[int, Draft] = {}
+        self.gpus: dict[int, Draft] = {}
+        self.lists_processes = False
         self._gpu: Draft | None = None  # whose rows are read
-        self._lists_processes = False
-        self._lists_none = False
 
     def take(self, number: int, row: str) -> bool:
         """Read a row; return whether it was of the table."""
@@ -73,7 +77,7 @@ class _Table:
         if _HEAD.search(row):
             return False
         if first := _FIRST.match(row):
-            self._gpu = self._gpus[int(first["index"])] = self._begin(first, number, row)
+            self._gpu = self.gpus[int(first["index"])] = self._begin(first, number, row)
         elif not self._of_gpu(row):
             self._below(row)
         return True
@@ -91,11 +95,9 @@ class _Table:
 
     def _of_gpu(self, row: str) -> bool:
         """Take the second and third row of a GPU; return whether it is one."""
-        if self._gpu is None or self._lists_processes:
-            return False
         second = _SECOND.match(row)
         match = second or _THIRD.match(row)
-        if match is None:
+        if match is None or self._gpu is None or self.lists_processes:
             return False
         for field, text in match.groupdict().items():
             self._gpu.put(field, _MODES.get(text.strip(), text.strip()), name=field)
@@ -106,11 +108,10 @@ class _Table:
     def _below(self, row: str) -> None:
         """Take a row of the tables of MIG devices and processes."""
         if _NONE in row:
-            self._lists_none = True
+            self.lists_processes = True
         elif process := _PROCESS.match(row):
-            gpu = self._gpus.get(int(process["gpu"]))
-            if gpu is not None:
-                self._lists_processes = True
+            if gpu := self.gpus.get(int(process["gpu"])):
+                self.lists_processes = True
                 gpu.add_process(
                     process["pid"],
                     process["name"],
@@ -118,17 +119,8 @@ class _Table:
                     instance=(process["gi"], process["ci"]),
                     kind=process["type"],
                 )
-        elif part := _SLICE.match(row):
-            gpu = self._gpus.get(int(part["gpu"]))
-            if gpu is not None:
-                gpu.slices.append(GpuSlice(device=int(part["device"])))
-
-    def finished(self) -> list[Draft]:
-        """Return the GPUs; one that is not among the processes listed has none."""
-        if self._lists_processes or self._lists_none:
-            for gpu in self._gpus.values():
-                gpu.lists_processes()
-        return list(self._gpus.values())
+        elif (part := _SLICE.match(row)) and (gpu := self.gpus.get(int(part["gpu"]))):
+            gpu.slices.append(GpuSlice(device=int(part["device"])))
 
 
 UNREACHABLE = "Unable to determine the device handle"
@@ -139,14 +131,13 @@ _LOST = limits.compile(
 )
 
 
-def parse_lost(lines: Lines) -> list[Draft]:
+def parse_lost(lines: Lines) -> Iterator[Draft]:
     """Read the line that nvidia-smi prints in the place of a GPU it cannot reach."""
     match = _LOST.search(lines.next.text)
-    if match is None or not (match["index"] or match["bus"]):
-        return []
-    line = lines.take()
-    gpu = Draft(_TOOL, line.number, line.words[:300])
-    gpu.put("index", match["index"])
-    gpu.put("bus", match["bus"])
-    gpu.takes_trouble(f"{UNREACHABLE}: {match['why'].strip()}"[:200])
-    return [gpu]
+    if match is not None and (match["index"] or match["bus"]):
+        line = lines.take()
+        gpu = Draft(_TOOL, line.number, line.words[:300])
+        gpu.put("index", match["index"])
+        gpu.put("bus", match["bus"])
+        gpu.takes_trouble(f"{UNREACHABLE}: {match['why'].strip()}"[:200])
+        yield gpu

@@ -62,12 +62,10 @@ def _log(
     first = _GPU.search(data, start, end)
     top = data[start : first.start() if first else end]
     head = {m[1].decode(): m[2].decode("utf-8", "replace").strip() for m in _HEAD.finditer(top)}
-    look, taken_at = document.look, document.taken_at
     attached = values.integer(head.get("attached_gpus")) or 0
     complete = data.find(_CLOSE, start, end) >= 0
     # With -i only some are printed, and their numbers are not told.
     numbered = not complete or data.count(b"<gpu id", start, end) >= attached
-    who = Who(host=document.who.host)
     count, whole, position, base = 0, 0, start, start
     while (opened := _GPU.search(data, position, end)) is not None:
         line += data.count(b"\n", base, opened.start())
@@ -81,12 +79,8 @@ def _log(
                 root = ET.fromstring(data[base:position])  # noqa: S314 - see the first words
                 take(root, gpu, head)
                 whole += 1
-                yield gpu.fact(
-                    who,
-                    document.source(line),
-                    number if look is None else look,
-                    values.moment(head.get("timestamp")) if taken_at is None else taken_at,
-                )
+                gpu.taken_at = values.moment(head.get("timestamp"))
+                yield gpu.fact(document, document.who.host, number)
         count += 1
         if close < 0:
             break

@@ -112,19 +112,15 @@ class Connections(AbstractContextManager["Connections"]):
             self._tell(how_far(doing, busy, self.hosts))
             if self.left() <= 0:
                 for host in busy:
-                    host.busy = False
-                    if host.sent:
-                        gap = host_gap(
-                            host.name,
-                            f"it was not done within the {self._limit:g} s for all hosts",
-                            "Give it more with --timeout",
-                            what="a further look at host",
-                            cost="what its ranks do is known from what it sent before",
-                        )
-                        self.gaps.append(gap)
-                    else:
-                        late = remote_host.late(host.name, "it did not answer", self._limit)
-                        self.give_up(host, late)
+                    further = host_gap(
+                        host.name,
+                        f"it was not done within the {self._limit:g} s for all hosts",
+                        "Give it more with --timeout",
+                        what="a further look at host",
+                        cost="what its ranks do is known from what it sent before",
+                    )
+                    late = remote_host.late(host.name, "it did not answer", self._limit)
+                    self._fails(host, late, further)
                 return
             self._listen_for(BEAT)
 
@@ -238,30 +234,25 @@ class Connections(AbstractContextManager["Connections"]):
             case "done":
                 host.busy = False
             case "trouble":
-                self._trouble(host, answer)
+                remedy = plain(answer.remedy).rstrip(".")
+                self._fails(host, host_gap(host.name, plain(answer.why), remedy))
             case other if other in self.handlers:
                 self.handlers[other](host, answer)
 
-    def _trouble(self, host: RemoteHost, answer: Answer) -> None:
-        """Note what went wrong there; what the host sent before counts."""
-        remedy = plain(answer.remedy).rstrip(".")
-        gap = host_gap(host.name, plain(answer.why), remedy)
+    def _fails(self, host: RemoteHost, gap: Gap, further: Gap | None = None) -> None:
+        """Leave a host out. What it sent before counts; then ``further`` says what is missing."""
         if host.sent:
             host.busy = False
-            self.gaps.append(gap)
+            self.gaps.append(further or gap)
         else:
             self.give_up(host, gap)
 
     def _speaker(self, channel: str, own_name: str) -> RemoteHost | None:
         """Find who speaks: alone on its channel, or by the name that it gives itself."""
-        hosts = self._by_channel.get(channel, [])
-        for host in hosts:
-            if host.own_name == own_name or len(hosts) == 1:
-                host.own_name = own_name
-                return host
-        short = own_name.partition(".")[0]
-        for host in hosts:
-            if not host.own_name and host.name.partition(".")[0] == short:
-                host.own_name = own_name
-                return host
+        hosts, short = self._by_channel.get(channel, []), own_name.partition(".")[0]
+        known = [host for host in hosts if host.own_name == own_name or len(hosts) == 1]
+        new = [h for h in hosts if not h.own_name and h.name.partition(".")[0] == short]
+        for host in (*known, *new)[:1]:
+            host.own_name = own_name
+            return host
         return None

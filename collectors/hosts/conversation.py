@@ -14,9 +14,8 @@ from whyhang.collectors.files.bundle import Bundle, Clock
 from whyhang.collectors.hosts import remote_host
 from whyhang.collectors.hosts.connections import Connections
 from whyhang.collectors.hosts.merge import HostJobNumber, Parts
-from whyhang.collectors.hosts.names import resolved
 from whyhang.collectors.hosts.planners import ssh
-from whyhang.collectors.hosts.reach import ReachedHost
+from whyhang.collectors.hosts.reach import ReachedHost, resolved
 from whyhang.collectors.hosts.remote_host import RemoteHost, host_gap, left_to_others, plain
 from whyhang.collectors.hosts.wire import Answer
 from whyhang.collectors.live.capture import More, Named

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -37,13 +37,12 @@ PATIENCE = 120.0
 """Seconds without an order or work after which a far side ends, whatever the channel says."""
 
 
-class _Job:
+class _Job(NamedTuple):
     """A job that is looked at here; ``sent`` is what the other side has of it, by path."""
 
-    def __init__(self, name: str, capture: Capture) -> None:
-        self.name = name
-        self.capture = capture
-        self.sent: dict[str, bytes] = {}
+    name: str
+    capture: Capture
+    sent: dict[str, bytes]
 
 
 class FarSide:
@@ -94,7 +93,7 @@ class FarSide:
             first = (taken.job.ranks or taken.job.members)[0].pid
             key = host.key(first)  # of the ranks on other hosts, too
             name = host.script(first) if key is None else " ".join(filter(None, key))
-            self._jobs.append(_Job(name, taken))
+            self._jobs.append(_Job(name, taken, {}))
         if not self._jobs and troubles:
             raise troubles[0]
         others: list[str] = []
@@ -155,7 +154,7 @@ def main(name: str) -> None:
     """Follow orders from standard input until it ends."""
     orders: queue.SimpleQueue[Mapping[str, Any] | None] = queue.SimpleQueue()
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGALRM):
-        signal.signal(number, _interrupt)
+        signal.signal(number, signal.default_int_handler)
     threading.Thread(target=_read, args=(name, orders), daemon=True).start()
     far = FarSide(name)
     with contextlib.suppress(KeyboardInterrupt, BrokenPipeError, queue.Empty):
@@ -169,10 +168,6 @@ def main(name: str) -> None:
             signal.alarm(0)
             for number in (signal.SIGTERM, signal.SIGHUP):
                 signal.signal(number, signal.SIG_IGN)
-
-
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
 
 
 def _read(name: str, orders: queue.SimpleQueue[Mapping[str, Any] | None]) -> None:

@@ -1,5 +1,6 @@
 """One bundle of what the hosts sent; each is read as any archive is, with the same bounds."""
 
+import functools
 import io
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -114,10 +115,8 @@ def _unpacked(blob: bytes) -> dict[str, bytes]:
     budget.enter(len(blob))
     for member in unpack.members(io.BytesIO(blob), blob[: unpack.MAGIC_BYTES], budget.spend):
         budget.count_member()
-        if refusal(member) or not isinstance(member, unpack.ArchiveMember):
+        if refusal(member) or member.stream is None:
             raise ValueError(f"a file in it cannot be: {member.name!r:.80}")
-        pieces: list[bytes] = []
-        while piece := member.stream.read(unpack.CHUNK):
-            pieces.append(piece)
-        files[str(member.name)] = b"".join(pieces)
+        read = functools.partial(member.stream.read, unpack.CHUNK)
+        files[member.name] = b"".join(iter(read, b""))
     return files

@@ -12,7 +12,6 @@ import functools
 import hashlib
 import importlib.util
 import io
-import os
 import platform
 import sys
 import tempfile
@@ -109,14 +108,10 @@ def self_contained(wanted: Platform) -> bytes | None:
 
 def _own_files() -> Iterator[tuple[str, Path]]:
     root = Path(whyhang.__file__).parent
-    for path in sorted(root.glob("*.py")):
-        yield f"whyhang/{path.name}", path
-    for room in ROOMS:
-        for folder, _, names in os.walk(root / room):
-            for name in sorted(names):
-                if name.endswith((".py", ".toml")):
-                    path = Path(folder) / name
-                    yield f"whyhang/{path.relative_to(root)}", path
+    inside = (path for room in ROOMS for path in (root / room).rglob("*.*"))
+    for path in sorted([*root.glob("*.py"), *inside]):
+        if path.suffix in {".py", ".toml"}:
+            yield f"whyhang/{path.relative_to(root)}", path
 
 
 def _installed_files() -> Iterator[tuple[str, Path]]:

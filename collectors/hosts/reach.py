@@ -4,9 +4,12 @@ A planner is one file of ``planners/`` for each way to reach hosts (``ssh.py``, 
 what was given, an option or a local process, that starts nothing on any of them.
 """
 
+import contextlib
 import os
 import shlex
-from collections.abc import Iterable
+import threading
+import time
+from collections.abc import Callable, Iterable
 
 from whyhang.analyzer.facts import Gap, Record
 from whyhang.collectors.live.job.host import Host
@@ -18,6 +21,9 @@ _NAMES = {
     "slurm": ("SLURM_JOB_ID", "SLURM_STEP_ID"),
 }
 """By kind of job (see ``job_key``), the variables that all its processes share."""
+
+NAMING = 1.0
+"""Seconds to resolve all names together."""
 
 
 class Selector(Record):
@@ -123,3 +129,23 @@ class KnownHosts(Record):
     count: int | None
     pid: int
     words: tuple[str, ...] = ()
+
+
+def resolved(names: Iterable[str], how: Callable[[str], str]) -> dict[str, str]:
+    """Return what ``how`` gives for names of hosts, asked for all beside each other.
+
+    A name server that does not answer costs a second.
+    """
+    answers: dict[str, str] = {}
+
+    def ask(name: str) -> None:
+        with contextlib.suppress(OSError):
+            answers[name] = how(name)
+
+    threads = [threading.Thread(target=ask, args=(name,), daemon=True) for name in names]
+    for thread in threads:
+        thread.start()
+    until = time.monotonic() + NAMING
+    for thread in threads:
+        thread.join(max(0.0, until - time.monotonic()))
+    return dict(answers)

@@ -84,16 +84,12 @@ def summaries(document: Document) -> Iterator[StackDump]:
     marks = _MARKS.within(document.head)
     if not marks or not marks.isdisjoint(_TOOLS):
         return
-    lines = _lines(document)
+    written = document.head.decode("utf-8", "replace").split("\n")
+    lines = ["" if len(line) > LONGEST_LINE else _usual(line) for line in written]
     if _is_list_of_tops(lines):
         yield from _tops(document, lines)
     elif not marks.isdisjoint(_SOURCES) and _PLACED.search(document.head):
         yield from _labelled(document, lines)
-
-
-def _lines(document: Document) -> list[str]:
-    text = document.head.decode("utf-8", "replace")
-    return ["" if len(line) > LONGEST_LINE else _usual(line) for line in text.split("\n")]
 
 
 def _usual(line: str) -> str:

@@ -186,8 +186,8 @@ def _paragraph(lines: list[str], first: int, end: int) -> Paragraph:
     starts = [0]
     for text in texts[:-1]:
         starts.append(starts[-1] + len(text) + 1)
-    joints = [
-        " " if _goes_on(line, after) else "\n"
+    joints = [  # a sentence may go on in the next line, which is no item of a list
+        "\n" if _ITEM.match(after) or not (len(line) >= WRAPPED or _GOES_ON.match(after)) else " "
         for line, after in itertools.pairwise(lines[first:end])
     ]
     return Paragraph(
@@ -196,11 +196,6 @@ def _paragraph(lines: list[str], first: int, end: int) -> Paragraph:
         starts=tuple(starts),
         lines=(*lines[first : end + 1], "")[: end - first + 1],
     )
-
-
-def _goes_on(line: str, after: str) -> bool:
-    """Return whether a sentence of one line may go on in the next, which is no item of a list."""
-    return not _ITEM.match(after) and (len(line) >= WRAPPED or _GOES_ON.match(after) is not None)
 
 
 def _is_sentence(line: str, after: str) -> bool:

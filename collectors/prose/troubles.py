@@ -70,13 +70,7 @@ def troubles(document: Document) -> Iterator[Trouble]:
     if 0 < len(firsts) <= MOST_TOPICS:
         about = min(firsts, key=[*reasons, *topics].index)
         number, sentence = firsts[about]
-        who = _who_does(sentence)
+        rank, who = _SUBJECT.match(sentence), NOBODY
+        if rank and not phrases().contrasts["waits"].search(sentence):  # what it does, not awaits
+            who = Who(rank=int(rank["rank"]), trust=Trust.CONTENT)
         yield Trouble(who=who, source=document.source(number), subject=about, text=sentence)
-
-
-def _who_does(sentence: str) -> Who:
-    """Return the one rank that a sentence begins with, if it says what that does, not awaits."""
-    subject = _SUBJECT.match(sentence)
-    if subject is None or phrases().contrasts["waits"].search(sentence):
-        return NOBODY
-    return Who(rank=int(subject["rank"]), trust=Trust.CONTENT)

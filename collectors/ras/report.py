@@ -9,14 +9,9 @@ from collections.abc import Mapping, Sequence
 
 from whyhang.analyzer.facts import Record, grouped, replace
 
-DEAD, UNRESPONSIVE, LEFT, STARTING, LEAVING, ABORTED = (
-    "dead",
-    "unresponsive",
-    "left",
-    "starting",
-    "leaving",
-    "aborted",
-)
+DEAD, UNRESPONSIVE = "dead", "unresponsive"
+STARTING, LEAVING, ABORTED = "starting", "leaving", "aborted"
+LEFT = "left"
 """How a rank or process is. LEFT: its process answers and is not in the communicator."""
 
 STATUS = {

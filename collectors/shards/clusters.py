@@ -121,7 +121,8 @@ class StepChannel(Channel):
         there.close()
         back.close()
         self._errors: deque[bytes] = deque(maxlen=20)
-        threading.Thread(target=self._listen, daemon=True).start()
+        printed = (self._step.stderr or (),)
+        threading.Thread(target=self._errors.extend, args=printed, daemon=True).start()
 
     def exchange(self, question: bytes, seconds: float | None) -> bytes:
         """Return its answer. Raises ``ChannelError``."""
@@ -147,9 +148,6 @@ class StepChannel(Channel):
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._step.wait(5)
         self._answers.close()
-
-    def _listen(self) -> None:
-        self._errors.extend(self._step.stderr or ())
 
     def _why(self) -> str:
         with contextlib.suppress(subprocess.TimeoutExpired):

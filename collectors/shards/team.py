@@ -19,7 +19,7 @@ from typing import Any
 from whyhang.analyzer.facts import Fact, Gap, replace
 from whyhang.collectors.files import spool
 from whyhang.collectors.files.archive import Store
-from whyhang.collectors.files.folder import Results, Task
+from whyhang.collectors.files.folder import Task
 from whyhang.collectors.files.listing import Item, Unopened
 from whyhang.collectors.files.spool import MIB, Extent
 from whyhang.collectors.files.workers import chunked
@@ -50,19 +50,16 @@ class WorkerTeam(AbstractContextManager["WorkerTeam"]):
         self._store: Store | None = None
         self._again: dict[str, dict[str, Item]] = {}
         for number in range(len(channels)):
-            spool.holders[number] = self._open_held
+            spool.holders[number] = lambda extent: _Held(extent, self._ask)
 
     def __exit__(self, *_: object) -> None:
         spool.holders.clear()
         for channel in self._channels:
             channel.close()
 
-    def expand(
-        self, store: Store, listed: Sequence[Sequence[Unopened | Item | Gap]]
-    ) -> list[list[Item | Gap]]:
-        """Open what was listed of each target, and put what is in it in the same order."""
+    def expand(self, store: Store, files: Sequence[Unopened]) -> Iterable[Iterable[Item | Gap]]:
+        """Look into each of the files."""
         self._store = store
-        files = [file for target in listed for file in target if isinstance(file, Unopened)]
         answers: dict[int, list[Item | Gap]] = {}
         pieces = deque(_pieces(files, PIECES * len(self._channels)))
         threads = [
@@ -73,18 +70,10 @@ class WorkerTeam(AbstractContextManager["WorkerTeam"]):
             thread.start()
         for thread in threads:
             thread.join()
-        for number, file in enumerate(files):
-            if number not in answers:
-                answers[number] = list(store.expand(file))
-        opened = iter(range(len(files)))
-        return [
-            [
-                item
-                for file in target
-                for item in (answers[next(opened)] if isinstance(file, Unopened) else [file])
-            ]
-            for target in listed
-        ]
+        return (
+            answers[number] if number in answers else store.expand(file)
+            for number, file in enumerate(files)
+        )
 
     def _work_off(
         self,
@@ -112,8 +101,8 @@ class WorkerTeam(AbstractContextManager["WorkerTeam"]):
                         self._origin[item.path] = file
 
     def results(
-        self, tasks: Sequence[Task], here: Callable[[Task], Results]
-    ) -> Generator[Results, None, None]:
+        self, tasks: Sequence[Task], here: Callable[[Task], list[Fact]]
+    ) -> Generator[list[Fact], None, None]:
         """Yield what is in each file, in order; ``here`` reads one in this process."""
         places: list[int | None] = [self._worker.get(task.item.path) for task in tasks]
         chunks: dict[int, deque[list[int]]] = {}
@@ -121,8 +110,8 @@ class WorkerTeam(AbstractContextManager["WorkerTeam"]):
             own = [number for number, place in enumerate(places) if place == worker]
             chunks[worker] = deque(chunked(own, lambda number: tasks[number].item.size))
         pools = [ThreadPoolExecutor(1) for _ in self._channels]
-        asked: dict[int, deque[Future[list[Results | None]]]] = {n: deque() for n in chunks}
-        ready: dict[int, deque[Results | None]] = {n: deque() for n in chunks}
+        asked: dict[int, deque[Future[list[list[Fact] | None]]]] = {n: deque() for n in chunks}
+        ready: dict[int, deque[list[Fact] | None]] = {n: deque() for n in chunks}
 
         def ask_ahead(worker: int) -> None:
             while chunks[worker] and len(asked[worker]) < AHEAD:
@@ -147,14 +136,14 @@ class WorkerTeam(AbstractContextManager["WorkerTeam"]):
             for pool in pools:
                 pool.shutdown(wait=False, cancel_futures=True)
 
-    def _read(self, worker: int, tasks: Sequence[Task]) -> list[Results | None]:
+    def _read(self, worker: int, tasks: Sequence[Task]) -> list[list[Fact] | None]:
         """Have a worker read files; None for each that is to be read here, in its turn."""
+        sent = [replace(task, item=_sent(task.item)) for task in tasks]
         try:
-            sent = [replace(task, item=_sent(task.item)) for task in tasks]
-            answer: list[tuple[list[Fact], list[Gap]]] = self._ask(worker, "read", sent)
+            answer: list[list[Fact] | None] = self._ask(worker, "read", sent)
         except ChannelError:
             return [None] * len(tasks)
-        return [*answer]
+        return answer
 
     def _ask(self, worker: int, operation: str, *arguments: object) -> Any:
         if worker in self._gone:
@@ -180,9 +169,6 @@ class WorkerTeam(AbstractContextManager["WorkerTeam"]):
                 each.path: each for each in items if isinstance(each, Item)
             }
         return self._again[origin.item.path][item.path]
-
-    def _open_held(self, extent: Extent) -> io.RawIOBase:
-        return _Held(extent, self._ask)
 
 
 class _Held(io.RawIOBase):

@@ -79,8 +79,8 @@ class Worker:
             for item in inside
         ]
 
-    def read(self, tasks: Sequence[Task]) -> list[tuple[list[Fact], list[Gap]]]:
-        """Read files: the facts in each, and the troubles."""
+    def read(self, tasks: Sequence[Task]) -> list[list[Fact]]:
+        """Read files: the facts in each."""
         return [facts_of(self._store, self._readers, task) for task in tasks]
 
     def part(self, extent: Extent, at: int, size: int) -> bytes:

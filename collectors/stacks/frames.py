@@ -5,9 +5,12 @@ Also which thread of a process is the main one, where the tool does not say.
 
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from typing import TypeVar, cast
 
 from whyhang.analyzer.facts import Frame, Thread, replace
+
+T = TypeVar("T", bound=Hashable)
 
 NAME_LENGTH = 300  # pybind11 makes names of 4 KB
 
@@ -31,16 +34,14 @@ def frame(function: str, file: str, line: int | None = None, *, native: bool = F
     return Frame(function=name[:NAME_LENGTH], file=path, line=line, native=native)
 
 
-@functools.lru_cache(maxsize=1 << 16)
-def shared(frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
-    """Give one and the same tuple for equal stacks."""
-    return frames
+def shared(value: T) -> T:
+    """Return one and the same object for equal ones: the ranks of a job have much in common."""
+    return cast("T", _kept(value))
 
 
-@functools.lru_cache(maxsize=1 << 16)
-def shared_name(name: str | None) -> str | None:
-    """Give one and the same text for equal names of threads."""
-    return name
+@functools.lru_cache(maxsize=1 << 18)
+def _kept(value: Hashable) -> Hashable:
+    return value
 
 
 @functools.lru_cache(maxsize=1 << 16)

@@ -19,7 +19,6 @@ On attaching, lldb prints the innermost frame of each thread alone: that is no s
 import functools
 import itertools
 import re
-from collections.abc import Iterable
 
 from whyhang.analyzer.facts import NOBODY, Frame, Record, Thread, Who, replace
 from whyhang.collectors import limits
@@ -52,6 +51,7 @@ _SOURCE = re.compile(r" at ([^\s()]+?):(\d{1,7})(?::\d{1,5})?$")
 _LIBRARY = re.compile(r" (?:from|-) (\S+)$")
 _ADDRESS = re.compile(r"0x[0-9a-f]+(?: in | (?!in )|$)")
 _IN_LIBRARY = re.compile(r"(\S+?)`(?:[^`]* \[inlined\] )?([^`]*?)(?: \+ \d+)?$")
+
 _BEHIND = re.compile(r" \(at 0x[0-9a-f]+\)$")
 _IN_COLUMNS = re.compile(r"([\w.<>]+) ([^\s:()]+\.pyx?):(\d{1,7})(?=$| )")
 _IN_PYTHON = re.compile(r"Frame 0x[0-9a-f]+, for file ([^,\n]+), line (\d{1,7}), in ([^\s(]+) \(")
@@ -91,14 +91,18 @@ class _Gdb(Sections):
     def __init__(self) -> None:
         super().__init__()
         self._pid: int | None = None
-        self._named: tuple[Head, int] | None = None  # the last line that names a thread, and where
+        # The last line that names a thread: its number by gdb's count, and the thread.
+        self._named: tuple[int | None, Thread] | None = None
         self._numbers: list[int | None] = []  # of the threads, by gdb's count
         self._stacks: dict[tuple[int | None, int | None], tuple[Thread, _Body]] = {}
 
     def take(self, head: Head, below: str, line: int) -> str:
         """Take what one command prints of a thread, or that gdb attaches to a process."""
         if head["number"] or head["tid"] or head["place"]:
-            self._named = (head, line)
+            name, lwp = head["name"] or head["called"], head["lwp"] or head["tid"]
+            number = head["number"] or head["place"]
+            thread = Thread(frames=(), name=name, tid=int(lwp) if lwp else None, line=line)
+            self._named = (int(number) if number else None, thread)
         elif head["begun"]:
             self._named = None
             self._attach(int(head["begun"]), ends=False)
@@ -109,9 +113,7 @@ class _Gdb(Sections):
         begun = head["bare"] or head["python"] or head["unmarked"]
         body = _body(head[0] + below if begun else below)
         if body.native or body.python:
-            named, line = self._named or (None, line)
-            name, number, lwp = _identity(named) if named else (None, None, None)
-            self._add(number, Thread(frames=(), name=name, tid=lwp, line=line), body)
+            self._add(*(self._named or (None, Thread(frames=(), line=line))), body)
         return body.rest
 
     def _attach(self, pid: int, *, ends: bool) -> None:
@@ -186,12 +188,6 @@ class _Gdb(Sections):
         )
 
 
-def _identity(head: Head) -> tuple[str | None, int | None, int | None]:
-    number, lwp = head["number"] or head["place"], head["lwp"] or head["tid"]
-    name = head["name"] or head["called"]
-    return name, int(number) if number else None, int(lwp) if lwp else None
-
-
 READER = StackText(name="gdb", tool="gdb", marks=GDB, sections=_Gdb)
 
 
@@ -213,10 +209,12 @@ def _body(text: str) -> _Body:
     wrapped = ""  # the native frame that is open, which may go on in the next line
     rest = ""
     lines = text.split("\n")
+    places: list[int] = []  # of the native frames, as numbered there
     for number, line in enumerate(lines):
         if start := _START.match(line):
             native += _native(wrapped)
             wrapped = start[2].rstrip()
+            places.append(int(start[1]))
         elif parts := _PYTHON.match(line):
             python.append(frame(parts[3], parts[1], int(parts[2])))
         elif "(most recent call first)" in line or _SETTING.match(line):
@@ -235,17 +233,13 @@ def _body(text: str) -> _Body:
             rest += line + "\n"
             waits_for_gil = waits_for_gil or "Waiting for the GIL" in line
     native += _native(wrapped)
+    outermost_first = len(places) > 1 and places[0] > places[1]
     return _Body(
-        native=shared(tuple(reversed(native) if _outermost_first(lines) else native)),
+        native=shared(tuple(reversed(native) if outermost_first else native)),
         python=shared(tuple(python)),
         waits_for_gil=waits_for_gil,
         rest=rest,
     )
-
-
-def _outermost_first(lines: Iterable[str]) -> bool:
-    numbers = [int(start[1]) for line in lines if (start := _START.match(line))]
-    return len(numbers) > 1 and numbers[0] > numbers[1]
 
 
 def _native(text: str) -> list[Frame]:

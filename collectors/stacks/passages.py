@@ -175,11 +175,8 @@ def _unwoven(text: str, first: int, marks: Sequence[bytes]) -> Iterator[Passage]
 def _prefix_kind(text: str, marks: Sequence[bytes]) -> tuple[bool, bool] | None:
     """Say how the lines with marks begin: (with a time, with a bare number), None: with neither."""
     for mark in marks:
-        word = mark.decode()
-        at = text.find(word)
-        for _ in range(TRIED_LINES):
-            if at < 0:
-                break
+        places = re.finditer(re.escape(mark.decode()), text)
+        for at in itertools.islice((place.start() for place in places), TRIED_LINES):
             start = text.rfind("\n", 0, at) + 1
             end = text.find("\n", at)
             line = text[start : end if end >= 0 else len(text)].lstrip(" ")
@@ -195,5 +192,4 @@ def _prefix_kind(text: str, marks: Sequence[bytes]) -> tuple[bool, bool] | None:
                 around = text[begin:end].split("\n")[1:-1] or text.split("\n")
                 if is_numbered([skip_clock(line) for line in around] if has_clock else around):
                     return has_clock, True
-            at = text.find(word, at + len(word))
     return None

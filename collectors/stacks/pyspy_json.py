@@ -20,7 +20,7 @@ from whyhang.analyzer.reading import Document
 from whyhang.collectors import limits
 from whyhang.collectors.files.naming import join
 from whyhang.collectors.stacks import heading, launched, peers
-from whyhang.collectors.stacks.frames import frame, is_native_file, shared, shared_name
+from whyhang.collectors.stacks.frames import frame, is_native_file, shared
 from whyhang.collectors.stacks.reader import dumps
 from whyhang.collectors.stacks.sections import HeadedStacks, ProcessStacks
 
@@ -233,7 +233,7 @@ def _tid(trace: Trace) -> int | None:
 def _thread(trace: Trace, frames: tuple[Frame, ...]) -> Thread:
     return Thread(
         frames=frames,
-        name=shared_name(trace.thread_name),
+        name=shared(trace.thread_name),
         tid=_tid(trace),
         active=trace.active,
         holds_gil=trace.owns_gil,

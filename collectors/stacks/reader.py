@@ -21,7 +21,6 @@ from whyhang.analyzer.facts import (
 )
 from whyhang.analyzer.job.roles import main_of, role_of_frames
 from whyhang.analyzer.reading import Document
-from whyhang.collectors import limits
 from whyhang.collectors.files.naming import join, title
 from whyhang.collectors.stacks.passages import WHOLE_BYTES, holds, passages
 from whyhang.collectors.stacks.peers import facts_of
@@ -144,16 +143,12 @@ class StackText(Record):
         for passage in passages(document, self.marks):
             sections = self.sections()
             sections.ranks_left = ranks_left
-            too_slow = None
             try:
                 sections.read(passage)
-            except limits.TooSlowError as error:
-                too_slow = error
-            for section in sections.finish():
-                yield from dumps(document, self.tool, section, passage.who)
-                garbled += section.garbled
-            if too_slow is not None:
-                raise too_slow
+            finally:  # what came before it took too long counts
+                for section in sections.finish():
+                    yield from dumps(document, self.tool, section, passage.who)
+                    garbled += section.garbled
             ranks_left = sections.ranks_left
         if garbled:
             yield document.gap(

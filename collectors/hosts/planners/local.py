@@ -20,9 +20,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from whyhang.analyzer.facts import replace
 from whyhang.analyzer.job.launch import Plan, plan_of_agent
 from whyhang.collectors.hosts import remote_host
-from whyhang.collectors.hosts.names import resolved
 from whyhang.collectors.hosts.planners import ssh
-from whyhang.collectors.hosts.reach import KnownHosts, Reach, ReachedHost, Selector, selector_of
+from whyhang.collectors.hosts.reach import (
+    KnownHosts,
+    Reach,
+    ReachedHost,
+    Selector,
+    resolved,
+    selector_of,
+)
 from whyhang.collectors.live.job.environment import options
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import HostJob
@@ -57,14 +63,13 @@ def reach(host: Host, job: HostJob) -> Reach | None:
         return None
     others = others_of(host, there)
     hosts = tuple(ssh.host(name, connect=CONNECT) for name in others)
-    pids = tuple(member.pid for member in (*job.ranks, *job.members)[:1])
     seed = (job.ranks or job.members)[0].pid
     named = f"{', '.join(others[:4])}{', …' if len(others) > 4 else ''}"
     sentence = f"this host and, by ssh, {named}: {there.sentence}"
     return Reach(
         kind="ssh" if others else "local",
         sentence=sentence if others else f"this host: {there.sentence}",
-        hosts=(ReachedHost(name=os.uname().nodename, pids=pids), *hosts) if hosts else (),
+        hosts=(ReachedHost(name=os.uname().nodename, pids=(seed,)), *hosts) if hosts else (),
         selector=selector_of(host, seed) if job.ranks else Selector(words=there.words),
         gaps=() if others else (remote_host.not_all_known(1, there.count or 2),),
         patience=PATIENCE,

@@ -34,7 +34,7 @@ class WhyhangRunner:
     """Runs on a node, as an actor: one program with standard input and output connected."""
 
     def __init__(self, name: str, words: list[str]) -> None:
-        self._program = subprocess.Popen(
+        self._program: Any = subprocess.Popen(
             words,
             env={**os.environ, "WHYHANG_HOST": name},
             stdin=subprocess.PIPE,
@@ -46,19 +46,17 @@ class WhyhangRunner:
     def write(self, data: bytes) -> None:
         """Write to its standard input; nothing closes it."""
         with contextlib.suppress(OSError, ValueError):
-            stdin = self._program.stdin
-            if stdin is not None and data:
-                stdin.write(data)
-                stdin.flush()
-            elif stdin is not None:
-                stdin.close()
+            if data:
+                self._program.stdin.write(data)
+                self._program.stdin.flush()
+            else:
+                self._program.stdin.close()
 
     def read(self) -> bytes:
         """Wait for whole lines of its output; nothing: it has ended."""
-        stdout = self._program.stdout
-        data = b"" if stdout is None else stdout.read1(CHUNK)  # type: ignore[attr-defined]
-        if data and not data.endswith(b"\n") and stdout is not None:
-            data += stdout.readline()
+        data: bytes = self._program.stdout.read1(CHUNK)
+        if data and not data.endswith(b"\n"):
+            data += self._program.stdout.readline()
         if not data:
             self._program.wait()
         return data

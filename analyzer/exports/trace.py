@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from whyhang.analyzer.facts import Record, fold, grouped, unfold
+from whyhang.analyzer.facts import Record, fold, grouped, listed, unfold
 from whyhang.analyzer.report import Event, Lane, LaneCall, RankRow, Report
 
 MAX_TRACKS = 256
@@ -85,8 +85,7 @@ def _tracks(report: Report) -> Iterator[TraceTrack]:
     hosts = {row.rank: row.host or "" for row in report.ranks if row.rank is not None}
     if sum(lane.count for lane in lanes) > MAX_TRACKS:
         for lane in lanes:
-            names = ", ".join((*lane.names[:3], "…")[: len(lane.names)])
-            whose = ", ".join(part for part in (lane.ranks, names) if part)
+            whose = ", ".join(part for part in (lane.ranks, listed(lane.names)) if part)
             count = f"{lane.count} ranks: " if lane.count > 1 else "rank "
             yield TraceTrack(name=count + whose, host="ranks", lane=lane)
         return

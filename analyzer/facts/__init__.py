@@ -35,6 +35,7 @@ from whyhang.analyzer.facts.base import (
     few,
     fold,
     grouped,
+    listed,
     ranks_in_words,
     replace,
     same_host,

@@ -7,7 +7,7 @@ import functools
 import itertools
 import re
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
@@ -178,6 +178,11 @@ def counted(count: int, noun: str) -> str:
         return f"{count:,} {noun}es"
     consonant = noun.endswith("y") and noun[-2:-1] not in "aeiou"
     return f"{count:,} {noun[:-1]}ies" if consonant else f"{count:,} {noun}s"
+
+
+def listed(names: Sequence[str], most: int = 3) -> str:
+    """Print names for a sentence: of more than ``most`` the first, and that there are more."""
+    return ", ".join((*names[:most], "…")[: len(names)])
 
 
 def spaced(ranks: Iterable[int], most: int = 6) -> str:

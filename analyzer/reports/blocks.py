@@ -1,5 +1,7 @@
 """The blocks that a page is made of, before any format."""
 
+from __future__ import annotations
+
 from typing import TypeAlias
 
 from whyhang.analyzer.facts import Record
@@ -52,6 +54,12 @@ class Table(Record):
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+
+    def filled(self) -> Table:
+        """Return the table without the columns in which nothing stands."""
+        kept = [n for n in range(len(self.columns)) if any(row[n] for row in self.rows)]
+        columns, *rows = (tuple(row[n] for n in kept) for row in (self.columns, *self.rows))
+        return Table(columns=columns, rows=tuple(rows))
 
 
 class Quotes(Record):

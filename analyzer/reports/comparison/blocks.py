@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from whyhang.analyzer.facts import few, unfold
+from whyhang.analyzer.facts import few, listed, unfold
 from whyhang.analyzer.reports.blocks import Block, Items, Para, Section, Table
 from whyhang.analyzer.reports.comparison.records import Alike, Change, Comparison, Group, Ranks
 from whyhang.analyzer.reports.finding import MAX_RANKS, cut
@@ -43,9 +43,8 @@ def _ranks(title: str, ranks: list[Ranks]) -> list[Block]:
         return []
     rows = []
     for each in ranks[:MAX_ROWS]:
-        names = ", ".join((*each.names[:3], "…")[: len(each.names)])
         numbers = few(unfold(each.ranks), MAX_RANKS) if each.ranks else ""
-        who = ", ".join(part for part in (numbers, names) if part)
+        who = ", ".join(part for part in (numbers, listed(each.names)) if part)
         if each.before == each.after:
             rows.append((who, "still", each.after))
         else:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from whyhang.analyzer.facts import counted, few, fold, unfold
+from whyhang.analyzer.facts import counted, few, fold, listed, unfold
 from whyhang.analyzer.report import Finding, ProcessGroup, RankRow, Report
 from whyhang.analyzer.reports.comparison.records import Change, Comparison, Group, Ranks, Side
 from whyhang.analyzer.reports.comparison.two_incidents import common_and_different, what_is_alike
@@ -142,7 +142,7 @@ def what_moved(
         which = few(rank for each in moved for rank in unfold(each.ranks))
         sentence = f"{count} of {counted(whole, 'rank')} moved{f' ({which})' if which else ''}"
     if on:
-        sentence += f"; calls went on in {', '.join(on[:3])}{', …' if len(on) > 3 else ''}"
+        sentence += f"; calls went on in {listed(on)}"
     elif moved and groups:
         sentence += "; no call went on in any process group"
     if before.verdict != after.verdict:

@@ -15,6 +15,7 @@ from whyhang.analyzer.facts import (
     SettingName,
     counted,
     grouped,
+    listed,
     ranks_in_words,
     replace,
 )
@@ -43,6 +44,9 @@ def job_facts(case: Case) -> Job:
     started_by = (name for each in environs for key, name in STARTED_BY.items() if key in each)
     backend = _most_common(job.of(Setting), "backend")
     of_nccl = backend is None or backend.startswith("nccl")
+    ordered = sorted(job.members, key=lambda m: (m.rank is None, m.rank or 0))
+    commands = (m.processes[-1].command for m in ordered if m.processes)
+    command = next(filter(None, commands), None)
     return Job(
         world_size=job.world_size,
         hosts=hosts or None,
@@ -50,7 +54,7 @@ def job_facts(case: Case) -> Job:
         backend=backend,
         torch_version=_most_common(job.of(Setting), "torch"),
         nccl_version=_most_common(job.of(Setting), "nccl") if of_nccl else None,
-        command=_command(case),
+        command=command and command[:MAX_COMMAND],
         run_id=_run_id(environs),
     )
 
@@ -68,13 +72,6 @@ def _run_id(environs: Iterable[Mapping[str, str]]) -> str | None:
         if len(values) == 1 and not values & _NO_ID:
             return f"{kind} {values.pop()}"
     return None
-
-
-def _command(case: Case) -> str | None:
-    """Return the command line of the first rank that was looked at."""
-    ranked = (m for m in case.job.members if m.processes and m.processes[-1].command)
-    first = min(ranked, key=lambda m: (m.rank is None, m.rank or 0), default=None)
-    return first.processes[-1].command[:MAX_COMMAND] if first is not None else None
 
 
 def captured(case: Case) -> Captured | None:
@@ -145,10 +142,10 @@ def gap_lines(case: Case) -> tuple[str, ...]:
     unseen = [rank for rank in case.job.absent if rank not in missing]
     if unseen and case.job.members:
         placed = hosts_of_ranks(case)
-        hosts = dict.fromkeys(placed[rank] for rank in unseen if rank in placed)
-        where = f" on {', '.join(list(hosts)[:8])}{', …' if len(hosts) > 8 else ''}"
+        hosts = list(dict.fromkeys(placed[rank] for rank in unseen if rank in placed))
+        where = f" on {listed(hosts, 8)}" if hosts else ""
         lines.append(
-            f"Nothing was collected of {ranks_in_words(unseen)}{where if hosts else ''} "
+            f"Nothing was collected of {ranks_in_words(unseen)}{where} "
             f"(world size {case.job.world_size}, {case.job.world_size_how}); "
             "what they do cannot be judged. Run whyhang on their hosts, or add their files."
         )
@@ -211,25 +208,18 @@ def gpu_rows(case: Case, chosen: Iterable[int]) -> tuple[GpuRow, ...]:
     """Return a row for all GPUs among ``chosen`` that are in one state, the fewest first."""
     devices = [case.job.gpus.devices[number] for number in sorted(set(chosen))]
     alike = grouped(devices, lambda device: (_load(device), _trouble(device)))
-    rows = [_gpu_row(case, own, trouble) for (_, trouble), own in alike.items()]
+    rows = [
+        GpuRow(
+            ranks=case.ranks(number for device in own for number in device.members),
+            name=gpu_names(own),
+            devices=tuple(str(device) for device in own[:MOST]),
+            use=_range([v for d in own for v in d.every("busy")], " %"),
+            power=_range([v for d in own for v in d.every("power")], " W"),
+            says=trouble,
+        )
+        for (_, trouble), own in alike.items()
+    ]
     return tuple(sorted(rows, key=lambda row: (not row.says, len(row.devices))))
-
-
-def device_rows(case: Case) -> tuple[GpuRow, ...]:
-    """Return a row for all GPUs of the job that are in one state, those with a fault first."""
-    return gpu_rows(case, range(len(case.job.gpus.devices)))
-
-
-def _gpu_row(case: Case, devices: list[Device], says: str) -> GpuRow:
-    members = [number for device in devices for number in device.members]
-    return GpuRow(
-        ranks=case.ranks(members),
-        name=gpu_names(devices),
-        devices=tuple(str(device) for device in devices[:MOST]),
-        use=_range([v for d in devices for v in d.every("busy")], " %"),
-        power=_range([v for d in devices for v in d.every("power")], " W"),
-        says=says,
-    )
 
 
 def _load(device: Device) -> str:

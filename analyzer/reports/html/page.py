@@ -19,8 +19,8 @@ from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
 from whyhang.analyzer.facts import Record, few
-from whyhang.analyzer.report import Lane, LinesAround, Report
-from whyhang.analyzer.reports.blocks import Block, Headline, Section, Table
+from whyhang.analyzer.report import Report
+from whyhang.analyzer.reports.blocks import Block, Headline, Section
 from whyhang.analyzer.reports.finding import is_command
 from whyhang.analyzer.reports.html.data import drawn
 from whyhang.analyzer.reports.page import job_line, looked_line, page, run_line
@@ -72,8 +72,10 @@ def render(report: Report) -> bytes:
         looked=looked_line(report).rstrip(","),
         parts={part.name: part for part in _parts(report, blocks)},
         around=around,
-        numbered=_numbered,
-        in_time=any(_is_drawn(report, lane) for lane in report.timeline.lanes),
+        in_time=any(
+            lane.calls or any(report.story[n].seconds is not None for n in lane.events)
+            for lane in report.timeline.lanes
+        ),
         devices=[row for row in report.devices if row not in report.gpus],
         policy=_POLICY.format(script=_hash(script), style=_hash(style)),
         style=Markup(style),  # noqa: S704 - files of this package
@@ -81,11 +83,6 @@ def render(report: Report) -> bytes:
         data=_json(drawn(report)),
     )
     return text.encode("utf-8", "replace")
-
-
-def _is_drawn(report: Report, lane: Lane) -> bool:
-    """Return whether a line of the timeline has anything on it: a call, or an event with a time."""
-    return bool(lane.calls) or any(report.story[n].seconds is not None for n in lane.events)
 
 
 def _parts(report: Report, blocks: Iterable[Block]) -> list[Part]:
@@ -100,7 +97,11 @@ def _parts(report: Report, blocks: Iterable[Block]) -> list[Part]:
             (parts[-1][2][-1][1] if parts[-1][2] else parts[-1][1]).append(block)
     findings = {f"finding-{n}": finding for n, finding in enumerate(report.findings, 1)}
     effects = {name for name, finding in findings.items() if finding.caused_by is not None}
-    runbooks = {name: _link(finding.runbook_url) for name, finding in findings.items()}
+    runbooks = {  # a script in the place of an address is none
+        name: url
+        for name, finding in findings.items()
+        if (url := finding.runbook_url) and url.startswith(("https://", "http://"))
+    }
     return [
         Part(
             title=section.title,
@@ -114,28 +115,6 @@ def _parts(report: Report, blocks: Iterable[Block]) -> list[Part]:
         )
         for section, own, inside in parts
     ]
-
-
-def _link(url: str | None) -> str:
-    """Return an address that may be followed; a script in the place of one is none."""
-    return url if url and url.startswith(("https://", "http://")) else ""
-
-
-def _numbered(around: LinesAround) -> list[tuple[int, str, bool]]:
-    return [
-        (number, text, number == around.line)
-        for number, text in enumerate(around.lines, around.first)
-    ]
-
-
-def _kind(block: Block) -> str:
-    return type(block).__name__
-
-
-def _filled(table: Table) -> tuple[list[str], list[list[str]]]:
-    """Return the columns and rows of a table without the columns in which nothing stands."""
-    kept = [n for n in range(len(table.columns)) if any(row[n] for row in table.rows)]
-    return [table.columns[n] for n in kept], [[row[n] for n in kept] for row in table.rows]
 
 
 def _step(text: str) -> tuple[str, str] | None:
@@ -169,6 +148,6 @@ def _template() -> Template:
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters.update(kind=_kind, step=_step, ranks=few, filled=_filled)
+    environment.filters.update(kind=lambda block: type(block).__name__, step=_step, ranks=few)
     environment.globals.update(most=MAX_QUOTES, most_rows=MAX_ROWS, todo=("now", "confirm"))
     return environment.from_string(_file("page.html.jinja"))

@@ -3,42 +3,28 @@
 import functools
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from whyhang.analyzer.job.slurm_hosts import expand
 from whyhang.analyzer.pseudonyms.coin import ENGLISH, PUBLIC_DOMAINS, PUBLIC_WORDS, is_pseudonym
 from whyhang.analyzer.toml import table
 
+_TABLE = table(__package__, "names.toml")
 
-@functools.cache
-def _table() -> dict[str, Any]:
-    return table(__package__, "names.toml")
+PIECES: dict[str, str] = _TABLE["pieces"]
+"""What running text is taken apart into: the form of each kind, in order."""
+
+_NO_NAME = re.compile("|".join(_TABLE["no-names"]))
+_PUBLIC_SITE = re.compile("|".join(rf"(?:^|\.){re.escape(site)}$" for site in PUBLIC_DOMAINS))
 
 
 @functools.cache
 def _patterns(name: str) -> tuple[re.Pattern[str], ...]:
     """Return the patterns of a list, with what a host or user looks like put in."""
-    forms = _table()[name]
+    forms = _TABLE[name]
     for part in ("host", "user"):
-        whole = f"(?P<{part}>{_table()['parts'][part]})"
+        whole = f"(?P<{part}>{_TABLE['parts'][part]})"
         forms = [form.replace(f"@{part}@", whole) for form in forms]
     return tuple(map(re.compile, forms))
-
-
-def pieces() -> dict[str, str]:
-    """Return what running text is taken apart into: the form of each kind, in order."""
-    pieces: dict[str, str] = _table()["pieces"]
-    return pieces
-
-
-@functools.cache
-def _no_name() -> re.Pattern[str]:
-    return re.compile("|".join(_table()["no-names"]))
-
-
-@functools.cache
-def _public_site() -> re.Pattern[str]:
-    return re.compile("|".join(rf"(?:^|\.){re.escape(site)}$" for site in PUBLIC_DOMAINS))
 
 
 def hosts_in(texts: Iterable[str]) -> Iterator[str]:
@@ -49,7 +35,7 @@ def hosts_in(texts: Iterable[str]) -> Iterator[str]:
         for pattern in _patterns("lists-of-hosts"):
             for match in pattern.finditer(text):
                 names = filter(is_host, expand(match["list"]))
-                yield from (name for name in names if re.fullmatch(_table()["parts"]["host"], name))
+                yield from (name for name in names if re.fullmatch(_TABLE["parts"]["host"], name))
 
 
 def hosts_in_sentences(texts: Iterable[str]) -> Iterator[str]:
@@ -82,7 +68,7 @@ def is_host(name: str) -> bool:
         len(name) > 1
         and name.lower() not in PUBLIC_WORDS
         and name.lower() not in ENGLISH
-        and not _public_site().search(name)
+        and not _PUBLIC_SITE.search(name)
         and not is_pseudonym(name.partition(".")[0])
-        and not _no_name().fullmatch(name)
+        and not _NO_NAME.fullmatch(name)
     )

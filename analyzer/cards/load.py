@@ -16,7 +16,7 @@ from whyhang import signatures
 from whyhang.analyzer.cards.card import Card, meant, read_cards
 from whyhang.analyzer.configuration.config_files import NAME as CONFIGURATION
 from whyhang.analyzer.configuration.config_files import home
-from whyhang.analyzer.configuration.settings import Settings, advice, gaps_of, settings
+from whyhang.analyzer.configuration.settings import Settings, gaps_of, settings
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.facts import Gap, Record, Source, replace
 from whyhang.analyzer.findings.categories import CATEGORIES
@@ -66,11 +66,8 @@ def known(folders: Sequence[str] = ()) -> KnownSignatures:
         found.setdefault(path.resolve(), (name, path))  # each once
     cards = _read(list(found.values()), shipped, gaps)
     own = {card.signature.id: card.signature for card in cards if card.signature is not None}
-    advised = advice(configured)
-    every = (*(s for s in shipped if s.id not in own), *own.values())
-    loaded = KnownSignatures(
-        signatures=tuple(sorted((advised.on(s) for s in every), key=lambda s: s.id)), cards=cards
-    )
+    every = sorted((*(s for s in shipped if s.id not in own), *own.values()), key=lambda s: s.id)
+    loaded = KnownSignatures(signatures=tuple(map(configured.advise, every)), cards=cards)
     wrong = (*configured.mistakes, *configured.misnamed(loaded.names))
     return replace(loaded, gaps=(*gaps_of(wrong), *gaps))
 
@@ -95,7 +92,7 @@ def _files(
                 f"there is no folder of cards at {name}", "Check the path given with --cards."
             )
         yield from ((str(path), path) for path in cards_in(Path(name)))
-    for configured_folder in map(Path, configured.card_folders()):
+    for configured_folder in map(Path, configured.table("cards").get("folders", ())):
         yield from ((str(path), path) for path in cards_in(configured_folder))
     own = home()
     if own is not None:

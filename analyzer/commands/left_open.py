@@ -60,7 +60,10 @@ def between_steps(case: Case) -> Sequence[int]:
 
 def at_work_or_asleep(case: Case) -> list[int]:
     """List all ranks if none waits for another, but all compute or all sleep by turns."""
-    return [] if case.graph.progress else all_run(case) or all_asleep(case)
+    if case.graph.progress:
+        return []
+    # Of those that compute, or their workers, a step may take longer than a snapshot.
+    return _everyone(case) if all(map(_runs, _seen(case))) else all_asleep(case)
 
 
 def late_but_on_the_way(case: Case) -> list[int]:
@@ -184,11 +187,6 @@ def with_a_long_step(case: Case) -> Sequence[int]:
     return []
 
 
-def all_run(case: Case) -> list[int]:
-    """List all ranks if all or their workers compute: a step may take longer than a snapshot."""
-    return _everyone(case) if all(map(_runs, _seen(case))) else []
-
-
 def _runs(state: RankState) -> bool:
     worker = busy_worker(state)
     runs = state.status in {Status.RUNNING, Status.MOVING}
@@ -289,7 +287,7 @@ def with_a_slow_rank(case: Case) -> list[int]:
     in one case of seven, at eight of ten in one of a hundred. And who is slow for certain may have
     been caught twice in its short wait.
     """
-    return _everyone(case) if bool(stragglers(case, share=HALF)) else []
+    return _everyone(case) if stragglers(case, share=HALF) else []
 
 
 def _everyone(case: Case) -> list[int]:

@@ -146,9 +146,10 @@ class Desk:
 
     def _allowed(self, path: str) -> Path:
         """Return a path with all links followed. Raises ``TargetError`` if it may not be read."""
-        for base in (each / path for each in self._starts()):  # an absolute path stays itself
+        # A relative path counts from what was diagnosed; an absolute one stays itself.
+        for base in dict.fromkeys((*reversed(self._bases.values()), *self._folders)):
             try:
-                place = base.resolve(strict=True)
+                place = (base / path).resolve(strict=True)
             except (OSError, ValueError, RuntimeError):
                 continue
             if any(place.is_relative_to(folder) for folder in self._folders):
@@ -157,10 +158,6 @@ class Desk:
             f"{path} is not there, or may not be read",
             "Allowed are: " + ", ".join(map(str, self._folders)),
         )
-
-    def _starts(self) -> list[Path]:
-        """Return where a relative path may count from; what it leads to has to be allowed."""
-        return list(dict.fromkeys((*reversed(self._bases.values()), *self._folders)))
 
     def _whole(self, path: str) -> Path:
         """Return a path all of which may be read: no link in it leads out, it is not too large."""

@@ -175,6 +175,6 @@ def _complete(case: Case) -> bool:
 def _own(case: Case) -> set[int]:
     job = case.job
     children = [child for member in job.members for child in member.children]
-    pids = [member.pid for member in job.members]
-    pids += [child.pid for child in (*children, *job.launchers)]
+    pids = {member.pid for member in job.members}
+    pids |= {child.pid for child in (*children, *job.launchers)}
     return {pid for pid in pids if pid is not None}

@@ -17,9 +17,13 @@ _TARGET = re.compile(r"(?P<host>\d{1,3}(?:\.\d{1,3}){3}|[\w.-]+)\]?[:<|, ]+(?P<p
 
 
 def refuted(case: Case, candidate: Candidate) -> str:
-    """Return what contradicts a finding; nothing where nothing does."""
+    """Return what contradicts a finding; nothing where nothing does.
+
+    A row of df that shows room in /dev/shm counts that is from before the job ended and left it.
+    """
+    row = _roomy(case, candidate)
     return (
-        _has_room(case, candidate)
+        (_room_in(row) if row is not None and _from_then(case, candidate, row) else "")
         or _listens(case, candidate)
         or _same_barrier(case, candidate)
         or _all_asleep(case, candidate)
@@ -32,12 +36,6 @@ def doubted(case: Case, candidate: Candidate) -> str:
     if row is None or _from_then(case, candidate, row):
         return ""
     return f"{_room_in(row)}, which counts for little if it was printed after the job had ended"
-
-
-def _has_room(case: Case, candidate: Candidate) -> str:
-    """Return the row of df that shows room in /dev/shm before the job ended and left it."""
-    row = _roomy(case, candidate)
-    return _room_in(row) if row is not None and _from_then(case, candidate, row) else ""
 
 
 def _room_in(row: Capacity) -> str:

@@ -1,6 +1,6 @@
 """How the job is in one word, and in one sentence."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Set as AbstractSet
 
 from whyhang.analyzer.case import Case
@@ -45,25 +45,16 @@ def verdict_of(case: Case, findings: tuple[Finding, ...], candidates: list[Candi
     waits = bool(case.graph.waiting or case.graph.maybe or case.graph.calls.waits)
     seen_live = _seen_alive(case) or bool(case.job.of(RasReport))  # only a living job answers
     if first.category == "unknown":
-        return (
-            "hung"
-            if waits and not case.graph.progress and first.confidence >= 0.5
-            else "inconclusive"
-        )
-    if (
-        first.confidence < ENOUGH
-        and not timed_out
-        and any(
-            c.signature.id == first.signature and c.signature.level == "fallback"
-            for c in candidates
-        )
-    ):
+        sure = waits and not case.graph.progress and first.confidence >= 0.5
+        return "hung" if sure else "inconclusive"
+    of_first = (c.signature for c in candidates if c.signature.id == first.signature)
+    fallback = any(signature.level == "fallback" for signature in of_first)
+    if first.confidence < ENOUGH and not timed_out and fallback:
         return "inconclusive"
     if first.category == "init-missing-rank" and _all_move(case, first):
         return "slow"
-    if case.states and all(
-        s.status is Status.GONE and case.member(s.member).processes for s in case.states
-    ):
+    gone = [s.status is Status.GONE and case.member(s.member).processes for s in case.states]
+    if gone and all(gone):
         return "failed"
     if seen_live or not case.job.lines:
         return "hung"
@@ -220,12 +211,12 @@ def _unread(case: Case) -> str:
 
 def _state_words(case: Case) -> str:
     """Return where all ranks are, if few words do, and which have no process."""
-    places: dict[str, list[RankState]] = {}
+    places: dict[str, list[RankState]] = defaultdict(list)
     over = ended_meanwhile(case.job)
     for state in case.states:
         if state.place is not None and state.member not in over:
             fields = subject_fields(case, [state], ())
-            places.setdefault(fields["does"] + fields["at"], []).append(state)
+            places[fields["does"] + fields["at"]].append(state)
     if not 0 < len(places) <= MAX_PLACES:
         return ""
     words = [f"{case.names(s.member for s in states)} {at}" for at, states in places.items()]

@@ -81,6 +81,13 @@ class Who(Record):
 NOBODY = Who()
 
 
+class Sourced(Record):
+    """The base of what is about somebody, as far as is known, and was read somewhere."""
+
+    who: Who
+    source: Source
+
+
 class Excerpt(Record):
     """Source lines of the user's code around a place, so that a report can show them."""
 

@@ -3,7 +3,7 @@
 import enum
 from collections.abc import Callable
 
-from whyhang.analyzer.facts.base import MAX_RANKS, Record, Source, Who
+from whyhang.analyzer.facts.base import MAX_RANKS, Record, Sourced
 from whyhang.analyzer.facts.stacks import Frame
 
 PEER_TO_PEER = ("send", "isend", "ssend", "bsend", "rsend", "recv", "irecv", "probe", "mprobe")
@@ -85,7 +85,7 @@ class Group(Record):
     inferred: bool = False
 
 
-class Track(Record):
+class Track(Sourced):
     """How far one rank came on one group, as one source tells.
 
     ``enqueued``, ``started`` and ``completed`` are the last sequence numbers (None: not told;
@@ -103,10 +103,8 @@ class Track(Record):
     all other ranks.
     """
 
-    who: Who
     group: Group
     kind: str
-    source: Source
     enqueued: int | None = None
     started: int | None = None
     completed: int | None = None

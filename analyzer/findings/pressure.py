@@ -34,5 +34,5 @@ def pressure_of(case: Case, hit: Hit) -> list[NearLimit]:
 def pressure_in_words(limits: Sequence[NearLimit]) -> list[str]:
     """Say what was near its limit; hosts by name where they are several."""
     several = len({fact.who.host for fact in limits}) > 1
-    named = (fact.on(fact.who.host if several else None) for fact in limits)
-    return list(dict.fromkeys(named))
+    hosts = ((fact.who.host if several else None) or "the host" for fact in limits)
+    return list(dict.fromkeys(fact.on(host) for fact, host in zip(limits, hosts, strict=True)))

@@ -61,18 +61,15 @@ def place_of(
     place = follow_wait(thread_place(main, at), main, at)
     if process is not None and process.stopped:
         place = replace(place, stopped=True)
-    if process is not None and place.main_op is None and _has_left_program(main):
+    # Below all else stands the program's ``<module>``, or what runs it; at exit the interpreter
+    # itself calls what the main thread is in.
+    outermost = next((frame for frame in reversed(main.frames) if not frame.native), None)
+    called = (
+        outermost is not None and outermost.function != "<module>" and not is_library(outermost)
+    )
+    if process is not None and place.main_op is None and called:
         place = replace(place, main_op=EXIT)
     return place
-
-
-def _has_left_program(main: Thread) -> bool:
-    """Return whether the interpreter itself called what the main thread is in, as it does at exit.
-
-    Below all else there stands the program's ``<module>``, or what runs it.
-    """
-    python = [frame for frame in main.frames if not frame.native]
-    return bool(python) and python[-1].function != "<module>" and not is_library(python[-1])
 
 
 def places_of(

@@ -12,6 +12,7 @@ from whyhang.analyzer.stacks.source_blocks import (
     LOOP,
     MAX_BLOCK,
     SAME_FOR_ALL,
+    block,
     heads,
     indent,
 )
@@ -115,16 +116,9 @@ _LEAVING = re.compile(r"(?:return|break|continue)\b")
 
 def _leaves(branch: Frame, text: LineText) -> bool:
     """Return whether what a branch holds leaves the loop, its turn or the function."""
-    line = text(branch) or ""
-    if _LEAVING.match(line.partition(":")[2].strip()):
-        return True
-    for number in range((branch.line or 0) + 1, (branch.line or 0) + MAX_BLOCK):
-        below = text(replace(branch, line=number)) or ""
-        if below.strip() and indent(below) <= indent(line):
-            return False
-        if _LEAVING.match(below.strip()):
-            return True
-    return False
+    behind = (text(branch) or "").partition(":")[2]
+    below = block(branch, text, (branch.line or 0) + MAX_BLOCK)
+    return any(_LEAVING.match(line.strip()) for line in (behind, *below))
 
 
 _TRY = re.compile(r"\s*try\b")
@@ -184,13 +178,13 @@ def ways_round(loop: Frame | None, path: Sequence[Frame], text: LineText) -> Ite
                     yield head
 
 
-def _swallowing(block: Frame, inside: Frame, text: LineText, *, returns: bool) -> Iterator[Frame]:
+def _swallowing(tries: Frame, inside: Frame, text: LineText, *, returns: bool) -> Iterator[Frame]:
     """Yield the handlers of a ``try`` around a frame after which the program goes on.
 
     ``returns``: it goes on, too, once the function has returned.
     """
     ends = _RAISES if returns else _GIVES_UP
-    depth = indent(text(block) or "")
+    depth = indent(text(tries) or "")
     handler: Frame | None = None
     body: int | None = None  # how deep the lines of the handler are: further in, a condition holds
     for number in range((inside.line or 0) + 1, (inside.line or 0) + MAX_BELOW):

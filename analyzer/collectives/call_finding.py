@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 
+from whyhang.analyzer.collectives.mismatch import Side
 from whyhang.analyzer.collectives.pending import IssuedCall
 from whyhang.analyzer.collectives.waits import CallRef
 from whyhang.analyzer.facts import Frame, Record, Source
@@ -32,18 +33,6 @@ class Verdict(enum.Enum):
     )
     CAME_LATE = "came when the others had given up"
     LATE_OR_UNRECORDED = "late, or in a call that is not recorded"
-
-
-class Side(Record):
-    """What some ranks did under one number: one side of a mismatch.
-
-    ``says`` is what sets the side apart ("all_reduce", "[4, 10] Float"); ``site`` is the
-    place in the user's code of the first of its ranks.
-    """
-
-    says: str
-    ranks: tuple[int, ...]
-    site: Frame | None = None
 
 
 class CallFinding(Record):

@@ -4,8 +4,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from whyhang.analyzer.collectives import call_words
-from whyhang.analyzer.collectives.call_finding import CallFinding, Side, Verdict
+from whyhang.analyzer.collectives.call_finding import CallFinding, Verdict
 from whyhang.analyzer.collectives.call_graph import CallGraph, merged
+from whyhang.analyzer.collectives.mismatch import Side
 from whyhang.analyzer.collectives.pending import IssuedCall
 from whyhang.analyzer.collectives.routine import departures
 from whyhang.analyzer.collectives.shared_calls import SharedCall
@@ -17,9 +18,12 @@ from whyhang.analyzer.facts.calls import ROOTED
 def stuck(graph: CallGraph, call: SharedCall, roots: Sequence[Root]) -> CallFinding:
     """Return the finding on a call that all known members have joined, and not all completed."""
     joined, completed = call.joined, tuple(sorted(call.completed))
+    text = "{who} have all joined {call} and none comes back"
+    if call.call.p2p:
+        text = "{who} stands in {call}, the peer answers, and nothing comes of it"
     finding = CallFinding(
         verdict=Verdict.ALL_ARRIVED,
-        says=call_words.all_arrived(joined, call.call),
+        says=call_words.says(text, joined, call.call),
         call=call.call,
         waiting=joined,
         affected=merged((joined, *(root.blocks for root in roots))),

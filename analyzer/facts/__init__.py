@@ -59,7 +59,6 @@ from whyhang.analyzer.facts.live import (
     DriverSilence,
     HostAddress,
     HostSilence,
-    Limit,
     LoopCounter,
     NearLimit,
     NoInterpreter,

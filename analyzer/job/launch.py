@@ -163,13 +163,13 @@ def _is_same(one: Who, other: Who) -> bool:
 
 def _reached(process: Process, plan: Plan) -> bool | None:
     """Return whether an agent holds the port where agents meet, or is connected to it."""
-    port = (plan.endpoint() or "").rpartition(":")[2]
-    if not port.isdecimal() or not process.descriptors:
+    port = _number((plan.endpoint() or "").rpartition(":")[2])
+    if port is None or not process.descriptors:
         return None
-    return any(
-        (s.state == "listen" and s.own.port == int(port))
-        or (s.state == "established" and s.peer is not None and s.peer.port == int(port))
-        for s in tcp_sockets(process)
+    sockets = tcp_sockets(process)
+    listens = any(s.state == "listen" and s.own.port == port for s in sockets)
+    return listens or any(
+        s.state == "established" and s.peer is not None and s.peer.port == port for s in sockets
     )
 
 

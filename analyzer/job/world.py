@@ -95,9 +95,8 @@ def missing_ranks(
             one = MissingRank(rank=rank, host=host, source=source, quote=quote)
             missing.setdefault(rank, one)
         for rank, quote in _beyond_slurm(process, size):
-            missing.setdefault(
-                rank, MissingRank(rank=rank, source=source, quote=quote, beyond=True)
-            )
+            one = MissingRank(rank=rank, source=source, quote=quote, beyond=True)
+            missing.setdefault(rank, one)
     return tuple(missing[rank] for rank in sorted(missing.keys() - alive))
 
 

@@ -13,19 +13,14 @@ Where no frame tells, the kernel's word and the line of source are guessed from,
 says so. Here the process as a whole is placed; ``rule_match`` reads one stack.
 """
 
-from collections.abc import Sequence
-
-from whyhang.analyzer.facts import Frame, Process, StackDump, Thread, replace
+from whyhang.analyzer.facts import Process, StackDump, Thread, replace
 from whyhang.analyzer.job.roles import main_thread
 from whyhang.analyzer.stacks.awaited_thread import follow_wait
 from whyhang.analyzer.stacks.kinds import (
     BLOCKED_POOL,
-    CRASH,
     EXIT,
     FILE_LOCK,
     PROCESS_POOL,
-    REQUESTS,
-    SCOPES,
     UNNAMED,
     Layer,
     LineText,
@@ -34,11 +29,8 @@ from whyhang.analyzer.stacks.kinds import (
     Scope,
     WaitKind,
     WaitRule,
-    last_name,
     phrase,
-    scope_of,
 )
-from whyhang.analyzer.stacks.place import place_from
 from whyhang.analyzer.stacks.rule_match import index_of, read
 from whyhang.analyzer.stacks.threads import PlacedSnapshot, source_lines, thread_place
 from whyhang.analyzer.stacks.usercode import is_library

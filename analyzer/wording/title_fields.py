@@ -255,10 +255,6 @@ def _lock_at(frame: Frame, line: Frame, text: LineText) -> _Lock | None:
     return (frame.file, of_class, match["lock"])
 
 
-def _takes_lock(frame: Frame, text: LineText) -> bool:
-    return any(_TAKES_LOCK.match(text(head) or "") for head in heads(frame, text))
-
-
 def _other_lock(case: Case, state: RankState) -> str:
     """Name another thread of a member in the user's code: the one that has the lock.
 
@@ -281,7 +277,7 @@ def _other_lock(case: Case, state: RankState) -> str:
         called = map(last_name, reversed(thread.frames[: thread.frames.index(user)]))
         call = next((f" (in {name})" for name in called if name != "wrapper"), "")
         name = f"thread {thread.name or thread.tid} at {in_words(user)}{call}"
-        if _takes_lock(user, text):
+        if any(_TAKES_LOCK.match(text(head) or "") for head in heads(user, text)):
             return f"; {name} seems to hold it"
         others.append(name)
     if not others:

@@ -57,11 +57,8 @@ _OF_AN_ATTEMPT = Exit | LastLine | LogLine | RootCause | StackDump | Track
 
 def of_the_last_attempt(facts: Sequence[Fact]) -> list[Fact]:
     """Leave out what tells of attempts before the last one, if that got to work, and say so."""
-    living = [
-        fact
-        for fact in facts
-        if isinstance(fact, Process) and fact.role is Role.RANK and not fact.dead
-    ]
+    processes = (fact for fact in facts if isinstance(fact, Process))
+    living = [each for each in processes if each.role is Role.RANK and not each.dead]
     folders = _earlier_folders(facts, living)
     ends = _ends(facts, living)
     kept: list[Fact] = []
@@ -76,7 +73,16 @@ def of_the_last_attempt(facts: Sequence[Fact]) -> list[Fact]:
         else:
             kept.append(fact)
     if left_out:
-        kept.append(_gap(left_out))
+        files = sorted({source.file for source in left_out})
+        those = f"{files[0]} says" if len(files) == 1 else f"{files[0]} and others say"
+        gap = Gap(
+            what=f"reading what {those} of earlier attempts",
+            why="the job was started anew since",
+            cost="why an earlier attempt ended is not told",
+            remedy="Give what that attempt left alone",
+            source=left_out[-1],
+        )
+        kept.append(gap)
     return kept
 
 
@@ -178,15 +184,3 @@ def _trains_on(tail: LogTail | None, gave_up: LogLine) -> bool:
     if gave_up.time is None or len(times) < 2:
         return False
     return gave_up.time < times[0] and (len(steps) >= STEPS or times[1] - gave_up.time >= GONE)
-
-
-def _gap(left_out: list[Source]) -> Gap:
-    files = sorted({source.file for source in left_out})
-    return Gap(
-        what=f"reading what {files[0]}{' and others' if len(files) > 1 else ''} say"
-        f"{'s' if len(files) == 1 else ''} of earlier attempts",
-        why="the job was started anew since",
-        cost="why an earlier attempt ended is not told",
-        remedy="Give what that attempt left alone",
-        source=left_out[-1],
-    )

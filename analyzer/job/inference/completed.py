@@ -100,12 +100,10 @@ def with_peers_of_two(facts: Sequence[Fact]) -> Sequence[Fact]:
     """Fill in the other rank as the peer of sends and receives that name none, in a job of two."""
     if size_in(facts) != 2:
         return facts
-    known: list[Fact] = []
-    for fact in facts:
-        if isinstance(fact, Track) and fact.who.rank in {0, 1}:
-            peer, calls = 1 - fact.who.rank, fact.calls
-            named = (replace(c, peer=peer) if c.p2p and c.peer is None else c for c in calls)
-            known.append(replace(fact, calls=tuple(named)))
-        else:
-            known.append(fact)
-    return known
+
+    def named(track: Track) -> Track:
+        peer = 1 - (track.who.rank or 0)
+        calls = (replace(c, peer=peer) if c.p2p and c.peer is None else c for c in track.calls)
+        return replace(track, calls=tuple(calls))
+
+    return [named(f) if isinstance(f, Track) and f.who.rank in {0, 1} else f for f in facts]

@@ -143,9 +143,8 @@ def _wrong_texts(path: Path, value: list[Any]) -> Iterator[Mistake]:
     name = ".".join(map(str, path))
     for number, item in enumerate(value):
         if not isinstance(item, str) or not item.strip():
-            yield Mistake(
-                at=(*path, number), text=f"{name} must be {HOLDS['texts']}, none of them empty"
-            )
+            text = f"{name} must be {HOLDS['texts']}, none of them empty"
+            yield Mistake(at=(*path, number), text=text)
     if path in {("patterns",), ("retries",)} and not value:
         yield Mistake(at=path, text=f"there is no pattern in {name}")
 

@@ -191,13 +191,9 @@ def settled(cards: Sequence[Card], shipped: Iterable[Signature]) -> tuple[Card, 
         spoilt = any(mistake.spoils for mistake in more)
         if not spoilt:
             owner[card.signature.id] = card.file
-        checked.append(
-            replace(
-                card,
-                signature=None if spoilt else card.signature,
-                mistakes=tuple(sorted((*more, *card.mistakes), key=lambda m: m.line or 0)),
-            )
-        )
+        mistakes = tuple(sorted((*more, *card.mistakes), key=lambda m: m.line or 0))
+        signature = None if spoilt else card.signature
+        checked.append(replace(card, signature=signature, mistakes=mistakes))
     return tuple(checked)
 
 

@@ -53,20 +53,12 @@ class Trial(Record):
     def _wrong_examples(
         self, compiled: Mapping[Path, regex.Pattern[str]], *, complete: bool
     ) -> Iterator[Mistake]:
-        lacks = [
-            f"{name} = ['a line that {what}']"
-            for name, what, lines in (
-                ("must_match", "it describes", self.must_match),
-                ("must_not_match", "looks alike and is something else", self.must_not_match),
-            )
-            if not lines
-        ]
+        lacks = [] if self.must_match else ["must_match = ['a line that it describes']"]
+        if not self.must_not_match:
+            lacks.append("must_not_match = ['a line that looks alike and is something else']")
         if lacks:
-            yield Mistake(
-                at=("examples",),
-                text=f"it has no examples: add {' and '.join(lacks)} under [examples]",
-                spoils=False,
-            )
+            text = f"it has no examples: add {' and '.join(lacks)} under [examples]"
+            yield Mistake(at=("examples",), text=text, spoils=False)
         used: set[Path] = set()
         for path, line in self.must_match.items():
             if "\n" in line.strip("\n"):
@@ -79,24 +71,17 @@ class Trial(Record):
         for path, line in self.must_not_match.items():
             for number, pattern in enumerate(compiled.values(), start=1):
                 if finds(pattern, line):
-                    yield Mistake(
-                        at=path,
-                        text=f"pattern {number} matches this line, which it must not: {_cut(line)}",
-                    )
-        for path in compiled.keys() - used:
-            if self.must_match:
-                yield Mistake(
-                    at=path,
-                    text="no example of must_match is matched by this pattern",
-                    spoils=False,
-                )
+                    text = f"pattern {number} matches this line, which it must not: {_cut(line)}"
+                    yield Mistake(at=path, text=text)
+        text = "no example of must_match is matched by this pattern"
+        for path in compiled.keys() - used if self.must_match else ():
+            yield Mistake(at=path, text=text, spoils=False)
 
     def _wrong_words(self) -> Iterator[Mistake]:
         groups = {name for pattern in self.patterns.values() for name in _GROUP.findall(pattern)}
         for name in self.adds.keys() - groups:
-            yield Mistake(
-                at=("adds", name), text=f"adds.{name}: no pattern has a group of that name"
-            )
+            text = f"adds.{name}: no pattern has a group of that name"
+            yield Mistake(at=("adds", name), text=text)
         added = {field for words in self.adds.values() for row in words.values() for field in row}
         given = groups | added
         for path, text in self.words.items():

@@ -59,14 +59,13 @@ def _by_options(pids: Sequence[int], options: argparse.Namespace) -> Reach:
         case "slurm":
             return slurm.reach(slurm.named(options.slurm))
         case "k8s":
-            return kubernetes.reach(
-                kubernetes.Pods(
-                    selector=options.k8s,
-                    namespace=options.namespace,
-                    container=options.container,
-                    debug_image=options.k8s_debug,
-                )
+            pods = kubernetes.Pods(
+                selector=options.k8s,
+                namespace=options.namespace,
+                container=options.container,
+                debug_image=options.k8s_debug,
             )
+            return kubernetes.reach(pods)
         case "ray":
             return ray.reach(options.ray)
         case _:

@@ -51,7 +51,9 @@ def verdict_of(case: Case, findings: tuple[Finding, ...], candidates: list[Candi
     fallback = any(signature.level == "fallback" for signature in of_first)
     if first.confidence < ENOUGH and not timed_out and fallback:
         return "inconclusive"
-    if first.category == "init-missing-rank" and _all_move(case, first):
+    status_of = {case.member(s.member).rank: s.status for s in case.states}
+    culprits = {status_of.get(rank) for rank in first.culprit_ranks or ()}
+    if first.category == "init-missing-rank" and culprits == {Status.MOVING}:
         return "slow"
     gone = [s.status is Status.GONE and case.member(s.member).processes for s in case.states]
     if gone and all(gone):
@@ -112,12 +114,6 @@ def _errors(
         for candidate in candidates
         if candidate.signature.kind is not Kind.NOISE
     )
-
-
-def _all_move(case: Case, finding: Finding) -> bool:
-    states = {case.member(s.member).rank: s.status for s in case.states}
-    culprits = finding.culprit_ranks or ()
-    return bool(culprits) and all(states.get(rank) is Status.MOVING for rank in culprits)
 
 
 def _no_job(case: Case) -> bool:

@@ -126,7 +126,8 @@ def _block(block: Block) -> str:
                 f"- {_code(item) if is_command(item) else _text(item)}" for item in block.items
             )
         case Code():
-            return _fence("\n".join(block.lines))
+            text = "\n".join(block.lines)
+            return f"{_ticks(text, 3)}\n{text}\n{_ticks(text, 3)}"
         case Table():
             return _table(block)
         case Quotes():
@@ -184,22 +185,18 @@ def link(url: str) -> str:
 _TICKS = re.compile("`+")
 
 
-def _longest(text: str) -> int:
-    return max((len(run) for run in _TICKS.findall(text)), default=0)
+def _ticks(text: str, least: int) -> str:
+    """Return more backticks than stand in a row anywhere in a text."""
+    return "`" * max(least, *(len(run) + 1 for run in _TICKS.findall(text)), 0)
 
 
 def _code(text: str) -> str:
     text = " ".join(text.split())
     if not text:
         return ""
-    ticks = "`" * (_longest(text) + 1)
+    ticks = _ticks(text, 1)
     pad = " " if text.startswith("`") or text.endswith("`") else ""
     return f"{ticks}{pad}{text}{pad}{ticks}"
-
-
-def _fence(text: str) -> str:
-    fence = "`" * max(3, _longest(text) + 1)
-    return f"{fence}\n{text}\n{fence}"
 
 
 def _table(table: Table) -> str:

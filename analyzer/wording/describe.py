@@ -9,7 +9,6 @@ from whyhang.analyzer.job.connections import ConnectionPeer
 from whyhang.analyzer.job.records import Child, Member
 from whyhang.analyzer.job.roles import main_thread
 from whyhang.analyzer.job.sockets import tcp_socket
-from whyhang.analyzer.rank_state.from_logs.ends import End
 from whyhang.analyzer.rank_state.listed import WORDS
 from whyhang.analyzer.rank_state.over_time.motion import Moved
 from whyhang.analyzer.rank_state.state import RankState, Status, busy_worker
@@ -66,15 +65,16 @@ def _waiting_for_data(case: Case, state: RankState) -> Process | None:
 def activity(state: RankState) -> str:
     """Return in a short phrase what a member does."""
     if state.status is Status.GONE:
-        return _ended(state.end) if state.end is not None else "dead"
+        return f"ended: {_cut(state.end.how)}" if state.end is not None else "dead"
     if state.position is not None:
         return str(state.position)
     if state.status is Status.UNSEEN and state.ras in WORDS:
         return WORDS[state.ras][1]
     if state.end is not None and (state.place is None or state.status is Status.UNSEEN):
-        return _ended(state.end)
+        return f"ended: {_cut(state.end.how)}"
     if state.status is Status.UNSEEN and (state.last_line or state.pulse is not None):
-        return _last_sign(state)
+        line = f"last line: {_cut(state.last_line)}"
+        return line if state.pulse is None else f"last in step {state.pulse.last.step}"
     if state.place is None:
         return state.stopped_by if state.status is Status.STOPPED else "not seen"
     phrase = str(state.place)
@@ -85,16 +85,6 @@ def activity(state: RankState) -> str:
     if state.motion.moved is Moved.IN_PLACE and state.place.kind is WaitKind.WORK:
         return "running in place"
     return phrase
-
-
-def _last_sign(state: RankState) -> str:
-    """Return what is known last of a rank that was not looked at."""
-    step = f"last in step {state.pulse.last.step}" if state.pulse is not None else ""
-    return step or f"last line: {_cut(state.last_line)}"
-
-
-def _ended(end: End) -> str:
-    return f"ended: {_cut(end.how)}"
 
 
 def _cut(text: str) -> str:

@@ -130,9 +130,9 @@ class _Drawing:
         row = self.rows[one]
         if row.state == "missing":
             return "missing"
-        if row.state == "unreachable" and row.rank not in self.culprits:
-            return ""  # of whom nothing is known may be there
-        return "root" if one in self.ends else ""
+        # Of whom nothing is known may be there.
+        may_be_there = row.state == "unreachable" and row.rank not in self.culprits
+        return "root" if one in self.ends and not may_be_there else ""
 
     def folded(self) -> tuple[list[list[int]], bool]:
         """Return the subjects of each node, and whether those of one differ in their calls."""

@@ -132,12 +132,11 @@ class Desk:
 
     def explain(self, signature: str) -> str:
         """Say what a signature means, how it is recognised and what to do."""
-        wanted = [each for each in known().signatures if each.id == signature]
-        if not wanted:
-            raise TargetError(
-                f"there is no signature called {signature!r}", "Reports name them in findings."
-            )
-        return plain(story(wanted[0]))[:MOST_TEXT]
+        wanted = next((each for each in known().signatures if each.id == signature), None)
+        if wanted is None:
+            why = f"there is no signature called {signature!r}"
+            raise TargetError(why, "Reports name them in findings.")
+        return plain(story(wanted))[:MOST_TEXT]
 
     def _report(self, name: str) -> Report:
         if name not in self._reports:

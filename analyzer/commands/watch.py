@@ -145,9 +145,7 @@ def looks_at(target: str, own: Sequence[str] = ()) -> Looks:
 
 def limits_of(looks: Looks, stalled_for: float) -> SilenceLimits:
     """Return how long the job may be silent, as far as it shows when others end it."""
-    if not isinstance(looks, Processes | SlurmJob):
-        return SilenceLimits(stalled_for=stalled_for)
-    left = looks.ends_in()
+    left = looks.ends_in() if isinstance(looks, Processes | SlurmJob) else None
     return SilenceLimits(
         stalled_for=stalled_for,
         killed_after=looks.killed_after() if isinstance(looks, Processes) else None,

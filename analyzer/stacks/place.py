@@ -52,15 +52,9 @@ class _Line(Record):
 def _tables() -> tuple[tuple[tuple[tuple[str, ...], Guess], ...], tuple[_Line, ...]]:
     tables = table(__package__, "guesses.toml")
     kernel = tuple((tuple(entry.pop("names")), _guess(**entry)) for entry in tables["kernel"])
-    lines = tuple(
-        _Line(
-            pattern=re.compile(entry.pop("pattern")),
-            spins=entry.pop("spins", False),
-            guess=_guess(**entry),
-        )
-        for entry in tables["line"]
-    )
-    return kernel, lines
+    patterns = ((re.compile(e.pop("pattern")), e.pop("spins", False), e) for e in tables["line"])
+    lines = (_Line(pattern=p, spins=spins, guess=_guess(**e)) for p, spins, e in patterns)
+    return kernel, tuple(lines)
 
 
 def _guess(kind: str, scope: str | None = None, **fields: Any) -> Guess:

@@ -114,12 +114,9 @@ def rank_branch(path: Sequence[Frame], text: LineText) -> Frame | None:
 
     ``path`` are the user's own frames of a stack, outermost first.
     """
-    for frame in reversed(path):
-        for head in heads(frame, text):
-            line = text(head) or ""
-            if BRANCH.match(line) and ASKS_RANK.search(line):
-                return head
-    return None
+    around = ((head, text(head) or "") for frame in reversed(path) for head in heads(frame, text))
+    asks = (head for head, line in around if BRANCH.match(line) and ASKS_RANK.search(line))
+    return next(asks, None)
 
 
 SAME_FOR_ALL = re.compile(

@@ -145,13 +145,12 @@ def ways_round(loop: Frame | None, path: Sequence[Frame], text: LineText) -> Ite
     handler around it that goes on after an error, gradients that are not to be reduced. Without a
     loop it is that of the last comprehension.
     """
-    turns = (
-        loop in {*heads(frame, text)} if loop is not None else last_name(frame) in COMPREHENSIONS
-        for frame in path
+    starts = (
+        number
+        for number, frame in enumerate(path)
+        if (loop in {*heads(frame, text)} if loop else last_name(frame) in COMPREHENSIONS)
     )
-    start = next((number for number, is_it in enumerate(turns) if is_it), None)
-    if start is None:
-        return
+    start = next(starts, len(path))
     for frame in reversed(path[start:]):
         around = {*heads(frame, text)}
         first = (loop.line or 0) if loop is not None and frame is path[start] else 0
@@ -169,12 +168,8 @@ def ways_round(loop: Frame | None, path: Sequence[Frame], text: LineText) -> Ite
                 of = next((h for h in heads(at, text) if LOOP.match(text(h) or "")), None)
                 leaves = ends_turn["how"] == "return" and frame is path[start]  # the loop as well
                 asks = text(head) or ""
-                if (
-                    not leaves
-                    and (of is None or of in around)
-                    and BRANCH.match(asks)
-                    and not SAME_FOR_ALL.search(asks)
-                ):
+                differs = BRANCH.match(asks) and not SAME_FOR_ALL.search(asks)
+                if differs and not leaves and (of is None or of in around):
                     yield head
 
 

@@ -158,20 +158,13 @@ def evidence_of(case: Case, state: RankState) -> list[Evidence]:
         evidence.append(_counters(member.processes, member.rank))
     if state.pulse is not None and state.pulse.behind:
         evidence.append(beat_of(case, state))
-    main = member.processes[-1].threads[:1] if member.processes else ()
-    evidence += [
-        Evidence(
-            source=member.processes[-1].source.file,
-            rank=member.rank,
-            quote=f"pid {member.pid} in the kernel: {' ← '.join(thread.kernel)}",
-        )
-        for thread in main
-        if thread.kernel
-    ]
-    if connection_peer(case, state) is not None:
-        last = member.processes[-1]
-        quote = f"pid {member.pid} waits at {last.awaits}"
-        evidence.append(cite(last.source, quote, member.rank))
+    for last in member.processes[-1:]:
+        for kernel in (thread.kernel for thread in last.threads[:1] if thread.kernel):
+            quote = f"pid {member.pid} in the kernel: {' ← '.join(kernel)}"
+            evidence.append(Evidence(source=last.source.file, rank=member.rank, quote=quote))
+        if connection_peer(case, state) is not None:
+            quote = f"pid {member.pid} waits at {last.awaits}"
+            evidence.append(cite(last.source, quote, member.rank))
     worker = busy_worker(state)
     if worker is not None and member.children[worker[0]].dumps:
         evidence.append(_frames(member.children[worker[0]].dumps[-1], worker[1], member.rank))
@@ -213,11 +206,8 @@ _STATE_WORDS = {
 def _counters(processes: tuple[Process, ...], rank: int | None) -> Evidence:
     last = processes[-1]
     paused = " but for pauses by another tool" if any(p.pauses for p in processes) else ""
-    return Evidence(
-        source=last.source.file,
-        rank=rank,
-        quote=f"pid {last.who.pid}: the main thread did not run at all between the looks{paused}",
-    )
+    quote = f"pid {last.who.pid}: the main thread did not run at all between the looks{paused}"
+    return Evidence(source=last.source.file, rank=rank, quote=quote)
 
 
 def _frames(dump: StackDump, place: Place, rank: int | None) -> Evidence:
@@ -227,12 +217,8 @@ def _frames(dump: StackDump, place: Place, rank: int | None) -> Evidence:
     if not frames and thread is not None and thread.frames:
         frames = [thread.frames[0]]
     words = " ← ".join(dict.fromkeys(in_words(frame) for frame in frames))
-    return Evidence(
-        source=dump.source.file,
-        line=thread.line if thread is not None else dump.source.line,
-        rank=rank,
-        quote=words,
-    )
+    line = thread.line if thread is not None else dump.source.line
+    return Evidence(source=dump.source.file, line=line, rank=rank, quote=words)
 
 
 def site_location(frame: Frame | None) -> Location | None:
@@ -262,9 +248,8 @@ def frames_of(member: Member) -> tuple[Frame, ...]:
     if not member.dumps:
         return ()
     thread = main_thread(member.dumps[-1])
-    if thread is None:
-        return ()
-    return tuple(f for f in thread.frames if not f.native) or thread.frames
+    frames = thread.frames if thread is not None else ()
+    return tuple(f for f in frames if not f.native) or frames
 
 
 def path_of(case: Case, state: RankState) -> list[Frame]:

@@ -160,14 +160,10 @@ def with_path(text: str, path: str | None) -> str:
 
 
 def _place(case: Case, member: Member) -> str:
-    device = case.job.gpus.of(member.id)
-    gpu = device.name if device is not None else _address(case, member)
     if member.rank is None:
         return member.name
+    device = case.job.gpus.of(member.id)
+    addresses = (a.bus for a in case.job.of(GpuAddress) if case.job.member_of(a.who) is member)
+    gpu = device.name if device is not None else next((f"GPU {bus}" for bus in addresses), "")
     more = ", ".join(filter(None, (f"pid {member.pid}" if member.pid else "", gpu)))
     return f"{member.name} on {member.host}{f' ({more})' if more else ''}"
-
-
-def _address(case: Case, member: Member) -> str:
-    facts = (fact for fact in case.job.of(GpuAddress) if case.job.member_of(fact.who) is member)
-    return next((f"GPU {fact.bus}" for fact in facts), "")

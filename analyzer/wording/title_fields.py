@@ -59,12 +59,16 @@ def subject_fields(case: Case, states: list[RankState], affected: Iterable[int])
     waits = " and ".join(call.wait for call in calls) or "in their next step"
     verb = "wait" if _are_many(case, affected) else "waits"
     find = f"Find out where {who} {'are' if many else 'is'}"
+    ways = {state.end.how.partition(":")[0] if state.end is not None else "" for state in states}
+    gone = f"{'have' if many else 'has'} no living process"
+    if len(ways) == 1 and ways != {""}:  # all ended in one way
+        gone = f"ended with {ways.pop()}"
     return {
         "who": who,
         "pid": pid_in_words(case, members),
         **(_fields_of_first(case, states, many=many) if states else _OF_NOBODY),
         "its": "their" if many else "its",
-        "gone": _gone(states, many=many),
+        "gone": gone,
         "where": str(place or "an unknown place"),
         "look": f"Look at {place}" if place is not None else find,
         "at": f" at {place}" if place else "",
@@ -109,10 +113,9 @@ def _advice(state: RankState) -> str:
     """Say what to do about what a member is in, or the worker that it waits for."""
     worker = busy_worker(state)
     place = worker[1] if worker is not None else state.place
+    kinds = _ADVICE["kinds"] | (_ADVICE["workers"] if worker is not None else {})
     if place is None:
-        return _ADVICE["kinds"]["work"]
-    kinds = _ADVICE["workers"] if worker is not None else {}
-    kinds = {**_ADVICE["kinds"], **kinds}
+        return kinds["work"]
     by_kind = kinds.get(place.kind.name.lower(), kinds["work"])
     return _ADVICE["operations"].get(place.op or "", by_kind)
 
@@ -184,19 +187,11 @@ def _lasting(state: RankState) -> str:
 def _worker_pid(case: Case, state: RankState) -> str:
     """Return the pid of a member's busy worker; of its own where the dataset runs in the rank."""
     worker, member = busy_worker(state), case.member(state.member)
+    of_workers = state.place is not None and state.place.kind is WaitKind.DATALOADER
+    pid = None if of_workers else member.pid
     if worker is not None:
         pid = member.children[worker[0]].pid
-    else:
-        of_workers = state.place is not None and state.place.kind is WaitKind.DATALOADER
-        pid = None if of_workers else member.pid
     return "PID" if pid is None else str(pid)
-
-
-def _gone(states: list[RankState], *, many: bool) -> str:
-    """Say how processes ended that are no more, if all in one way; else that they are no more."""
-    ways = {state.end.how.partition(":")[0] if state.end is not None else "" for state in states}
-    how = next(iter(ways)) if len(ways) == 1 else ""
-    return f"ended with {how}" if how else f"{'have' if many else 'has'} no living process"
 
 
 def _are_many(case: Case, members: Sequence[int]) -> bool:

@@ -35,9 +35,8 @@ def fillers_in_words(case: Case, members: Sequence[int]) -> str:
         return f"{back} after an error, too." if named else ""
     if place.kind is WaitKind.IDLE and _AWAITS_ITEM.search(line):
         named = _lines_with(case, place.user, _PUTS)
-        return f" The queue is filled by {named}: a task that has ended fills it no more." * (
-            named != ""
-        )
+        filled = f" The queue is filled by {named}: a task that has ended fills it no more."
+        return filled if named else ""
     if place.kind is not WaitKind.QUEUE:
         return ""
     if place.frame is not None and last_name(place.frame) == "join" and ".join(" in line:

@@ -41,19 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     sort = parser.add_mutually_exclusive_group()
     sort.add_argument("--same-job", action="store_true", help="they are of one job, at two times")
     sort.add_argument("--incidents", action="store_true", help="they are of two incidents")
-    parser.add_argument(
-        "--format",
-        choices=tuple(FORMATS),
-        help="format on standard output (default: terminal on a terminal, Markdown when piped)",
-    )
-    parser.add_argument(
-        "-o",
-        "--output",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help=f"also write it to FILE, in the format of its end: {', '.join(FORMATS.values())}",
-    )
+    ends = f"in the format of its end: {', '.join(FORMATS.values())}"
+    output.add_places(parser, FORMATS, files=f"it to FILE, {ends}")
     redaction.add_arguments(parser)
     add_card_folders(parser)
 

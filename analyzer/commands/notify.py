@@ -67,8 +67,7 @@ def _receiver(text: str) -> Receiver:
             f"--notify does not know {plain(kind[:20])!r}",
             f"Write KIND:URL, with one of {', '.join(MESSAGES)}.",
         )
-    variable = _VARIABLE.fullmatch(url)
-    if variable is not None:
+    if variable := _VARIABLE.fullmatch(url):
         url = os.environ.get(variable[1], "")
         if not url:
             raise TargetError(f"--notify {kind}: the variable {variable[1]} is not set", "Set it.")

@@ -29,22 +29,22 @@ NARROWEST = 40
 """Columns below which a report that is piped does not go: less is no width of a terminal."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options that say where a report goes."""
+def add_places(parser: argparse.ArgumentParser, formats: Iterable[str], *, files: str) -> None:
+    """Declare the format on standard output, and the files; their help is ``files``."""
     parser.add_argument(
         "--format",
-        choices=tuple(FACES),
+        choices=tuple(formats),
         help="format on standard output (default: terminal on a terminal, Markdown when piped)",
     )
     parser.add_argument(
-        "-o",
-        "--output",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help=f"also write the report to FILE, in the format of its end: {', '.join(ENDINGS)}; "
-        "may be repeated",
+        "-o", "--output", action="append", default=[], metavar="FILE", help=f"also write {files}"
     )
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options that say where a report goes."""
+    ends = f"in the format of its end: {', '.join(ENDINGS)}"
+    add_places(parser, FACES, files=f"the report to FILE, {ends}; may be repeated")
     parser.add_argument(
         "--full",
         action="store_true",

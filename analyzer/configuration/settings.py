@@ -156,17 +156,16 @@ def _entries(file: ConfigFile) -> Iterator[SettingInUse | Mistake]:
             yield file.mistake(f"{name} must be a table: [{name}]", name)
             continue
         for key, value in table.items():
-            if name == "defaults":
-                yield _entry(file, name, key, value)
-            else:
-                yield from _checked(file, name, key, value)
+            yield from _checked(file, name, key, value)
 
 
 def _checked(
     file: ConfigFile, table: str, key: str, value: Any
 ) -> Iterator[SettingInUse | Mistake]:
     wanted = BY_SIGNATURE.get(table) or KEYS.get(table, {}).get(key)
-    if wanted is None:
+    if table == "defaults":  # what it may say, the commands know
+        yield _entry(file, table, key, value)
+    elif wanted is None:
         yield file.no_such(f"there is no {table}.{key}", KEYS[table], table, key)
     elif not file.own and (table, key) in ONLY_OWN:
         text = f"{table}.{key} counts in your own configuration or with --config only"

@@ -68,15 +68,10 @@ def _slack(report: Report) -> bytes:
 
 
 def _teams(report: Report) -> bytes:
-    blocks: list[dict[str, Any]] = [
-        {
-            "type": "TextBlock",
-            "text": _MARKS.sub(r"\\\1", line[:MAX_TEXT]),
-            "wrap": True,
-            "weight": "bolder" if number == 0 else "default",
-        }
-        for number, line in enumerate(lines(report))
-    ]
+    texts = [_MARKS.sub(r"\\\1", line[:MAX_TEXT]) for line in lines(report)]
+    blocks: list[dict[str, Any]]
+    blocks = [{"type": "TextBlock", "text": t, "wrap": True, "weight": "default"} for t in texts]
+    blocks[0]["weight"] = "bolder"
     card = {
         "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
         "type": "AdaptiveCard",

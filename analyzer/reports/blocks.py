@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
 from whyhang.analyzer.facts import Record
@@ -70,3 +71,15 @@ class Quotes(Record):
 
 
 Block: TypeAlias = Headline | Section | Para | Items | Commands | Code | Table | Quotes
+
+
+def split(blocks: Iterable[Block], level: int) -> Iterator[list[Block]]:
+    """Split a page in front of each section of this level, or of one above it."""
+    part: list[Block] = []
+    for block in blocks:
+        if isinstance(block, Section) and block.level <= level and part:
+            yield part
+            part = []
+        part.append(block)
+    if part:
+        yield part

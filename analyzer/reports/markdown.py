@@ -22,6 +22,7 @@ from whyhang.analyzer.reports.blocks import (
     Quotes,
     Section,
     Table,
+    split,
 )
 from whyhang.analyzer.reports.finding import MAX_RANKS, cut, is_command, known
 from whyhang.analyzer.reports.page import culprit_hosts, job_line, looked_line, page, who
@@ -36,7 +37,7 @@ def render(report: Report, *, full: bool = False) -> str:
     lines = [f"**{report.verdict.upper()}** {_text(report.headline)}"]
     if points := [f"- **{label}:** {text}" for label, text in _points(report)]:
         lines += ["", *points[: SUMMARY_LINES - 2]]
-    parts = [_fold(part) for part in _parts(page(report, full=full)[1:])]
+    parts = map(_fold, split(page(report, full=full)[1:], level=2))
     return "\n\n".join(["\n".join(lines), *parts]) + "\n"
 
 
@@ -87,18 +88,6 @@ def _of_finding(report: Report, finding: Finding) -> Iterator[tuple[str, str]]:
         yield "To confirm", _code(step) if is_command(step) else _text(cut(step, MAX_TEXT))
     if finding.runbook_url:
         yield "Runbook", link(finding.runbook_url)
-
-
-def _parts(blocks: Iterable[Block]) -> Iterator[list[Block]]:
-    """Split a page into what is folded as one: a part of the report, or a finding."""
-    part: list[Block] = []
-    for block in blocks:
-        if isinstance(block, Section) and block.level < 3 and part:
-            yield part
-            part = []
-        part.append(block)
-    if part:
-        yield part
 
 
 def _fold(part: list[Block]) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import resources
 from typing import Any
 
@@ -18,9 +18,9 @@ import msgspec
 from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
-from whyhang.analyzer.facts import Record, few
+from whyhang.analyzer.facts import Record, few, replace
 from whyhang.analyzer.report import Report
-from whyhang.analyzer.reports.blocks import Block, Headline, Section
+from whyhang.analyzer.reports.blocks import Block, Headline, Section, split
 from whyhang.analyzer.reports.finding import is_command
 from whyhang.analyzer.reports.html.data import drawn
 from whyhang.analyzer.reports.page import job_line, looked_line, page, run_line
@@ -85,36 +85,26 @@ def render(report: Report) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-def _parts(report: Report, blocks: Iterable[Block]) -> list[Part]:
+def _parts(report: Report, blocks: Iterable[Block]) -> Iterator[Part]:
     """Nest blocks into sections, and sections of findings into theirs."""
-    parts: list[tuple[Section, list[Block], list[tuple[Section, list[Block]]]]] = []
-    for block in blocks:
-        if isinstance(block, Section) and block.level < 3:
-            parts.append((block, [], []))
-        elif isinstance(block, Section):
-            parts[-1][2].append((block, []))
-        else:
-            (parts[-1][2][-1][1] if parts[-1][2] else parts[-1][1]).append(block)
     findings = {f"finding-{n}": finding for n, finding in enumerate(report.findings, 1)}
-    effects = {name for name, finding in findings.items() if finding.caused_by is not None}
-    runbooks = {  # a script in the place of an address is none
-        name: url
-        for name, finding in findings.items()
-        if (url := finding.runbook_url) and url.startswith(("https://", "http://"))
-    }
-    return [
-        Part(
-            title=section.title,
-            name=section.name,
-            blocks=tuple(own),
-            parts=tuple(
-                Part(title=inner.title, name=inner.name, blocks=tuple(its)) for inner, its in inside
-            ),
-            effect=section.name in effects,
-            runbook=runbooks.get(section.name, ""),
+    for section in split(blocks, level=2):
+        whole, *inside = (_part(blocks) for blocks in split(section, level=3))
+        finding = findings.get(whole.name)
+        url = (finding.runbook_url if finding is not None else None) or ""
+        yield replace(
+            whole,
+            parts=tuple(inside),
+            effect=finding is not None and finding.caused_by is not None,
+            # A script in the place of an address is none.
+            runbook=url if url.startswith(("https://", "http://")) else "",
         )
-        for section, own, inside in parts
-    ]
+
+
+def _part(blocks: Sequence[Block]) -> Part:
+    section, *own = blocks
+    assert isinstance(section, Section)
+    return Part(title=section.title, name=section.name, blocks=tuple(own))
 
 
 def _step(text: str) -> tuple[str, str] | None:

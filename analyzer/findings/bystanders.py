@@ -113,10 +113,8 @@ def _of_what_was_given_up(case: Case, hit: Hit) -> bool:
     memory than there is.
     """
     ranks = {*case.ranks(hit.members), *hit.ranks}
-    since: dict[str, int] = {}
-    for line in case.job.lines:
-        if line.source.line is not None and waits_in_vain(line):
-            since.setdefault(line.source.file, line.source.line)
+    gave_up = (line.source for line in reversed(case.job.lines) if waits_in_vain(line))
+    since = {source.file: source.line for source in gave_up if source.line is not None}
     raised = {
         line.who.rank
         for line in case.job.lines

@@ -15,12 +15,8 @@ _LOOKS = re.compile(r"--looks (?P<looks>\d+) --interval (?P<seconds>\d+)")
 
 def looked_for(case: Case) -> float:
     """Return how many seconds lie between the first and the last look at the job."""
-    times = [
-        process.taken_at
-        for member in case.job.members
-        for process in (*member.processes[:1], *member.processes[-1:])
-        if process.taken_at is not None
-    ]
+    processes = [process for member in case.job.members for process in member.processes]
+    times = [process.taken_at for process in processes if process.taken_at is not None]
     return max(times) - min(times) if times else 0.0
 
 

@@ -116,12 +116,9 @@ def overcome(case: Case, candidate: Candidate) -> bool:
 
 def _is_past_start(case: Case) -> bool:
     """Return whether a job that was looked at stands in a collective, with nobody missing."""
-    inside = any(
-        case.member(state.member).processes
-        and state.place is not None
-        and state.place.kind in {WaitKind.COLLECTIVE, WaitKind.P2P, WaitKind.BACKWARD}
-        for state in case.states
-    )
+    places = (s.place for s in case.states if case.member(s.member).processes and s.place)
+    met = {WaitKind.COLLECTIVE, WaitKind.P2P, WaitKind.BACKWARD}
+    inside = any(place.kind in met for place in places)
     return inside and not (case.job.missing or is_starting(case)) and all_seen(case)
 
 
@@ -180,13 +177,9 @@ def connected(cause: Hit, effect: Hit) -> bool:
 
 def restarts_of(candidates: list[Candidate]) -> list[Line]:
     """Return the lines at which an attempt of the job ended and another began."""
-    return [
-        (piece.source, piece.line)
-        for candidate in candidates
-        if candidate.signature.restarts
-        for piece in candidate.hit.evidence
-        if piece.line is not None
-    ]
+    hits = (candidate.hit for candidate in candidates if candidate.signature.restarts)
+    pieces = (piece for hit in hits for piece in hit.evidence)
+    return [(piece.source, piece.line) for piece in pieces if piece.line is not None]
 
 
 def _happened_before(cause: Candidate, effect: Candidate) -> bool:

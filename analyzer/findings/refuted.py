@@ -57,13 +57,9 @@ def _roomy(case: Case, candidate: Candidate) -> Capacity | None:
     quotes = " ".join(piece.quote for piece in candidate.hit.evidence)
     if candidate.signature.category not in NOT_FULL or not _FULL.search(quotes):
         return None
-    hosts = {case.member(number).host for number in candidate.hit.members}
-    rows = [
-        row
-        for row in case.job.of(Capacity)
-        if row.mount == "/dev/shm"  # noqa: S108 - the name of the mount
-        and (not hosts or any(same_host(row.who.host, host) for host in hosts))
-    ]
+    hosts = {case.member(number).host for number in candidate.hit.members} or {None}
+    mounts = (m for m in case.job.of(Capacity) if m.mount == "/dev/shm")  # noqa: S108 - its name
+    rows = [row for row in mounts if any(same_host(row.who.host, host) for host in hosts)]
     has_room = all(row.free >= ENOUGH_FREE and row.size >= ROOMY for row in rows)
     return rows[0] if rows and has_room else None
 

@@ -150,10 +150,8 @@ def headline_of(case: Case, findings: tuple[Finding, ...], verdict: Verdict) -> 
         return f"The state of {counted(devices, 'GPU')} was read and shows no fault; {NO_JOB}."
     ends = in_the_middle(case.job) is not None
     if not findings and not ends and _no_job(case) and any(map(case.job.of, PRINTED)):
-        return (
-            "What the tools of the hosts and the cluster printed was read and shows no fault; "
-            f"{NO_JOB}."
-        )
+        printed = "What the tools of the hosts and the cluster printed"
+        return f"{printed} was read and shows no fault; {NO_JOB}."
     if not (findings or case.job.members or case.job.lines or ends):
         return f"{NO_JOB.capitalize()}: no stacks, no recorder dumps, no telling lines."
     if not findings:
@@ -198,11 +196,8 @@ def _unread(case: Case) -> str:
     hosts = {member.host for member in members}
     about = [gap for gap in case.job.gaps if gap.who.host in hosts and gap.who.pid in pids]
     why = Counter(gap.why for gap in about if gap.what.startswith("stacks of")).most_common(1)
-    if not why:
-        return ""
-    return (
-        f"No stack of any rank could be read, so what the job waits for is not known: {why[0][0]}."
-    )
+    unread = "No stack of any rank could be read, so what the job waits for is not known"
+    return f"{unread}: {why[0][0]}." if why else ""
 
 
 def _state_words(case: Case) -> str:

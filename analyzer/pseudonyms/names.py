@@ -2,7 +2,7 @@
 
 import functools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from whyhang.analyzer.job.slurm_hosts import expand
 from whyhang.analyzer.pseudonyms.coin import ENGLISH, PUBLIC_DOMAINS, PUBLIC_WORDS, is_pseudonym
@@ -27,39 +27,36 @@ def _patterns(name: str) -> tuple[re.Pattern[str], ...]:
     return tuple(map(re.compile, forms))
 
 
-def hosts_in(texts: Iterable[str]) -> Iterator[str]:
-    """Yield what texts call a host."""
+def _found(texts: Iterable[str], name: str, group: str) -> Iterator[str]:
+    """Yield what a group of the patterns of a list finds in texts."""
     for text in texts:
-        for pattern in _patterns("hosts"):
-            yield from (m["host"].rstrip(".") for m in pattern.finditer(text) if is_host(m["host"]))
-        for pattern in _patterns("lists-of-hosts"):
-            for match in pattern.finditer(text):
-                names = filter(is_host, expand(match["list"]))
-                yield from (name for name in names if re.fullmatch(_TABLE["parts"]["host"], name))
+        for pattern in _patterns(name):
+            yield from (match[group] for match in pattern.finditer(text))
+
+
+def hosts_in(texts: Sequence[str]) -> Iterator[str]:
+    """Yield what texts call a host."""
+    yield from (name.rstrip(".") for name in _found(texts, "hosts", "host") if is_host(name))
+    for hosts in _found(texts, "lists-of-hosts", "list"):
+        names = filter(is_host, expand(hosts))
+        yield from (name for name in names if re.fullmatch(_TABLE["parts"]["host"], name))
 
 
 def hosts_in_sentences(texts: Iterable[str]) -> Iterator[str]:
     """Yield what sentences of a report, not quotes of evidence, tell of as a host."""
-    for text in texts:
-        for pattern in _patterns("hosts-in-sentences"):
-            names = (match["host"].rstrip(".") for match in pattern.finditer(text))
-            yield from filter(is_host, names)
+    names = (name.rstrip(".") for name in _found(texts, "hosts-in-sentences", "host"))
+    return filter(is_host, names)
 
 
 def users_in(texts: Iterable[str]) -> Iterator[str]:
     """Yield what texts call a user."""
-    for text in texts:
-        for pattern in _patterns("users"):
-            for match in pattern.finditer(text):
-                if match["user"].lower() not in PUBLIC_WORDS and not is_pseudonym(match["user"]):
-                    yield match["user"]
+    names = _found(texts, "users", "user")
+    return (n for n in names if n.lower() not in PUBLIC_WORDS and not is_pseudonym(n))
 
 
 def paths_with_blanks(texts: Iterable[str]) -> Iterator[str]:
     """Yield the paths that tracebacks and JSON name between quotes, where a blank is in them."""
-    for text in texts:
-        for pattern in _patterns("paths-with-blanks"):
-            yield from (match["path"] for match in pattern.finditer(text))
+    return _found(texts, "paths-with-blanks", "path")
 
 
 def is_host(name: str) -> bool:

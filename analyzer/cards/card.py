@@ -158,8 +158,8 @@ def _wrong_question(path: Path, question: dict[str, Any]) -> Iterator[Mistake]:
 
 def _wrong_word(path: Path, value: Any) -> str | None:
     """Return what is wrong with a text that must be one of some, or of a form."""
-    choices = _CHOICES.get(path)
-    if choices is not None and value not in choices:
+    choices = _CHOICES.get(path, (value,))
+    if value not in choices:
         hint = f"; it is one of {', '.join(choices)}"
         if len(choices) >= FEW:
             hint = meant(value, choices) or "; `whyhang cards new` lists them"

@@ -139,11 +139,9 @@ def looked_at(
         try:
             talk.find()
             if talk.interrupted:
-                ready = len(connections.ready)
-                sys.stderr.write(
-                    f"whyhang: interrupted; looking at the {counted(ready, 'host')} that answered "
-                    "(Ctrl-C again ends it)\n"
-                )
+                ready = counted(len(connections.ready), "host")
+                interrupted = f"whyhang: interrupted; looking at the {ready} that answered"
+                sys.stderr.write(f"{interrupted} (Ctrl-C again ends it)\n")
             talk.look()
         except KeyboardInterrupt:
             if not talk.parts.hosts:

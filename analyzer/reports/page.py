@@ -42,10 +42,11 @@ def page(report: Report, *, full: bool = False) -> list[Block]:
         blocks += finding_blocks(number, finding, shown, report.headline, full=full)
     blocks += _others(report, chosen)
     blocks += [*_gpus(report.gpus), *_groups(report.stack_groups)]
-    if report.gaps:
-        blocks += [Section(title="Not known", name="gaps"), Items(items=report.gaps)]
-    if report.notes:
-        blocks += [Section(title="Notes", name="notes"), Items(items=report.notes)]
+    for title, name, items in (
+        ("Not known", "gaps", report.gaps),
+        ("Notes", "notes", report.notes),
+    ):
+        blocks += [Section(title=title, name=name), Items(items=items)] if items else []
     # How a report ends: ``collectors/files/own_output.py`` knows it by this.
     wrote = f"by whyhang {report.tool_version}" if report.tool_version else ""
     seen, run = looked_line(report), run_line(report)
@@ -88,11 +89,8 @@ def _after(seconds: float | None, span: float) -> str:
 def _others(report: Report, chosen: Collection[int]) -> list[Block]:
     """List in a line each what is not shown whole and is no event of the story."""
     above = {*chosen, *(event.finding for event in report.story)}
-    titles = [
-        f"{finding.title} ({finding.signature})"
-        for number, finding in enumerate(report.findings)
-        if number not in above
-    ]
+    rest = [finding for n, finding in enumerate(report.findings) if n not in above]
+    titles = [f"{finding.title} ({finding.signature})" for finding in rest]
     if not titles:
         return []
     kept, more = titles[:MAX_OTHERS], len(titles) - MAX_OTHERS

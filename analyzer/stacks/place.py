@@ -65,9 +65,7 @@ def _guess(kind: str, scope: str | None = None, **fields: Any) -> Guess:
 @functools.lru_cache(maxsize=1024)
 def from_kernel(wchan: str | None) -> Guess | None:
     """Read the kernel function that a thread sleeps in; None where it says nothing."""
-    name = (wchan or "").strip().lstrip("_") if wchan not in {None, "", "0"} else ""
-    if not name:
-        return None
+    name = (wchan or "0").strip().lstrip("_")
     guesses = (guess for names, guess in _tables()[0] if name.startswith(names))
     guess = next(guesses, None)
     return None if guess is None else replace(guess, mechanism=wchan)

@@ -104,18 +104,17 @@ def _of_hosts(before: Report, after: Report) -> Iterator[Alike]:
 
 
 def _of_settings(before: Report, after: Report) -> Iterator[Alike]:
-    for label, name in (
-        ("ranks", "world_size"),
-        ("launcher", "launcher"),
-        ("backend", "backend"),
-        ("torch", "torch_version"),
-        ("NCCL", "nccl_version"),
+    one, other = before.job, after.job
+    for label, old, new in (
+        ("ranks", one.world_size, other.world_size),
+        ("launcher", one.launcher, other.launcher),
+        ("backend", one.backend, other.backend),
+        ("torch", one.torch_version, other.torch_version),
+        ("NCCL", one.nccl_version, other.nccl_version),
     ):
-        old, new = getattr(before.job, name), getattr(after.job, name)
-        if old is None or new is None:
-            continue
-        says = f"{label} {new}" if old == new else f"{label} {_two(str(old), str(new))}"
-        yield Alike(kind="setting", says=says, same=old == new)
+        if old is not None and new is not None:
+            says = str(new) if old == new else _two(str(old), str(new))
+            yield Alike(kind="setting", says=f"{label} {says}", same=old == new)
 
 
 def _two(before: str, after: str) -> str:

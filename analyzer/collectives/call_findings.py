@@ -101,18 +101,16 @@ def _all_completed(graph: CallGraph) -> tuple[CallFinding, ...]:
     known = [p for group in graph.job.groups for p in group.progress.values() if p.known]
     # The open call of a rank that left no record may be the one that matters, or an unrecorded one.
     unseen = graph.job.older or any(g.absent for g in graph.job.groups if not g.inferred)
-    if unseen or any(progress.unrecorded for progress in known):
+    no_end = all(progress.completed is None for progress in known)
+    if unseen or no_end or any(progress.unrecorded for progress in known):
         return ()
-    if all(progress.completed is None for progress in known):
-        return ()  # no end is recorded
     ranks = sorted(graph.job.present)
-    return (
-        CallFinding(
-            verdict=Verdict.ALL_COMPLETED,
-            says=f"Every recorded call of {ranks_in_words(ranks)} is completed",
-            quotes=graph.quotes(ranks[:MAX_QUOTED]),
-        ),
+    finding = CallFinding(
+        verdict=Verdict.ALL_COMPLETED,
+        says=f"Every recorded call of {ranks_in_words(ranks)} is completed",
+        quotes=graph.quotes(ranks[:MAX_QUOTED]),
     )
+    return (finding,)
 
 
 def _at_roots(

@@ -62,9 +62,7 @@ def unpaired(
 def _in_a_collective(graph: CallGraph, rank: int) -> str:
     """Say in which collective the partner of a message stands; empty where it is in none."""
     calls = graph.pending.get(rank, ())
-    if not calls or calls[0].call.p2p:
-        return ""
-    return f" (itself in {calls[0].ref})"
+    return "" if not calls or calls[0].call.p2p else f" (itself in {calls[0].ref})"
 
 
 def _culprits(

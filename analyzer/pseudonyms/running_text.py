@@ -30,15 +30,14 @@ def _ends(path: str) -> Iterator[str]:
 class Pseudonyms:
     """Replaces names in texts, under one key.
 
-    ``hosts`` are those known from elsewhere, ``hide`` are words to replace wherever
-    they stand, ``keep`` words that are never replaced. What ``learn`` was shown is recognised.
+    ``hide`` are words to replace wherever they stand, ``keep`` words that are never replaced. What
+    ``learn`` was shown is recognised.
     """
 
     def __init__(
         self,
         key: bytes,
         *,
-        hosts: Iterable[str] = (),
         hide: Iterable[str] = (),
         keep: Iterable[str] = (),
     ) -> None:
@@ -49,7 +48,7 @@ class Pseudonyms:
         self._blanks: set[str] = set()
         self._with_blanks: re.Pattern[str] | None = None
         self._hide = {word.lower(): self._coin.word(word) for word in hide if word}
-        self.add(hosts)
+        self.add()
 
     def learn(self, texts: Iterable[str]) -> None:
         """Look for names in all texts that belong together, before any is replaced."""

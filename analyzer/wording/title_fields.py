@@ -138,10 +138,7 @@ def _far_peer(case: Case, states: list[RankState]) -> str:
     """Name whose the other end is of the connection that these members wait at, if all to one."""
     sides = [connection_peer(case, state) for state in states]
     first = sides[0]
-    if first is None or any(
-        side is None or (side.address, side.member) != (first.address, first.member)
-        for side in sides
-    ):
+    if first is None or len({side and (str(side.address), side.member) for side in sides}) > 1:
         return ""
     host = f"on {first.host}" if first.host else ""
     if first.member == states[0].member:
@@ -204,9 +201,8 @@ def _own_holder(path: Sequence[Frame], text: LineText) -> Frame | None:
     if not wanted.startswith("with "):
         return None
     outer = (f for f in reversed(path[:-1]) if f.file == path[-1].file)
-    return next(
-        (f for f in outer if any((text(h) or "").strip() == wanted for h in heads(f, text))), None
-    )
+    within = (f for f in outer for h in heads(f, text) if (text(h) or "").strip() == wanted)
+    return next(within, None)
 
 
 def _crossed_locks(main: Thread | None, threads: Iterable[Thread], text: LineText) -> str:
@@ -342,8 +338,8 @@ def _fillers_of_queue(case: Case, state: RankState) -> str:
     file = frame.file.rpartition("/")[2] if frame is not None else ""
     gets = frame is not None and (last_name(frame), file) == ("get", "queue.py")
     full = (thread for thread in member.dumps[-1].threads if gets and _is_full(thread))
-    for thread, user in ((thread, user_frame(thread.frames)) for thread in full):
-        if user is not None:
+    for thread in full:
+        if (user := user_frame(thread.frames)) is not None:
             name = f'its thread "{thread.name or thread.tid}" at {in_words(user)}'
             return f", while {name} waits for room in another one that is full,"
     return ""

@@ -192,5 +192,4 @@ def ways_round_in_words(loop: Frame | None, path: Sequence[Frame], text: LineTex
 
     None: the loop is that of a comprehension.
     """
-    ways = dict.fromkeys(quoted(way, text) for way in ways_round(loop, path, text))
-    return " or ".join([*ways][:2])
+    return _left_by([(quoted(way, text), "") for way in ways_round(loop, path, text)])

@@ -64,11 +64,10 @@ RUN_IDS = {"SLURM_JOB_ID": "Slurm job", "TORCHELASTIC_RUN_ID": "torchrun", "RAY_
 _NO_ID = {"", "none"}
 
 
-def _run_id(environs: Iterable[Mapping[str, str]]) -> str | None:
+def _run_id(environs: Sequence[Mapping[str, str]]) -> str | None:
     """Return what a launcher or scheduler calls the run, where all ranks are told the same."""
-    known = list(environs)
     for name, kind in RUN_IDS.items():
-        values = {environ.get(name, "") for environ in known}
+        values = {environ.get(name, "") for environ in environs}
         if len(values) == 1 and not values & _NO_ID:
             return f"{kind} {values.pop()}"
     return None

@@ -123,14 +123,10 @@ def cards_in(path: Path) -> list[Path]:
     files = []
     for folder, inner, names in os.walk(path):
         inner[:] = sorted(name for name in inner if not name.startswith("."))
-        files += [
-            Path(folder) / name
-            for name in sorted(names)
-            if name.endswith(".toml")
-            and not name.startswith(".")
-            and name != CONFIGURATION  # it may name its own folder
-            and Path(folder, name).is_file()
-        ]
+        # The configuration may name its own folder.
+        named = (n for n in sorted(names) if n.endswith(".toml") and n != CONFIGURATION)
+        paths = (Path(folder, name) for name in named if not name.startswith("."))
+        files += [path for path in paths if path.is_file()]
     return files
 
 

@@ -278,8 +278,6 @@ def _disagreements(progress: GroupProgress, name: str) -> list[Disagreement]:
         for first in progress.tracks[:1]
         for other in progress.tracks[1:]
         for what in ("enqueued", "completed")
-        if other.kind != first.kind
-        and (believed := getattr(first, what)) is not None
-        and (differs := getattr(other, what)) is not None
-        and believed != differs
+        for believed, differs in [(getattr(first, what), getattr(other, what))]
+        if other.kind != first.kind and None not in (believed, differs) and believed != differs
     ]

@@ -77,14 +77,9 @@ def _seen_alive(case: Case) -> bool:
     if not case.job.members and any(launcher.dumps for launcher in case.job.launchers):
         return True
     dying = {line.source.file for line in case.job.lines if "Fatal Python error" in line.text}
-    return any(
-        member.processes
-        or any(
-            d.tool != EXCEPTION_STACK and (d.tool != "faulthandler" or d.source.file not in dying)
-            for d in member.dumps
-        )
-        for member in case.job.members
-    )
+    dumps = (d for member in case.job.members for d in member.dumps if d.tool != EXCEPTION_STACK)
+    taken = any(d.tool != "faulthandler" or d.source.file not in dying for d in dumps)
+    return taken or any(member.processes for member in case.job.members)
 
 
 def still_tried(case: Case, first: Finding, candidates: list[Candidate]) -> bool:

@@ -9,6 +9,7 @@ made by ``new_group``; ``default_pg/0//cuda//0`` the id of the first NCCL commun
 """
 
 import re
+from collections import defaultdict
 
 import msgspec
 
@@ -29,18 +30,13 @@ class Joined(Record):
 
 def joined(view: StoreView) -> tuple[Joined, ...]:
     """List the gloo groups that ranks have begun to build, the default group first."""
-    ranks_of: dict[str, set[int]] = {}
-    for key in view.keys or ():
-        match = _ADDRESS.match(key)
-        if match is not None:
-            ranks_of.setdefault(match["path"], set()).add(int(match["rank"]))
-    groups = [
-        Joined(
-            default="//" not in path.rsplit("default_pg/", maxsplit=1)[-1],
-            ranks=tuple(sorted(ranks)),
-        )
-        for path, ranks in sorted(ranks_of.items())
-    ]
+    ranks_of: dict[str, set[int]] = defaultdict(set)
+    for match in filter(None, map(_ADDRESS.match, view.keys or ())):
+        ranks_of[match["path"]].add(int(match["rank"]))
+    groups = []
+    for path, ranks in sorted(ranks_of.items()):
+        default = "//" not in path.rsplit("default_pg/", maxsplit=1)[-1]
+        groups.append(Joined(default=default, ranks=tuple(sorted(ranks))))
     return tuple(sorted(groups, key=lambda group: not group.default))
 
 

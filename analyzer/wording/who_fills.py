@@ -52,15 +52,15 @@ def fillers_in_words(case: Case, members: Sequence[int]) -> str:
 def _lines_with(case: Case, user: Frame, pattern: re.Pattern[str]) -> str:
     """Quote the lines of a frame's file that hold a pattern; empty where they are none or many."""
     text = source_lines(case.job.excerpts)
-    found = {
-        replace(user, line=number): None
+    numbers = {
+        number
         for excerpt in case.job.excerpts
         if excerpt.file == user.file
         for number, line in enumerate(excerpt.lines, excerpt.first_line)
         if pattern.search(line)
     }
-    few = sorted(found, key=lambda f: f.line or 0) if len(found) <= MOST_PLACES else ()
-    return " or ".join(quoted(line, text) for line in few)
+    few = sorted(numbers) if len(numbers) <= MOST_PLACES else ()
+    return " or ".join(quoted(replace(user, line=number), text) for number in few)
 
 
 def is_left_alone(case: Case, state: RankState) -> bool:

@@ -88,9 +88,8 @@ def _files(
     """Yield each card file with the name to show for it, as often as it is found."""
     for name in folders:
         if not Path(name).exists():
-            raise TargetError(
-                f"there is no folder of cards at {name}", "Check the path given with --cards."
-            )
+            why = f"there is no folder of cards at {name}"
+            raise TargetError(why, "Check the path given with --cards.")
         yield from ((str(path), path) for path in cards_in(Path(name)))
     for configured_folder in map(Path, configured.table("cards").get("folders", ())):
         yield from ((str(path), path) for path in cards_in(configured_folder))
@@ -147,10 +146,8 @@ def _packages(gaps: list[Gap]) -> Iterator[tuple[str, Path]]:
 
 
 def _of_mistakes(card: Card) -> Gap:
-    texts = [
-        f"line {mistake.line}: {mistake.text}" if mistake.line else mistake.text
-        for mistake in card.mistakes[:SHOWN]
-    ]
+    first = card.mistakes[:SHOWN]
+    texts = [f"line {wrong.line}: {wrong.text}" if wrong.line else wrong.text for wrong in first]
     if len(card.mistakes) > SHOWN:
         texts.append(f"{len(card.mistakes) - SHOWN} more")
     return _gap(card.file, "; ".join(texts), used=card.signature is not None)
@@ -200,9 +197,8 @@ def _clash(
     line = card.lines.get(("id",))
     itself = replace(signature, origin="") == builtin.get(name)
     if name in owner:
-        yield Mistake(
-            text=f'the id "{name}" is that of {owner[name]}, which comes first', line=line
-        )
+        text = f'the id "{name}" is that of {owner[name]}, which comes first'
+        yield Mistake(text=text, line=line)
     elif name in builtin and not card.override and not itself:
         yield Mistake(
             text=f'the id "{name}" is that of a signature of whyhang; '
@@ -222,8 +218,5 @@ def _unknown_ids(card: Card, signature: Signature, every: Collection[str]) -> It
     fields = [path for path in card.lines if len(path) == 2 and path[0] in {"explains", "outranks"}]
     for name, path in zip(signature.explains, sorted(fields), strict=False):
         if name not in every:
-            yield Mistake(
-                text=f'{path[0]} names "{name}", which is no signature{meant(name, [*every])}',
-                line=card.lines[path],
-                spoils=False,
-            )
+            text = f'{path[0]} names "{name}", which is no signature{meant(name, [*every])}'
+            yield Mistake(text=text, line=card.lines[path], spoils=False)

@@ -136,25 +136,24 @@ def wrong_peers(
     listens_to = {p.rank: p.peer for p in unmatched if p.call.op == "recv"}
     senders = {p.peer: p.rank for p in unmatched if p.call.op == "send" and p.rank in caught}
     sent_to = Counter(p.peer for p in unmatched if p.call.op == "send")
-    sends = {
-        p.rank
+    sends = [
+        p
         for p in unmatched
         if p.call.op == "send"
         and sent_to[p.peer] == 1
         and listens_to.get(p.peer) != p.rank  # those two differ in something else, as the tag
         and p.rank in _followed(listens_to, p.peer)
-        and not _used_before(job, p)
-    }
-    listens = {
-        p.rank
+    ]
+    listens = [
+        p
         for p in unmatched
         if p.call.op == "recv"
         and p.rank in caught
         and p.peer not in senders.values()
         and senders.get(p.rank, p.peer) != p.peer
-        and not _used_before(job, p)
-    }
-    return next((tuple(wrong) for wrong in (sends, listens) if len(wrong) == 1), ())
+    ]
+    wrong = ({p.rank for p in some if not _used_before(job, p)} for some in (sends, listens))
+    return next((tuple(ranks) for ranks in wrong if len(ranks) == 1), ())
 
 
 def _followed(listens_to: Mapping[int, int], rank: int) -> set[int]:

@@ -43,9 +43,8 @@ def weight_of(case: Case, category: str, hit: Hit) -> float:
         return 0.0
     if hit.evidence and all(_GOT_OVER.search(piece.quote) for piece in hit.evidence):
         return CONTRADICTED
-    if category in _ENDS and any(
-        follows(case, hit) for follows in (_had_given_up, _though_all_ended, _called_the_roll)
-    ):
+    explained = (_had_given_up, _though_all_ended, _called_the_roll)
+    if category in _ENDS and any(follows(case, hit) for follows in explained):
         return 0.0
     pid = hit.fields.get("pid", "")
     if category in _OF_PROCESSES and _of_another_program(case, hit):
@@ -78,10 +77,10 @@ def _called_the_roll(case: Case, hit: Hit) -> bool:
     if not hit.evidence or not all(WAITS.search(piece.quote) for piece in hit.evidence):
         return False
     call = roll_call(case.job.of(LogTail), case.job.world_size)
-    return call is not None and all(
-        piece.source != call.source.file or (piece.line or 0) > call.line.number
-        for piece in hit.evidence
-    )
+    if call is None:
+        return False
+    named = (piece.line or 0 for piece in hit.evidence if piece.source == call.source.file)
+    return all(line > call.line.number for line in named)
 
 
 def _had_given_up(case: Case, hit: Hit) -> bool:

@@ -195,10 +195,8 @@ def _happened_before(cause: Candidate, effect: Candidate) -> bool:
         if before(effect.hit.at, cause.hit.at):
             return False
     first = {piece.source: piece.line for piece in reversed(effect.hit.evidence) if piece.line}
-    return any(
-        piece.source in first and piece.line is not None and piece.line < first[piece.source]
-        for piece in cause.hit.evidence
-    )
+    lines = ((p.line, first.get(p.source, 0)) for p in cause.hit.evidence if p.line is not None)
+    return any(line < of_effect for line, of_effect in lines)
 
 
 def _of_one_end(candidate: Candidate, other: Candidate) -> bool:

@@ -76,7 +76,7 @@ def _listens(case: Case, candidate: Candidate) -> str:
         row
         for row in case.job.of(OpenPort)
         for host, port in targets
-        if row.port == port and (row.address in ANY or row.address == host)
+        if row.port == port and row.address in {*ANY, host}
     ]
     return f"{rows[0].source} shows who listens there ({rows[0].quote})" if rows else ""
 

@@ -91,24 +91,23 @@ def _earlier_folders(facts: Sequence[Fact], living: list[Process]) -> set[str]:
     files = {source.file for fact in facts if (source := getattr(fact, "source", None)) is not None}
     attempts = {file: int(m["number"]) for file in files if (m := _FOLDER.search(file))}
     last = max(attempts.values(), default=0)
-    counts = {process.environ.get(RESTARTS) for process in living}
-    if str(last) in counts or any(
-        number == last and _at_work(facts, file, 0) for file, number in attempts.items()
-    ):
-        return {file for file, number in attempts.items() if number < last}
-    return set()
+    lives = str(last) in {process.environ.get(RESTARTS) for process in living}
+    of_last = (file for file, number in attempts.items() if number == last)
+    if not lives and not any(_at_work(facts, file, 0) for file in of_last):
+        return set()
+    return {file for file, number in attempts.items() if number < last}
 
 
 def _ends(facts: Sequence[Fact], living: list[Process]) -> dict[str, int]:
     """Return for each log the last line that tells of an attempt before the last."""
     ends: dict[str, int] = defaultdict(int)
-    rows = [fact for fact in facts if isinstance(fact, Exit)]
     tails: dict[str, list[LogTail]] = defaultdict(list)
     own: dict[tuple[str, int | None], LogTail] = {}
     for fact in facts:
         if isinstance(fact, LogTail) and fact.outlook in AT_WORK:
             tails[fact.source.file].append(fact)
             own[fact.source.file, fact.who.rank] = fact
+    rows = (fact for fact in facts if isinstance(fact, Exit))
     last_row = {(row.source.file, row.who.pid): row.source.line for row in rows}
     for fact in facts:
         if isinstance(fact, StartedAgain) and _tells_of_ranks(facts, fact.source):

@@ -81,9 +81,7 @@ def of_default(action: argparse.Action, key: str, value: Any, *, own: bool) -> l
             return f"{key} must be true or false"
         return [f"--{key}"] if value else []
     values = value if isinstance(value, list) else [value]
-    if not all(
-        isinstance(each, str | int | float) and not isinstance(each, bool) for each in values
-    ):
+    if any(isinstance(v, bool) or not isinstance(v, str | int | float) for v in values):
         return f"{key} must be a text or a number"
     if len(values) > 1 and not isinstance(action.default, list):
         return f"{key} takes one value"

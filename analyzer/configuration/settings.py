@@ -106,11 +106,10 @@ class Settings(Record):
     def misnamed(self, names: Collection[str]) -> Iterator[Mistake]:
         """Yield what is said of signatures and categories that are none of these names."""
         for entry in self.entries:
-            if entry.table in BY_SIGNATURE and entry.key not in names and entry.key != "default":
-                line = entry.line or 1
-                file = ConfigFile(path=entry.file, lines={(entry.table, entry.key): line})
-                text = f"there is no signature or category {entry.key}"
-                yield file.no_such(text, names, entry.table, entry.key)
+            if entry.table in BY_SIGNATURE and entry.key not in {*names, "default"}:
+                at = entry.table, entry.key
+                file = ConfigFile(path=entry.file, lines={at: entry.line or 1})
+                yield file.no_such(f"there is no signature or category {entry.key}", names, *at)
 
 
 def gaps_of(mistakes: Iterable[Mistake]) -> list[Gap]:

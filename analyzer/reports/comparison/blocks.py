@@ -27,10 +27,8 @@ def page(comparison: Comparison) -> list[Block]:
         ),
     ]
     if comparison.same_job:
-        moved = [each for each in comparison.ranks if each.before != each.after]
-        stayed = [each for each in comparison.ranks if each.before == each.after]
-        blocks += _ranks("What moved", moved)
-        blocks += _ranks("What stayed", stayed)
+        blocks += _ranks("What moved", [r for r in comparison.ranks if r.before != r.after])
+        blocks += _ranks("What stayed", [r for r in comparison.ranks if r.before == r.after])
         blocks += _groups(comparison.groups)
     else:
         blocks += _alike("What is alike", (each for each in comparison.alike if each.same))

@@ -6,6 +6,7 @@ compared.
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 
 from whyhang.analyzer.facts import listed
 from whyhang.analyzer.report import Finding, Report
@@ -20,12 +21,12 @@ def common_and_different(before: Report, after: Report) -> Iterator[Alike]:
     for file, function in sorted(places[0] & places[1], key=str):
         yield Alike(kind="place", says=f"the culprit at {function or '?'} ({file})", same=True)
     if all(places) and not places[0] & places[1]:
-        yield Alike(kind="place", says=_two(*(_places(own) for own in causes)), same=False)
+        first = [", ".join(str(f.location) for f in own[:1] if f.location) for own in causes]
+        yield Alike(kind="place", says=_two(*first), same=False)
     yield from _of_frames(before, after)
-    lines = [
-        {_line(p.quote): p.quote for f in own for p in f.evidence if p.line is not None}
-        for own in (before.findings, after.findings)
-    ]
+    pieces = [[p for f in report.findings for p in f.evidence] for report in (before, after)]
+    quotes = [[p.quote for p in own if p.line is not None] for own in pieces]
+    lines = [{_NUMBER.sub("0", " ".join(q.split())): q for q in own} for own in quotes]
     for line in [line for line in lines[0] if line in lines[1]][:3]:
         yield Alike(kind="line", says=lines[1][line], same=True)
     yield from _of_hosts(before, after)
@@ -54,16 +55,8 @@ def _of_signatures(reports: Sequence[Report], causes: Sequence[list[Finding]]) -
     yield Alike(kind="signature", says=_two(*map(", ".join, signatures)), same=False)
 
 
-def _places(causes: list[Finding]) -> str:
-    return ", ".join(str(f.location) for f in causes[:1] if f.location is not None)
-
-
 _NUMBER = re.compile(r"\d+")
 _AT_LINE = re.compile(r":\d+\)$")
-
-
-def _line(quote: str) -> str:
-    return _NUMBER.sub("0", " ".join(quote.split()))
 
 
 def _of_frames(before: Report, after: Report) -> Iterator[Alike]:
@@ -82,12 +75,9 @@ def _of_frames(before: Report, after: Report) -> Iterator[Alike]:
 
 
 def _common(old: Sequence[str], new: Sequence[str]) -> tuple[str, ...]:
-    same = []
-    for one, other in zip(old, new, strict=False):
-        if _AT_LINE.sub(")", one) != _AT_LINE.sub(")", other):
-            break
-        same.append(other)
-    return tuple(same)
+    pairs = zip(old, new, strict=False)
+    alike = takewhile(lambda pair: len({_AT_LINE.sub(")", each) for each in pair}) == 1, pairs)
+    return tuple(other for _, other in alike)
 
 
 def _of_hosts(before: Report, after: Report) -> Iterator[Alike]:
@@ -95,8 +85,7 @@ def _of_hosts(before: Report, after: Report) -> Iterator[Alike]:
     for report in (before, after):
         ranks = {rank for f in _causes(report) for rank in f.culprit_ranks or ()}
         hosts.append({row.host for row in report.ranks if row.rank in ranks and row.host})
-    common = sorted(hosts[0] & hosts[1])
-    if common:
+    if common := sorted(hosts[0] & hosts[1]):
         yield Alike(kind="host", says=f"the culprits are on {listed(common, 5)}", same=True)
     elif all(hosts):
         says = _two(", ".join(sorted(hosts[0])[:3]), ", ".join(sorted(hosts[1])[:3]))

@@ -55,7 +55,7 @@ class Connections:
     """The TCP sockets of all ranks and launchers of a job, by their ends."""
 
     def __init__(self, job: Job) -> None:
-        self._sockets = {member.id: _sockets_of(member.processes) for member in job.members}
+        self._sockets = {m.id: _sockets_of(m.processes) for m in job.members}
         self._job = job
         self._hosts: dict[str, set[str]] = defaultdict(set)
         self._owners: dict[tuple[str, str], int] = {}  # by both ends

@@ -8,6 +8,7 @@ made by ``new_group``; ``default_pg/0//cuda//0`` the id of the first NCCL commun
 ``store_based_barrier_key:1`` those that have come to a barrier.
 """
 
+import contextlib
 import re
 from collections import defaultdict
 
@@ -66,8 +67,6 @@ class Round(Record):
 
 def round_of(view: StoreView, run_id: str) -> Round | None:
     """Return the state of the rendezvous of this name, or None where the store holds none."""
-    value = view.values.get(f"torch.rendezvous.{run_id}")
-    try:
-        return msgspec.json.decode(value, type=Round) if value else None
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
+    with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
+        return msgspec.json.decode(view.values.get(f"torch.rendezvous.{run_id}", ""), type=Round)
+    return None

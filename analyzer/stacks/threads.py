@@ -42,7 +42,7 @@ class PlacedSnapshot(NamedTuple):
 def thread_place(thread: Thread, at: PlacedSnapshot) -> Place:
     """Place one thread of a process."""
     reading = read(thread.frames, at.rules)
-    running, wchan = _kernel_state(thread, at.dump, at.process)
+    running, wchan = _kernel_state(thread, at)
     guess = None if reading.purposes else _guess(reading, running, wchan, at)
     if running == "R" and thread.holds_gil is False:
         running = "N"
@@ -70,10 +70,9 @@ def thread_place(thread: Thread, at: PlacedSnapshot) -> Place:
     return replace(place, thread=thread.name, tid=thread.tid)
 
 
-def _kernel_state(
-    thread: Thread, dump: StackDump, process: Process | None
-) -> tuple[str, str | None]:
+def _kernel_state(thread: Thread, at: PlacedSnapshot) -> tuple[str, str | None]:
     """Return the thread's state letter and the kernel function it sleeps in, where known."""
+    dump, process = at.dump, at.process
     guess = {None: "", True: "R", False: "S"}[thread.active]
     letter, wchan = "", None
     if process is not None:
@@ -123,9 +122,8 @@ def _reads_terminal(reading: Reading, process: Process | None) -> bool:
     if reading.native:
         deepest = reading.mechanism
         return deepest is not None and deepest.frame.function.endswith("read")
-    return process is not None and any(
-        target.startswith(("/dev/pts/", "/dev/tty")) for target in process.descriptors
-    )
+    opened = process.descriptors if process is not None else ()
+    return any(target.startswith(("/dev/pts/", "/dev/tty")) for target in opened)
 
 
 def source_lines(excerpts: Iterable[Excerpt]) -> LineText:

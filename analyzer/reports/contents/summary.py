@@ -175,11 +175,9 @@ def _overwritten(case: Case) -> list[str]:
     few, many = min(lost.values()), max(lost.values())
     count = f"{few:,}" if few == many else f"{few:,} to {many:,}"
     each = "of each " if len(lost) > 1 else ""
-    words = (
-        f"The recorders of {ranks_in_words(sorted(lost))} keep their last calls only: {count} "
-        f"earlier records {each}were overwritten. A larger TORCH_FR_BUFFER_SIZE keeps more."
-    )
-    return [words]
+    kept = f"The recorders of {ranks_in_words(lost)} keep their last calls only"
+    gone = f"{count} earlier records {each}were overwritten"
+    return [f"{kept}: {gone}. A larger TORCH_FR_BUFFER_SIZE keeps more."]
 
 
 def _folded(gaps: Iterable[Gap]) -> list[str]:
@@ -261,18 +259,15 @@ def time_between_hosts(case: Case) -> Iterator[str]:
 def clocks(case: Case) -> Iterator[str]:
     """Say which clocks differ, as lines show that ranks print at one moment."""
     offsets = case.job.of(ClockOffset)
-    if not offsets:
-        return
     ways = ("behind", "ahead of")
     first = ", ".join(
         f"that of {fact.who.host} is {abs(fact.seconds):,.0f} s {ways[fact.seconds > 0]} rank 0's"
         for fact in offsets[:MOST_CLOCKS]
     )
     more = f", {len(offsets) - MOST_CLOCKS} more differ" if len(offsets) > MOST_CLOCKS else ""
-    yield (
-        f"Clocks differ, by steps that ranks print at one moment: {first}{more}. Times are told "
-        "by the clock of rank 0."
-    )
+    if offsets:
+        differ = f"Clocks differ, by steps that ranks print at one moment: {first}{more}"
+        yield f"{differ}. Times are told by the clock of rank 0."
 
 
 def pauses(case: Case) -> Iterator[str]:

@@ -83,12 +83,9 @@ def _issued(case: Case) -> dict[int, list[Issued]]:
 
 
 def _order(issued: Issued) -> tuple[float, float, int]:
-    call = issued[1]
-    return (
-        float(call.order) if call.order is not None else float("inf"),
-        call.created_at or float("inf"),
-        call.seq or 0,
-    )
+    call, never = issued[1], float("inf")
+    order = float(call.order) if call.order is not None else never
+    return order, call.created_at or never, call.seq or 0
 
 
 def _end(case: Case, start: float | None, events: Sequence[Event]) -> float | None:
@@ -110,11 +107,7 @@ def _last_common(case: Case, start: float | None) -> LaneCall | None:
     Where no group holds half of the ranks, such a call says nothing of the job.
     """
     half = len(case.job.members) / 2
-    groups = [
-        group
-        for group in case.graph.calls.groups
-        if group.space in SPACES and len(group.members) >= half
-    ]
+    groups = (g for g in case.graph.calls.groups if g.space in SPACES and len(g.members) >= half)
     for group in sorted(groups, key=lambda group: -len(group.members)):
         seq = _process_group(group).completed
         if seq:

@@ -55,11 +55,10 @@ def _recorded(case: Case, row_of: Mapping[int | str, int]) -> Iterable[Wait]:
 
 def _of_locks(case: Case, subject: Callable[[int], int | None]) -> Iterable[Wait]:
     """Return the waits for locks: on a file, whose holder is known, and on one processes share."""
-    wanting = [state.member for state in case.states if is_shared_lock(state.place)]
+    wanting = {state.member for state in case.states if is_shared_lock(state.place)}
     others = {subject(state.member) for state in case.states if state.member not in wanting}
     on = frozenset(one for one in others if one is not None)
-    for number in wanting if on else ():
-        one = subject(number)
+    for one in map(subject, sorted(wanting)) if on else ():
         if one is not None:
             yield _edge(one, "a lock that processes share", on, certain=False)
     for member in case.job.members:
@@ -74,8 +73,8 @@ def _of_files(case: Case, subject: Callable[[int], int | None]) -> Iterable[Wait
     looks = [s for s in case.states if s.place is not None and s.place.op == AWAITED_FILE]
     others = [subject(state.member) for state in case.states if state not in looks]
     on = frozenset(one for one in others if one is not None)
-    for state in looks if len(others) == len(on) == 1 < len(looks) else ():
-        one = subject(state.member)
+    waiters = (subject(state.member) for state in looks)
+    for one in waiters if len(others) == len(on) == 1 < len(looks) else ():
         if one is not None:
             yield _edge(one, "a file", on, certain=False)
 

@@ -111,9 +111,7 @@ class Gap(Record):
     source: Source | None = None
 
     def __str__(self) -> str:
-        text = f"{self.what}: {self.why}"
-        if self.cost:
-            text += f"; {self.cost}"
+        text = f"{self.what}: {self.why}{f'; {self.cost}' if self.cost else ''}"
         if not self.remedy:
             return f"{text}."
         is_command = self.remedy.startswith(("pip ", "whyhang "))

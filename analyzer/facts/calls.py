@@ -63,13 +63,11 @@ class Call(Record):
         if not (self.input_sizes and self.output_sizes):
             return None
         given, taken = self.input_sizes[0], self.output_sizes[0]
-        if len(given) != 1 or len(taken) != 1:
+        if len(given) != 1 or len(taken) != 1 or self.op not in _GATHERS | _SCATTERS:
             return None
         few, many = (given[0], taken[0]) if self.op in _GATHERS else (taken[0], given[0])
-        if self.op not in _GATHERS | _SCATTERS or few <= 0 or many % few or not few < many:
-            return None
-        size = many // few
-        return size if size <= MAX_RANKS else None
+        whole = 0 < few < many <= few * MAX_RANKS and many % few == 0
+        return many // few if whole else None
 
 
 class Group(Record):

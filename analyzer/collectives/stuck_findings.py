@@ -114,11 +114,10 @@ def deadlock(graph: CallGraph, cycle: Cycle) -> CallFinding:
         f"for rank {link.next}"
         for link in links
     )
+    says = f"The ranks wait for each other in a circle: {steps}"
     return CallFinding(
         verdict=Verdict.CROSS_GROUP,
-        says=call_words.with_divergences(
-            f"The ranks wait for each other in a circle: {steps}", diverged
-        ),
+        says=call_words.with_divergences(says, diverged),
         call=links[0].wait.call,
         culprits=culprits,
         waiting=tuple(sorted(cycle.members.difference(culprits))),

@@ -28,9 +28,7 @@ class Verdict(enum.Enum):
     WAITS_FOR_ABSENT = "waits for ranks that left no record"
     ALL_COMPLETED = "every recorded call is completed"
     IN_MOTION = "recorded while the ranks went on"
-    PARTLY_COMPLETED = (
-        "finished by some, and not by others"  # which does not tell whose fault it is
-    )
+    PARTLY_COMPLETED = "finished by some, and not by others"  # it tells no culprit
     CAME_LATE = "came when the others had given up"
     LATE_OR_UNRECORDED = "late, or in a call that is not recorded"
 

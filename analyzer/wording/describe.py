@@ -34,7 +34,6 @@ STATES: dict[Status, RankStateName] = {
 CONTEXT_LINES = 4
 MAX_QUOTED = 80
 MOST_PLACES = 3
-POOL = "its process pool"
 
 
 _DATA = frozenset({WaitKind.NETWORK, WaitKind.FILE, WaitKind.POLL})

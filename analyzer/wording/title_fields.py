@@ -16,7 +16,6 @@ from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.stacks.usercode import in_words, is_library, user_frame, user_path
 from whyhang.analyzer.toml import table
 from whyhang.analyzer.wording.describe import (
-    POOL,
     activity,
     connection_peer,
     duration,
@@ -88,7 +87,7 @@ def _fields_of_first(case: Case, states: list[RankState], *, many: bool) -> dict
     alone = kind not in {None, WaitKind.DATALOADER} and not first.children
     helper = _OF_LOADER
     if place is not None and waits_for_pool(place):
-        helper = {"helper": f"worker of {POOL}", "batch": "result"}
+        helper = {"helper": "worker of its process pool", "batch": "result"}
     elif kind is WaitKind.SUBPROCESS:
         helper = {"helper": "child process", "batch": "result"}
     return {
@@ -271,14 +270,12 @@ def _other_lock(case: Case, state: RankState) -> str:
         if any(_TAKES_LOCK.match(text(head) or "") for head in heads(user, text)):
             return f"; {name} seems to hold it"
         others.append(name)
-    if not others:
-        shared = state.place.op == SHARED_LOCK or waits_for_process(state.place)
-        gone = (
-            ". No other thread of the process is in the program's code: who took it has ended, or "
-            "went on without giving it back"
-        )
-        return "" if shared or dumps[-1].main_only else gone
-    return f"; {others[0]} does not go on either"
+    if others:
+        return f"; {others[0]} does not go on either"
+    shared = state.place.op == SHARED_LOCK or waits_for_process(state.place)
+    nobody = ". No other thread of the process is in the program's code"
+    gone = f"{nobody}: who took it has ended, or went on without giving it back"
+    return "" if shared or dumps[-1].main_only else gone
 
 
 def _does(case: Case, state: RankState, peer: str, *, many: bool) -> str:
@@ -293,10 +290,8 @@ def _does(case: Case, state: RankState, peer: str, *, many: bool) -> str:
     file = _on_file(child.processes, worker[1])
     stopped = "stopped by a signal, " if worker[1].stopped else ""
     of_pool = state.place is not None and waits_for_pool(state.place)
-    name = case.member(state.member).name
-    whose = f"a worker of {POOL}" if of_pool else "its DataLoader worker"
-    if many:
-        whose = f"a worker of {name}'s process pool" if of_pool else f"{name}'s DataLoader worker"
+    owner = f"{case.member(state.member).name}'s" if many else "its"
+    whose = f"a worker of {owner} process pool" if of_pool else f"{owner} DataLoader worker"
     cpu = motion(child.dumps, child.processes).cpu
     burns = ", at full CPU," if cpu is not None and cpu > SPINNING else ""
     return f"{whose}{number} is {stopped}{worker[1].says}{file}{burns}"

@@ -71,16 +71,15 @@ def with_stacks_of_exceptions(facts: Sequence[Fact]) -> Sequence[Fact]:
         if any(key[0]) and key not in seen and not (sign and _went_on(line, sign)):
             seen.add(key)
             thread = Thread(frames=line.raised.stood, name="MainThread", line=line.source.line)
-            stacks.append(
-                StackDump(
-                    who=line.who,
-                    tool=EXCEPTION_STACK,
-                    threads=(thread,),
-                    source=line.source,
-                    taken_at=line.time,
-                    main_only=True,
-                )
+            stack = StackDump(
+                who=line.who,
+                tool=EXCEPTION_STACK,
+                threads=(thread,),
+                source=line.source,
+                taken_at=line.time,
+                main_only=True,
             )
+            stacks.append(stack)
     return [*facts, *stacks]
 
 

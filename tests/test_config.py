@@ -9,7 +9,7 @@ import pytest
 from small_jobs import ALL_REDUCE, ELSEWHERE, report_of, still
 
 from whyhang.analyzer.cli import main
-from whyhang.analyzer.configuration.settings import Advice
+from whyhang.analyzer.configuration.settings import SettingInUse, Settings
 from whyhang.analyzer.report import to_json
 from whyhang.signatures import load
 
@@ -66,8 +66,9 @@ def test_findings_have_links_owners_and_remedies(
 def test_what_is_signature_and_category_is_reported_once() -> None:
     """Some signatures are called like their category."""
     signature = next(each for each in load() if each.id == each.category == "dataloader-blocked")
-    own = Advice(runbooks={}, owners={}, remedies={"dataloader-blocked": ("Ask storage.",)})
-    assert own.on(signature).remedies == ("Ask storage.", *signature.remedies)
+    said = SettingInUse(table="remedies", key=signature.id, value=("Ask storage.",), file="")
+    advised = Settings(entries=(said,)).advise(signature)
+    assert advised.remedies == ("Ask storage.", *signature.remedies)
 
 
 def test_the_nearer_place_counts_more(

@@ -30,8 +30,9 @@ class StandIn:
         self._looks = looks
         self._seen = seen
 
-    def look_more(self, count: int) -> None:
+    def look_more(self, count: int, *, spacing: float = 1.0) -> None:
         """Take further looks."""
+        del spacing
         self._take(f"{count} looks")
 
     def take_more(self, what: More, processes: Iterable[Named]) -> None:

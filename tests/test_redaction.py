@@ -106,7 +106,8 @@ def test_addresses_stay_addresses_of_their_network() -> None:
 
 def test_own_words_are_hidden_or_kept() -> None:
     """What the configuration says of a word counts in text as in paths."""
-    names = Pseudonyms(KEY, hide=["Quetzal"], keep=["head1", "okapi"], hosts=["head1", "head2"])
+    names = Pseudonyms(KEY, hide=["Quetzal"], keep=["head1", "okapi"])
+    names.add(hosts=["head1", "head2"])
     assert names.text("head1 head2 quetzal").startswith("head1 host-")
     assert "uetzal" not in names.text("Quetzal runs in quetzal-7b_train")
     assert names.path("/srv/okapi/x.py") == "/srv/okapi/x.py"

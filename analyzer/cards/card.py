@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from importlib.resources import files
 from typing import Any
 
-from whyhang.analyzer.cards.trial import Problem, Trial
-from whyhang.analyzer.facts import Record
+from whyhang.analyzer.cards.trial import Trial
+from whyhang.analyzer.facts import Record, replace
 from whyhang.analyzer.findings.categories import CATEGORIES
 from whyhang.analyzer.findings.signature import LEVELS, WORTH, Kind, Signature
 from whyhang.analyzer.findings.signature_toml import FIELDS, HOLDS, REQUIRED, signature_of
@@ -98,10 +98,7 @@ def _read_card(
     problems = [*_wrong_fields(table)]
     if trial.patterns or not asks:
         problems += trial.findings(thorough=thorough)
-    mistakes = [
-        Mistake(text=problem.text, line=_line(lines, problem.path), spoils=problem.spoils)
-        for problem in problems
-    ]
+    mistakes = [replace(problem, line=_line(lines, problem.at)) for problem in problems]
     usable = not any(mistake.spoils for mistake in mistakes)
     return Card(
         file=file,
@@ -120,50 +117,49 @@ def _hint(data: bytes, line: int | None) -> str:
     return ""
 
 
-def _wrong_fields(table: Mapping[str, Any]) -> Iterator[Problem]:
+def _wrong_fields(table: Mapping[str, Any]) -> Iterator[Mistake]:
     """Yield what is missing, unknown, of the wrong type, or none of the known words."""
     for name in (*REQUIRED, *(() if {"asks", "retries"} & table.keys() else ("patterns",))):
         if name not in table:
-            yield Problem(path=(), text=f'the field "{name}" is missing')
+            yield Mistake(at=(), text=f'the field "{name}" is missing')
     for path, value in _flat(table):
         expected = FIELDS.get(path)
         name = ".".join(map(str, path))
         if expected is None:
             known = [".".join(map(str, p)) for p in FIELDS]
-            yield Problem(path=path, text=f'unknown field "{name}"{meant(name, known)}')
+            yield Mistake(at=path, text=f'unknown field "{name}"{meant(name, known)}')
         elif not _FITS[expected](value):
-            yield Problem(path=path, text=f"{name} must be {HOLDS[expected]}")
+            yield Mistake(at=path, text=f"{name} must be {HOLDS[expected]}")
         elif expected == "texts":
             yield from _wrong_texts(path, value)
         elif expected == "questions":
             for question in value:
                 yield from _wrong_question(path, question)
         elif (wrong := _wrong_word(path, value)) is not None:
-            yield Problem(path=path, text=wrong)
+            yield Mistake(at=path, text=wrong)
 
 
-def _wrong_texts(path: Path, value: list[Any]) -> Iterator[Problem]:
+def _wrong_texts(path: Path, value: list[Any]) -> Iterator[Mistake]:
     name = ".".join(map(str, path))
     for number, item in enumerate(value):
         if not isinstance(item, str) or not item.strip():
-            yield Problem(
-                path=(*path, number), text=f"{name} must be {HOLDS['texts']}, none of them empty"
-            )
+            text = f"{name} must be {HOLDS['texts']}, none of them empty"
+            yield Mistake(at=(*path, number), text=text)
     if path in {("patterns",), ("retries",)} and not value:
-        yield Problem(path=path, text=f"there is no pattern in {name}")
+        yield Mistake(at=path, text=f"there is no pattern in {name}")
 
 
-def _wrong_question(path: Path, question: dict[str, Any]) -> Iterator[Problem]:
+def _wrong_question(path: Path, question: dict[str, Any]) -> Iterator[Mistake]:
     try:
         question_of(question)
     except ValueError as error:
-        yield Problem(path=path, text=f"{path[0]}: {error}")
+        yield Mistake(at=path, text=f"{path[0]}: {error}")
 
 
 def _wrong_word(path: Path, value: Any) -> str | None:
     """Return what is wrong with a text that must be one of some, or of a form."""
-    choices = _CHOICES.get(path)
-    if choices is not None and value not in choices:
+    choices = _CHOICES.get(path, (value,))
+    if value not in choices:
         hint = f"; it is one of {', '.join(choices)}"
         if len(choices) >= FEW:
             hint = meant(value, choices) or "; `whyhang cards new` lists them"

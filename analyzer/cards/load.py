@@ -16,7 +16,7 @@ from whyhang import signatures
 from whyhang.analyzer.cards.card import Card, meant, read_cards
 from whyhang.analyzer.configuration.config_files import NAME as CONFIGURATION
 from whyhang.analyzer.configuration.config_files import home
-from whyhang.analyzer.configuration.settings import Settings, advice, gaps_of, settings
+from whyhang.analyzer.configuration.settings import Settings, gaps_of, settings
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.facts import Gap, Record, Source, replace
 from whyhang.analyzer.findings.categories import CATEGORIES
@@ -66,11 +66,8 @@ def known(folders: Sequence[str] = ()) -> KnownSignatures:
         found.setdefault(path.resolve(), (name, path))  # each once
     cards = _read(list(found.values()), shipped, gaps)
     own = {card.signature.id: card.signature for card in cards if card.signature is not None}
-    advised = advice(configured)
-    every = (*(s for s in shipped if s.id not in own), *own.values())
-    loaded = KnownSignatures(
-        signatures=tuple(sorted((advised.on(s) for s in every), key=lambda s: s.id)), cards=cards
-    )
+    every = sorted((*(s for s in shipped if s.id not in own), *own.values()), key=lambda s: s.id)
+    loaded = KnownSignatures(signatures=tuple(map(configured.advise, every)), cards=cards)
     wrong = (*configured.mistakes, *configured.misnamed(loaded.names))
     return replace(loaded, gaps=(*gaps_of(wrong), *gaps))
 
@@ -91,11 +88,10 @@ def _files(
     """Yield each card file with the name to show for it, as often as it is found."""
     for name in folders:
         if not Path(name).exists():
-            raise TargetError(
-                f"there is no folder of cards at {name}", "Check the path given with --cards."
-            )
+            why = f"there is no folder of cards at {name}"
+            raise TargetError(why, "Check the path given with --cards.")
         yield from ((str(path), path) for path in cards_in(Path(name)))
-    for configured_folder in map(Path, configured.card_folders()):
+    for configured_folder in map(Path, configured.table("cards").get("folders", ())):
         yield from ((str(path), path) for path in cards_in(configured_folder))
     own = home()
     if own is not None:
@@ -126,14 +122,10 @@ def cards_in(path: Path) -> list[Path]:
     files = []
     for folder, inner, names in os.walk(path):
         inner[:] = sorted(name for name in inner if not name.startswith("."))
-        files += [
-            Path(folder) / name
-            for name in sorted(names)
-            if name.endswith(".toml")
-            and not name.startswith(".")
-            and name != CONFIGURATION  # it may name its own folder
-            and Path(folder, name).is_file()
-        ]
+        # The configuration may name its own folder.
+        named = (n for n in sorted(names) if n.endswith(".toml") and n != CONFIGURATION)
+        paths = (Path(folder, name) for name in named if not name.startswith("."))
+        files += [path for path in paths if path.is_file()]
     return files
 
 
@@ -154,10 +146,8 @@ def _packages(gaps: list[Gap]) -> Iterator[tuple[str, Path]]:
 
 
 def _of_mistakes(card: Card) -> Gap:
-    texts = [
-        f"line {mistake.line}: {mistake.text}" if mistake.line else mistake.text
-        for mistake in card.mistakes[:SHOWN]
-    ]
+    first = card.mistakes[:SHOWN]
+    texts = [f"line {wrong.line}: {wrong.text}" if wrong.line else wrong.text for wrong in first]
     if len(card.mistakes) > SHOWN:
         texts.append(f"{len(card.mistakes) - SHOWN} more")
     return _gap(card.file, "; ".join(texts), used=card.signature is not None)
@@ -194,13 +184,9 @@ def settled(cards: Sequence[Card], shipped: Iterable[Signature]) -> tuple[Card, 
         spoilt = any(mistake.spoils for mistake in more)
         if not spoilt:
             owner[card.signature.id] = card.file
-        checked.append(
-            replace(
-                card,
-                signature=None if spoilt else card.signature,
-                mistakes=tuple(sorted((*more, *card.mistakes), key=lambda m: m.line or 0)),
-            )
-        )
+        mistakes = tuple(sorted((*more, *card.mistakes), key=lambda m: m.line or 0))
+        signature = None if spoilt else card.signature
+        checked.append(replace(card, signature=signature, mistakes=mistakes))
     return tuple(checked)
 
 
@@ -211,9 +197,8 @@ def _clash(
     line = card.lines.get(("id",))
     itself = replace(signature, origin="") == builtin.get(name)
     if name in owner:
-        yield Mistake(
-            text=f'the id "{name}" is that of {owner[name]}, which comes first', line=line
-        )
+        text = f'the id "{name}" is that of {owner[name]}, which comes first'
+        yield Mistake(text=text, line=line)
     elif name in builtin and not card.override and not itself:
         yield Mistake(
             text=f'the id "{name}" is that of a signature of whyhang; '
@@ -233,8 +218,5 @@ def _unknown_ids(card: Card, signature: Signature, every: Collection[str]) -> It
     fields = [path for path in card.lines if len(path) == 2 and path[0] in {"explains", "outranks"}]
     for name, path in zip(signature.explains, sorted(fields), strict=False):
         if name not in every:
-            yield Mistake(
-                text=f'{path[0]} names "{name}", which is no signature{meant(name, [*every])}',
-                line=card.lines[path],
-                spoils=False,
-            )
+            text = f'{path[0]} names "{name}", which is no signature{meant(name, [*every])}'
+            yield Mistake(text=text, line=card.lines[path], spoils=False)

@@ -8,7 +8,7 @@ import regex
 
 from whyhang.analyzer.facts import Record
 from whyhang.analyzer.toml import table
-from whyhang.analyzer.toml_lines import Path
+from whyhang.analyzer.toml_lines import Mistake, Path
 from whyhang.collectors.logs.engine.needle import cannot_search
 from whyhang.collectors.logs.text.line import Voice, take_apart
 
@@ -19,14 +19,6 @@ SECONDS = 0.2  # that a pattern may take for one line
 MOST_ORDINARY = 4  # of the ordinary lines, more of which a pattern must not find
 _LONG, _RUN, _SHORT = 2000, 200, 300  # characters of the lines that slow patterns are tried on
 _STRANGE = "\N{REPLACEMENT CHARACTER}"
-
-
-class Problem(Record):
-    """What is wrong, and the place in the card of the value that is."""
-
-    path: Path
-    text: str
-    spoils: bool = True
 
 
 class Trial(Record):
@@ -42,13 +34,12 @@ class Trial(Record):
     words: Mapping[Path, str]
     adds: Mapping[str, Mapping[str, Mapping[str, str]]]
 
-    def findings(self, *, thorough: bool) -> Iterator[Problem]:
-        """Yield everything that is wrong."""
+    def findings(self, *, thorough: bool) -> Iterator[Mistake]:
+        """Yield everything that is wrong, at its place in the card."""
         compiled: dict[Path, regex.Pattern[str]] = {}
         for path, pattern in {**self.patterns, **self.unless}.items():
-            problem = _wrong_pattern(pattern, path)
-            if problem is not None:
-                yield problem
+            if wrong := _wrong_pattern(pattern):
+                yield Mistake(at=path, text=wrong)
             else:
                 compiled[path] = regex.compile(pattern)
         for path, expression in compiled.items():
@@ -61,58 +52,43 @@ class Trial(Record):
 
     def _wrong_examples(
         self, compiled: Mapping[Path, regex.Pattern[str]], *, complete: bool
-    ) -> Iterator[Problem]:
-        lacks = [
-            f"{name} = ['a line that {what}']"
-            for name, what, lines in (
-                ("must_match", "it describes", self.must_match),
-                ("must_not_match", "looks alike and is something else", self.must_not_match),
-            )
-            if not lines
-        ]
+    ) -> Iterator[Mistake]:
+        lacks = [] if self.must_match else ["must_match = ['a line that it describes']"]
+        if not self.must_not_match:
+            lacks.append("must_not_match = ['a line that looks alike and is something else']")
         if lacks:
-            yield Problem(
-                path=("examples",),
-                text=f"it has no examples: add {' and '.join(lacks)} under [examples]",
-                spoils=False,
-            )
+            text = f"it has no examples: add {' and '.join(lacks)} under [examples]"
+            yield Mistake(at=("examples",), text=text, spoils=False)
         used: set[Path] = set()
         for path, line in self.must_match.items():
             if "\n" in line.strip("\n"):
-                yield Problem(path=path, text=_ONE_LINE.format("an example"))
+                yield Mistake(at=path, text=_ONE_LINE.format("an example"))
                 continue
             matching = {p for p, pattern in compiled.items() if finds(pattern, line)}
             used |= matching
             if complete and not matching:
-                yield Problem(path=path, text=f"no pattern matches this example: {_cut(line)}")
+                yield Mistake(at=path, text=f"no pattern matches this example: {_cut(line)}")
         for path, line in self.must_not_match.items():
             for number, pattern in enumerate(compiled.values(), start=1):
                 if finds(pattern, line):
-                    yield Problem(
-                        path=path,
-                        text=f"pattern {number} matches this line, which it must not: {_cut(line)}",
-                    )
-        for path in compiled.keys() - used:
-            if self.must_match:
-                yield Problem(
-                    path=path,
-                    text="no example of must_match is matched by this pattern",
-                    spoils=False,
-                )
+                    text = f"pattern {number} matches this line, which it must not: {_cut(line)}"
+                    yield Mistake(at=path, text=text)
+        text = "no example of must_match is matched by this pattern"
+        for path in compiled.keys() - used if self.must_match else ():
+            yield Mistake(at=path, text=text, spoils=False)
 
-    def _wrong_words(self) -> Iterator[Problem]:
+    def _wrong_words(self) -> Iterator[Mistake]:
         groups = {name for pattern in self.patterns.values() for name in _GROUP.findall(pattern)}
         for name in self.adds.keys() - groups:
-            yield Problem(
-                path=("adds", name), text=f"adds.{name}: no pattern has a group of that name"
-            )
+            text = f"adds.{name}: no pattern has a group of that name"
+            yield Mistake(at=("adds", name), text=text)
         added = {field for words in self.adds.values() for row in words.values() for field in row}
         given = groups | added
         for path, text in self.words.items():
             try:
                 parts = list(string.Formatter().parse(text))
             except ValueError as error:
-                yield Problem(path=path, text=f"{error}; write {{{{ and }}}} for braces")
+                yield Mistake(at=path, text=f"{error}; write {{{{ and }}}} for braces")
                 continue
             for _, field, spec, conversion in parts:
                 plain = field is None or (field.isidentifier() and not spec and not conversion)
@@ -124,27 +100,21 @@ class Trial(Record):
                     if plain
                     else "it is no plain name; write {{ and }} for braces"
                 )
-                yield Problem(path=path, text=f"{{{field}}} cannot be filled in: {why}")
+                yield Mistake(at=path, text=f"{{{field}}} cannot be filled in: {why}")
 
-    def _too_slow(self, path: Path, pattern: regex.Pattern[str]) -> Iterator[Problem]:
+    def _too_slow(self, path: Path, pattern: regex.Pattern[str]) -> Iterator[Mistake]:
         """Try lines that make a pattern go back and forth: its own examples, stretched."""
         own = [line for line in self.must_match.values() if finds(pattern, line)]
         for line in _stretched(own or self.must_match.values()):
-            if _times_out(pattern, line):
-                yield Problem(
-                    path=path,
+            try:
+                pattern.search(line, timeout=SECONDS)
+            except TimeoutError:  # noqa: PERF203 - one line after the other may take too long
+                yield Mistake(
+                    at=path,
                     text=f"this pattern takes longer than {SECONDS} s for {_cut(line, 48)} "
                     f"({len(line)} characters); avoid a repeat within a repeat such as (a+)+",
                 )
                 return
-
-
-def _times_out(pattern: regex.Pattern[str], line: str) -> bool:
-    try:
-        pattern.search(line, timeout=SECONDS)
-    except TimeoutError:
-        return True
-    return False
 
 
 def _stretched(examples: Iterable[str]) -> Iterator[str]:
@@ -177,45 +147,35 @@ def _texts_of(line: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*(part.text for part in take_apart(line, Voice())), line)))
 
 
-def _wrong_pattern(pattern: str, path: Path) -> Problem | None:
+def _wrong_pattern(pattern: str) -> str:
+    """Say why logs cannot be searched for a pattern; empty where they can."""
     try:
         compiled = regex.compile(pattern)
     except regex.error as error:
         at: int | None = getattr(error, "pos", None)
-        why = getattr(error, "msg", str(error))
         place = ""
         if at is not None:
             marked = f"{pattern[max(0, at - 30) : at]} >>> {pattern[at : at + 20]}"
             place = f" at position {at + 1}: {marked}"
-        return Problem(path=path, text=f"not a regular expression: {why}{place}")
+        return f"not a regular expression: {getattr(error, 'msg', str(error))}{place}"
     except (RecursionError, OverflowError, MemoryError):
-        return Problem(path=path, text="not a regular expression: it is too large")
+        return "not a regular expression: it is too large"
     if "\n" in pattern and not compiled.flags & regex.VERBOSE:
-        return Problem(path=path, text=_ONE_LINE.format("what a pattern finds"))
+        return _ONE_LINE.format("what a pattern finds")
     if compiled.search("", timeout=SECONDS):
-        return Problem(path=path, text="this pattern matches the empty text, so every line")
+        return "this pattern matches the empty text, so every line"
     why = cannot_search(pattern)
-    if why is not None:
-        return Problem(
-            path=path, text=f"logs cannot be searched for this pattern: {why}; add a plain word"
-        )
-    return None
+    return f"logs cannot be searched for this pattern: {why}; add a plain word" if why else ""
 
 
-@functools.cache
-def _ordinary() -> list[str]:
-    return list(table(__package__, "ordinary.toml")["lines"])
+_ORDINARY: list[str] = table(__package__, "ordinary.toml")["lines"]
 
 
-def _too_wide(path: Path, pattern: regex.Pattern[str]) -> Iterator[Problem]:
-    lines = _ordinary()
-    matching = [line for line in lines if finds(pattern, line)]
+def _too_wide(path: Path, pattern: regex.Pattern[str]) -> Iterator[Mistake]:
+    matching = [line for line in _ORDINARY if finds(pattern, line)]
     if len(matching) > MOST_ORDINARY:
-        yield Problem(
-            path=path,
-            text=f"this pattern matches {len(matching)} of {len(lines)} ordinary lines, such as "
-            f"{_cut(matching[0])}",
-        )
+        many = f"{len(matching)} of {len(_ORDINARY)} ordinary lines"
+        yield Mistake(at=path, text=f"this pattern matches {many}, such as {_cut(matching[0])}")
 
 
 def _cut(line: str, length: int = 60) -> str:

@@ -11,7 +11,8 @@ recorder, watchdog lines, fingerprints, NCCL counters, RAS, stacks). On the way 
 * ``call_findings`` and its neighbours: what became of each call, and through whom.
 """
 
-from whyhang.analyzer.collectives.call_finding import CallFinding, Side, Verdict
+from whyhang.analyzer.collectives.call_finding import CallFinding, Verdict
 from whyhang.analyzer.collectives.call_findings import RecordedCalls, recorded_calls
 from whyhang.analyzer.collectives.groups import Disagreement
+from whyhang.analyzer.collectives.mismatch import Side
 from whyhang.analyzer.collectives.pending import IssuedCall

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 
+from whyhang.analyzer.collectives.mismatch import Side
 from whyhang.analyzer.collectives.pending import IssuedCall
 from whyhang.analyzer.collectives.waits import CallRef
 from whyhang.analyzer.facts import Frame, Record, Source
@@ -27,23 +28,9 @@ class Verdict(enum.Enum):
     WAITS_FOR_ABSENT = "waits for ranks that left no record"
     ALL_COMPLETED = "every recorded call is completed"
     IN_MOTION = "recorded while the ranks went on"
-    PARTLY_COMPLETED = (
-        "finished by some, and not by others"  # which does not tell whose fault it is
-    )
+    PARTLY_COMPLETED = "finished by some, and not by others"  # it tells no culprit
     CAME_LATE = "came when the others had given up"
     LATE_OR_UNRECORDED = "late, or in a call that is not recorded"
-
-
-class Side(Record):
-    """What some ranks did under one number: one side of a mismatch.
-
-    ``says`` is what sets the side apart ("all_reduce", "[4, 10] Float"); ``site`` is the
-    place in the user's code of the first of its ranks.
-    """
-
-    says: str
-    ranks: tuple[int, ...]
-    site: Frame | None = None
 
 
 class CallFinding(Record):

@@ -17,6 +17,7 @@ from whyhang.analyzer.collectives.waits import Cycle, Root, Wait
 from whyhang.analyzer.facts import Group, Record, Track, ranks_in_words, replace
 
 MAX_QUOTED = 3
+MAX_PARTS = 4  # of a finding that are said one by one
 
 
 class RecordedCalls(Record):
@@ -68,17 +69,12 @@ def _findings(graph: CallGraph) -> tuple[CallFinding, ...]:
     findings = list(mismatches(graph))
     explained = {rank for finding in findings for rank in finding.culprits}
     differing = {key for key, each in graph.collectives.items() if each.mismatch is not None}
-    cycles = [
-        cycle
-        for cycle in graph.cycles
-        if not cycle.members & explained
-        and not any(
-            (collective := graph.collective_of(link.wait.waiter)) and collective.key in differing
-            for link in cycle.chain
-        )
-    ]
-    not_paired = unpaired(graph, cycles, explained)
-    for finding in (*([not_paired] if not_paired is not None else ()), *unclosed(graph)):
+    cycles = []
+    for cycle in graph.cycles:
+        calls = (graph.collective_of(link.wait.waiter) for link in cycle.chain)
+        if not (cycle.members & explained or any(c and c.key in differing for c in calls)):
+            cycles.append(cycle)
+    for finding in (*unpaired(graph, cycles, explained), *unclosed(graph)):
         findings.append(finding)
         explained.update(finding.culprits, finding.waiting)
     findings += [deadlock(graph, c) for c in cycles if c.chain and not c.members & explained]
@@ -108,18 +104,16 @@ def _all_completed(graph: CallGraph) -> tuple[CallFinding, ...]:
     known = [p for group in graph.job.groups for p in group.progress.values() if p.known]
     # The open call of a rank that left no record may be the one that matters, or an unrecorded one.
     unseen = graph.job.older or any(g.absent for g in graph.job.groups if not g.inferred)
-    if unseen or any(progress.unrecorded for progress in known):
+    no_end = all(progress.completed is None for progress in known)
+    if unseen or no_end or any(progress.unrecorded for progress in known):
         return ()
-    if all(progress.completed is None for progress in known):
-        return ()  # no end is recorded
     ranks = sorted(graph.job.present)
-    return (
-        CallFinding(
-            verdict=Verdict.ALL_COMPLETED,
-            says=f"Every recorded call of {ranks_in_words(ranks)} is completed",
-            quotes=graph.quotes(ranks[:MAX_QUOTED]),
-        ),
+    finding = CallFinding(
+        verdict=Verdict.ALL_COMPLETED,
+        says=f"Every recorded call of {ranks_in_words(ranks)} is completed",
+        quotes=graph.quotes(ranks[:MAX_QUOTED]),
     )
+    return (finding,)
 
 
 def _at_roots(
@@ -171,9 +165,10 @@ def _lagging(graph: CallGraph, roots: Sequence[Root]) -> CallFinding | None:
     parts.sort(key=lambda f: (f.verdict is Verdict.STALLED, -len(f.waiting)))
     if len(parts) == 1:
         return parts[0]
+    more = f". And {len(parts) - MAX_PARTS} more like these" if len(parts) > MAX_PARTS else ""
     return replace(
         parts[0],
-        says=call_words.several([part.says for part in parts]),
+        says=". ".join(part.says for part in parts[:MAX_PARTS]) + more,
         culprits=merged(part.culprits for part in parts),
         affected=merged(part.affected for part in parts),
         quotes=tuple({quote.rank: quote for part in parts for quote in part.quotes}.values()),
@@ -194,11 +189,15 @@ def _with_unrecorded(graph: CallGraph, parts: list[CallFinding]) -> list[CallFin
         return parts
     if len(culprits) == 1 and not any(group.absent for group in graph.job.groups):
         return [replace(finding, unrecorded=True) for finding in parts]
+    may_wait = (
+        "This job also makes calls that its recorders leave out (over gloo: sends and "
+        f"receives), so which of {ranks_in_words(culprits)} waits for another is not known"
+    )
     return [
         replace(
             finding,
             verdict=Verdict.LATE_OR_UNRECORDED,
-            says=call_words.late_or_unrecorded(finding.says, sorted(culprits)),
+            says=f"{finding.says}. {may_wait}",
             culprits=(),
             affected=merged((finding.affected, finding.culprits)),
         )

@@ -45,23 +45,6 @@ def late(
     return says(text, culprits, call, waiting)
 
 
-def late_or_unrecorded(before: str, ranks: Sequence[int]) -> str:
-    """Add that late ranks may wait for each other where no record tells of it."""
-    return (
-        f"{before}. This job also makes calls that its recorders leave out (over gloo: sends and "
-        f"receives), so which of {ranks_in_words(ranks)} waits for another is not known"
-    )
-
-
-def all_arrived(ranks: Sequence[int], call: CallRef) -> str:
-    """Say that everyone came and nobody got through."""
-    if call.p2p:
-        return says(
-            "{who} stands in {call}, the peer answers, and nothing comes of it", ranks, call
-        )
-    return says("{who} have all joined {call} and none comes back", ranks, call)
-
-
 def waits_for_absent(
     ranks: Sequence[int], call: CallRef, absent: Sequence[int], older: Collection[int]
 ) -> str:
@@ -96,9 +79,3 @@ def with_divergences(sentence: str, divergences: Sequence[Departure]) -> str:
         for each in divergences[:MAX_DIVERGENCES]
     )
     return ". ".join((*before, sentence))
-
-
-def several(sentences: Sequence[str]) -> str:
-    """Join what ranks did in several calls."""
-    shown = ". ".join(sentences[:4])
-    return shown if len(sentences) <= 4 else f"{shown}. And {len(sentences) - 4} more like these"

@@ -11,6 +11,7 @@ different calls under one number cannot get past it: those before are completed,
 """
 
 from collections.abc import Collection, Iterable, Mapping
+from operator import itemgetter
 
 from whyhang.analyzer.collectives.groups import (
     OVERTAKEN,
@@ -90,23 +91,17 @@ def _last_joint_call(group: GroupCalls, ends: Collection[int]) -> tuple[int, int
     """
     if group.space != "torch" or len(group.members) < 2:
         return None
-    best: tuple[int, int] | None = None
-    for rank, progress in group.progress.items():
-        if not progress.tracks or not _by_recorder(progress) or not progress.exact:
-            continue
-        for seq, call in progress.calls.items():
-            if id(call) in ends and progress.over_gloo and not _may_move(group, seq):
-                continue
-            joint = call.op and call.op not in ROOTED and call.state is CallState.COMPLETED
-            if joint and (best is None or seq > best[0]):
-                best = seq, rank
-    return best
-
-
-def _may_move(group: GroupCalls, seq: int) -> bool:
-    """Return whether a rank that has not joined a call was still going on."""
-    behind = (p for p in group.progress.values() if (p.enqueued or 0) < seq)
-    return any(track.in_motion for progress in behind for track in progress.tracks)
+    every = group.progress.values()
+    going_on = [p.enqueued or 0 for p in every if any(track.in_motion for track in p.tracks)]
+    joint = [
+        (seq, rank)
+        for rank, progress in group.progress.items()
+        if progress.tracks and _by_recorder(progress) and progress.exact
+        for seq, call in progress.calls.items()
+        if call.op and call.op not in ROOTED and call.state is CallState.COMPLETED
+        if id(call) not in ends or not progress.over_gloo or any(n < seq for n in going_on)
+    ]
+    return max(joint, key=itemgetter(0), default=None)
 
 
 def _by_recorder(progress: GroupProgress) -> bool:
@@ -137,16 +132,9 @@ def _older(group: GroupCalls, rank: int, other: int, when: str) -> Disagreement:
 
 def _without_calls(tracks: Iterable[Track], ranks: Mapping[int, object]) -> list[Track]:
     """Keep of some ranks' dumps only that there are such ranks and which groups they use."""
+    nothing = {"enqueued": None, "started": None, "completed": None, "calls": (), "detail": None}
     return [
-        replace(
-            track,
-            kind=OVERTAKEN,
-            enqueued=None,
-            started=None,
-            completed=None,
-            calls=(),
-            detail=None,
-        )
+        replace(track, kind=OVERTAKEN, **nothing)
         if track.kind == RECORDER and track.who.rank in ranks
         else track
         for track in tracks

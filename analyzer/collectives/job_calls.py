@@ -228,12 +228,11 @@ def _names(by_key: Mapping[Key, tuple[Group, list[Track]]]) -> dict[Key, str]:
 
 def _progress_of_ranks(tracks: Sequence[Track]) -> dict[int, GroupProgress]:
     progress = {rank: _progress(rank, own) for rank, own in grouped(tracks, _rank).items()}
-    if not any(own.p2p for own in progress.values()):
-        return progress
-    return {
-        rank: own if own.calls or own.p2p else replace(own, exact=False)
-        for rank, own in progress.items()
-    }
+    p2p = any(own.p2p for own in progress.values())
+    for rank, own in progress.items():
+        if p2p and not (own.calls or own.p2p):
+            progress[rank] = replace(own, exact=False)
+    return progress
 
 
 def _progress(rank: int, tracks: Iterable[Track]) -> GroupProgress:
@@ -279,8 +278,6 @@ def _disagreements(progress: GroupProgress, name: str) -> list[Disagreement]:
         for first in progress.tracks[:1]
         for other in progress.tracks[1:]
         for what in ("enqueued", "completed")
-        if other.kind != first.kind
-        and (believed := getattr(first, what)) is not None
-        and (differs := getattr(other, what)) is not None
-        and believed != differs
+        for believed, differs in [(getattr(first, what), getattr(other, what))]
+        if other.kind != first.kind and None not in (believed, differs) and believed != differs
     ]

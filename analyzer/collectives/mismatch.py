@@ -6,10 +6,9 @@ with a root; the inputs of an all_gather whose outputs say so; a shape with as m
 """
 
 import math
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
-from whyhang.analyzer.facts import Call, Record
+from whyhang.analyzer.facts import Call, Frame, Record, grouped
 
 _FAMILY = {
     "all_gather_into_tensor": "all_gather",
@@ -20,28 +19,33 @@ _FAMILY = {
 _FREE_SIZES = frozenset(("all_to_all", "barrier", "send", "recv", "coalesced", ""))
 
 CLEAR = 3
-"""How many times larger than another a variant must be to be the usual one, whoever is absent."""
+"""How many times larger than another a side must be to be the usual one, whoever is absent."""
 
 
-class Variant(Record):
-    """Ranks that called the same; ``says`` is what sets them apart from the others."""
+class Side(Record):
+    """What some ranks did under one number: one side of a mismatch.
+
+    ``says`` is what sets the side apart ("all_reduce", "[4, 10] Float"); ``site`` is the
+    place in the user's code of the first of its ranks, where that was looked up.
+    """
 
     says: str
     ranks: tuple[int, ...]
+    site: Frame | None = None
 
 
 class Mismatch(Record):
-    """Ranks differ in ``field``. ``variants``: most ranks first; ``tie``: none has clearly most."""
+    """Ranks differ in ``field``. ``sides``: most ranks first; ``tie``: none has clearly most."""
 
     field: str
-    variants: tuple[Variant, ...]
+    sides: tuple[Side, ...]
     tie: bool
 
     @property
     def minority(self) -> tuple[int, ...]:
-        """The ranks outside the largest variant; none at a tie."""
-        others = () if self.tie else self.variants[1:]
-        return tuple(sorted(rank for variant in others for rank in variant.ranks))
+        """The ranks outside the largest side; none at a tie."""
+        others = () if self.tie else self.sides[1:]
+        return tuple(sorted(rank for side in others for rank in side.ranks))
 
 
 def find_mismatch(
@@ -50,19 +54,22 @@ def find_mismatch(
     """Compare the calls of ranks under one number; None if they agree.
 
     ``members`` is the group in its own order, for outputs that list each member's share.
-    ``absent`` many left no record or have not come: a variant that they could make larger than
+    ``absent`` many left no record or have not come: a side that they could make larger than
     the largest is no minority, unless it is a small one.
     """
-    for field, key, says in (
+    compared: tuple[tuple[str, Callable[[Call], object], Callable[[Call], str]], ...] = (
         ("op", lambda call: family(call.op) or None, lambda call: call.op),
         ("size", _size, _shapes),
         ("dtype", lambda call: _dtypes(call) or None, _dtypes),
-    ):
-        variants = _variants(calls, key, says)
-        if len(variants) > 1 and not (field == "size" and _uneven_by_design(calls, members)):
-            most, next_most = len(variants[0].ranks), len(variants[1].ranks)
+    )
+    for field, key, says in compared:
+        known = {rank: value for rank, call in calls.items() if (value := key(call)) is not None}
+        alike = sorted(grouped(known, known.__getitem__).values(), key=lambda r: (-len(r), min(r)))
+        if len(alike) > 1 and not (field == "size" and _uneven_by_design(calls, members)):
+            most, next_most = len(alike[0]), len(alike[1])
             clear = most >= next_most + max(absent, 1) or (absent and most >= CLEAR * next_most)
-            return Mismatch(field=field, variants=variants, tie=not clear)
+            sides = (Side(says=says(calls[own[0]]), ranks=tuple(sorted(own))) for own in alike)
+            return Mismatch(field=field, sides=tuple(sides), tie=not clear)
     return None
 
 
@@ -76,18 +83,6 @@ def elements(call: Call) -> tuple[int, ...]:
     if call.op == "all_to_all":
         return ()
     return tuple(math.prod(shape) for shape in call.input_sizes or ())
-
-
-def _variants(
-    calls: Mapping[int, Call], key: Callable[[Call], object], says: Callable[[Call], str]
-) -> tuple[Variant, ...]:
-    by_value: dict[object, list[int]] = defaultdict(list)
-    for rank, call in calls.items():
-        value = key(call)
-        if value is not None:
-            by_value[value].append(rank)
-    ordered = sorted(by_value.values(), key=lambda ranks: (-len(ranks), min(ranks)))
-    return tuple(Variant(says=says(calls[r[0]]), ranks=tuple(sorted(r))) for r in ordered)
 
 
 def _compared_sizes(call: Call) -> tuple[tuple[int, ...], ...]:
@@ -108,12 +103,8 @@ def _gathers(call: Call) -> bool:
 
     One of sends and receives takes in and gives out what each rank exchanges.
     """
-    if call.op != "coalesced":
-        return False
-    given, got = (
-        sum(map(math.prod, sizes or ())) for sizes in (call.input_sizes, call.output_sizes)
-    )
-    return given > 0 and got > given and got % given == 0
+    given, got = (sum(map(math.prod, s or ())) for s in (call.input_sizes, call.output_sizes))
+    return call.op == "coalesced" and 0 < given < got and got % given == 0
 
 
 def _dtypes(call: Call) -> str:

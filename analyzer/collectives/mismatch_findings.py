@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from whyhang.analyzer.collectives import call_words
-from whyhang.analyzer.collectives.call_finding import CallFinding, Side, Verdict
+from whyhang.analyzer.collectives.call_finding import CallFinding, Verdict
 from whyhang.analyzer.collectives.call_graph import CallGraph
-from whyhang.analyzer.collectives.mismatch import Mismatch
+from whyhang.analyzer.collectives.mismatch import Mismatch, Side
 from whyhang.analyzer.collectives.pending import issued, site_of
 from whyhang.analyzer.collectives.routine import departures
 from whyhang.analyzer.collectives.shared_calls import SharedCall
@@ -31,21 +31,18 @@ MIN_KNOWN = 2
 
 def mismatches(graph: CallGraph) -> Iterable[CallFinding]:
     """Yield a finding for each call in which ranks called different things, the fullest first."""
-    differing = [each for each in graph.collectives.values() if each.mismatch is not None]
-    differing.sort(key=lambda collective: -len(collective.inside))
-    for collective in differing[:MAX_MISMATCHES]:
-        if collective.mismatch is not None:
-            yield _mismatch(graph, collective, collective.mismatch)
+    differing = [(c, c.mismatch) for c in graph.collectives.values() if c.mismatch is not None]
+    differing.sort(key=lambda each: -len(each[0].inside))
+    for collective, mismatch in differing[:MAX_MISMATCHES]:
+        yield _mismatch(graph, collective, mismatch)
 
 
 def _mismatch(graph: CallGraph, collective: SharedCall, mismatch: Mismatch) -> CallFinding:
-    ranks = [variant.ranks[0] for variant in mismatch.variants]
+    ranks = [side.ranks[0] for side in mismatch.sides]
     group, progress = collective.group, collective.progress
     first = [issued(group, progress[n], progress[n].calls[collective.seq]) for n in ranks]
-    sides = tuple(
-        Side(says=variant.says, ranks=variant.ranks, site=call.site)
-        for variant, call in zip(mismatch.variants, first, strict=True)
-    )
+    both = zip(mismatch.sides, first, strict=True)
+    sides = tuple(replace(side, site=call.site) for side, call in both)
     culprits, by_history = mismatch.minority, False
     if mismatch.tie:
         culprits = _unusual_value(collective, mismatch.field, sides)
@@ -71,7 +68,18 @@ def _mismatch(graph: CallGraph, collective: SharedCall, mismatch: Mismatch) -> C
         quotes=tuple(call for call in first if call.source is not None),
         inferred=collective.inferred,
     )
-    return _with_history(finding, collective, sides, odd) if culprits else finding
+    if not culprits:
+        return finding
+    # Did the odd ranks leave a call out, make one too many, or leave the loop?
+    usual = next((side for side in sides if side is not odd), sides[0])
+    calls, usual_calls = (progress[side.ranks[0]].collectives() for side in (odd, usual))
+    # A barrier of rank 0 alone rather belongs to a checkpoint that only it writes.
+    if culprits != (0,) and left_loop(calls, usual_calls, collective.seq):
+        return replace(finding, verdict=Verdict.LEFT_LOOP)
+    shift = find_shift(calls, usual_calls)
+    if shift is None or shift.seq > collective.seq:
+        return finding
+    return _shifted(finding, collective, shift)
 
 
 def _unusual_value(collective: SharedCall, field: str, sides: Sequence[Side]) -> tuple[int, ...]:
@@ -100,22 +108,6 @@ def _unusual_value(collective: SharedCall, field: str, sides: Sequence[Side]) ->
         if known >= MIN_KNOWN and not any(count[now[odd]] for count in before):
             return sides[odd].ranks
     return ()
-
-
-def _with_history(
-    finding: CallFinding, collective: SharedCall, sides: Sequence[Side], odd: Side
-) -> CallFinding:
-    """Say whether the odd ranks left a call out, made one too many, or left the loop."""
-    usual = next((side for side in sides if side is not odd), sides[0])
-    progress = collective.progress
-    calls, usual_calls = (progress[side.ranks[0]].collectives() for side in (odd, usual))
-    # A barrier of rank 0 alone rather belongs to a checkpoint that only it writes.
-    if finding.culprits != (0,) and left_loop(calls, usual_calls, collective.seq):
-        return replace(finding, verdict=Verdict.LEFT_LOOP)
-    shift = find_shift(calls, usual_calls)
-    if shift is None or shift.seq > collective.seq:
-        return finding
-    return _shifted(finding, collective, shift)
 
 
 def with_skipped(finding: CallFinding, collective: SharedCall, usual: int) -> CallFinding:

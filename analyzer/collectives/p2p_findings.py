@@ -1,12 +1,13 @@
 """Findings about sends and receives: which do not pair, and who got the peer wrong."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from whyhang.analyzer.collectives import call_words
-from whyhang.analyzer.collectives.call_finding import CallFinding, Side, Verdict
+from whyhang.analyzer.collectives.call_finding import CallFinding, Verdict
 from whyhang.analyzer.collectives.call_graph import CallGraph
 from whyhang.analyzer.collectives.groups import JobCalls
+from whyhang.analyzer.collectives.mismatch import Side
 from whyhang.analyzer.collectives.routine import MAX_RANKS, Departure, departures
 from whyhang.analyzer.collectives.shared_calls import PendingP2P, SharedCall
 from whyhang.analyzer.collectives.waits import Cycle
@@ -19,17 +20,17 @@ _UNPAIRED = "Sends and receives do not pair"
 
 def unpaired(
     graph: CallGraph, cycles: Sequence[Cycle], explained: Collection[int]
-) -> CallFinding | None:
-    """Find sends and receives that do not pair, unless an idle rank is all there is to it."""
+) -> Iterator[CallFinding]:
+    """Yield the sends and receives that do not pair, unless an idle rank is all there is to it."""
     unmatched = [p for p in graph.p2p if not p.matched and p.peer_known and not p.call.unclosed]
     if not unmatched:
-        return None
+        return
     caught = {rank for cycle in cycles for rank in cycle.members}
     culprits, diverged = _culprits(graph, unmatched, cycles)
     culprits = tuple(rank for rank in culprits if rank not in explained)
     shown = [p for p in unmatched if p.rank in caught or p.rank in culprits]
     if not shown:
-        return None
+        return
     shown.sort(key=lambda p: (p.rank not in culprits, p.rank))
     ranks = {p.rank for p in shown} | {p.peer for p in shown}
     tagged = any(p.call.tag for p in shown)
@@ -45,7 +46,7 @@ def unpaired(
     for rank in set(culprits).difference(p.rank for p in shown):
         calls = graph.pending.get(rank, ())
         listed += f"; rank {rank} is in {calls[0].ref}" if calls else f"; rank {rank} is in neither"
-    return CallFinding(
+    yield CallFinding(
         verdict=Verdict.P2P_UNPAIRED,
         says=call_words.with_divergences(f"{what}: {listed}", diverged),
         call=shown[0].ref,
@@ -63,9 +64,7 @@ def unpaired(
 def _in_a_collective(graph: CallGraph, rank: int) -> str:
     """Say in which collective the partner of a message stands; empty where it is in none."""
     calls = graph.pending.get(rank, ())
-    if not calls or calls[0].call.p2p:
-        return ""
-    return f" (itself in {calls[0].ref})"
+    return "" if not calls or calls[0].call.p2p else f" (itself in {calls[0].ref})"
 
 
 def _culprits(
@@ -139,25 +138,24 @@ def wrong_peers(
     listens_to = {p.rank: p.peer for p in unmatched if p.call.op == "recv"}
     senders = {p.peer: p.rank for p in unmatched if p.call.op == "send" and p.rank in caught}
     sent_to = Counter(p.peer for p in unmatched if p.call.op == "send")
-    sends = {
-        p.rank
+    sends = [
+        p
         for p in unmatched
         if p.call.op == "send"
         and sent_to[p.peer] == 1
         and listens_to.get(p.peer) != p.rank  # those two differ in something else, as the tag
         and p.rank in _followed(listens_to, p.peer)
-        and not _used_before(job, p)
-    }
-    listens = {
-        p.rank
+    ]
+    listens = [
+        p
         for p in unmatched
         if p.call.op == "recv"
         and p.rank in caught
         and p.peer not in senders.values()
         and senders.get(p.rank, p.peer) != p.peer
-        and not _used_before(job, p)
-    }
-    return next((tuple(wrong) for wrong in (sends, listens) if len(wrong) == 1), ())
+    ]
+    wrong = ({p.rank for p in some if not _used_before(job, p)} for some in (sends, listens))
+    return next((tuple(ranks) for ranks in wrong if len(ranks) == 1), ())
 
 
 def _followed(listens_to: Mapping[int, int], rank: int) -> set[int]:

@@ -177,12 +177,10 @@ def _furthest(group: GroupCalls) -> frozenset[int] | None:
     None: ends are recorded, and each rank speaks for itself.
     """
     ranks = group.progress.values()
-    if any(
-        s.completed is not None
-        or any(call.state is not CallState.UNKNOWN for call in (*s.calls.values(), *s.p2p))
-        for s in ranks
-        if s.known
-    ):
+    known = [own for own in ranks if own.known]
+    calls = (call for own in known for call in (*own.calls.values(), *own.p2p))
+    told = any(call.state is not CallState.UNKNOWN for call in calls)
+    if told or any(own.completed is not None for own in known):
         return None
     counts = {s.rank: s.enqueued for s in ranks if s.enqueued is not None}
     if len(set(counts.values())) < 2:

@@ -107,7 +107,7 @@ class SharedCall(Record):
         mismatch = self.mismatch
         queued = frozenset() if self.stalled else self.queued
         queued -= frozenset(mismatch.minority if mismatch is not None else ())
-        others_of = _other_variants(mismatch) if mismatch is not None else {}
+        others_of = _other_sides(mismatch) if mismatch is not None else {}
         shared: dict[frozenset[int], frozenset[int]] = {}  # one set for all who need the same ranks
         for pending in self.inside:
             others = others_of.get(pending.rank, frozenset())
@@ -210,20 +210,20 @@ def _named(
 ) -> IssuedCall:
     """Choose the call that names the collective: the majority's."""
     if mismatch is not None:
-        rank = mismatch.variants[0].ranks[0]
+        rank = mismatch.sides[0].ranks[0]
         return issued(group, group.progress[rank], calls[rank])
     named = (each for each in inside if each.call.op)
     known = (issued(group, group.progress[rank], call) for rank, call in calls.items())
     return next(named, None) or next(known, inside[0])
 
 
-def _other_variants(mismatch: Mismatch) -> dict[int, frozenset[int]]:
+def _other_sides(mismatch: Mismatch) -> dict[int, frozenset[int]]:
     """Return whose other call each rank waits for: the majority for the rest, at a tie all."""
-    variants = [frozenset(variant.ranks) for variant in mismatch.variants]
+    sides = [frozenset(side.ranks) for side in mismatch.sides]
     if mismatch.tie:
-        everyone = frozenset().union(*variants)
-        return {rank: everyone - variant for variant in variants for rank in variant}
-    return dict.fromkeys(variants[0], frozenset().union(*variants[1:]))
+        everyone = frozenset().union(*sides)
+        return {rank: everyone - side for side in sides for rank in side}
+    return dict.fromkeys(sides[0], frozenset().union(*sides[1:]))
 
 
 def in_stacks(job: JobCalls, pending: Pending) -> Iterable[SharedCall]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from whyhang.analyzer.collectives.call_finding import Verdict
 from whyhang.analyzer.collectives.mismatch import elements, family
 from whyhang.analyzer.facts import Call, Frame, Record
+from whyhang.analyzer.stacks.source_paths import fork
 from whyhang.analyzer.stacks.usercode import Origin, origin, user_frame
 
 MAX_SHIFT = 16
@@ -57,12 +58,8 @@ def left_loop(own: Calls, usual: Calls, seq: int) -> bool:
     before = [_place(call) for n, call in own.items() if n < seq]
     if _place(mine) in before or before.count(_place(theirs)) < 2:
         return False
-    for a, b in zip(_user_stack(mine), _user_stack(theirs), strict=False):
-        if (a.file, a.function) != (b.file, b.function):
-            return False
-        if a.line != b.line:
-            return (a.line or 0) > (b.line or 0)
-    return False
+    forked = fork(_user_stack(mine), _user_stack(theirs))
+    return forked is not None and (forked[0].line or 0) > (forked[1].line or 0)
 
 
 def _shift_at(seq: int, own: Calls, usual: Calls, step: Step) -> Shift | None:
@@ -101,9 +98,8 @@ def _by_earlier_rounds(seq: int, own: Calls, usual: Calls, step: Step) -> Shift 
     alone = one is None or one.order is None or other is None or other == one.order + 1
     if mine == last and alone:  # it made no call on another group in between, as far as known
         return Shift(verdict=Verdict.EXTRA, seq=seq, calls=1, missed=own[seq])
-    for earlier in sorted((n for n in usual if n < seq), reverse=True):
-        if earlier - 1 not in usual:
-            continue
+    rounds = (n for n in sorted(usual, reverse=True) if n < seq and n - 1 in usual)
+    for earlier in rounds:
         if (step(usual[earlier - 1]), step(usual[earlier])) != (last, theirs):
             continue
         for later in range(earlier + 1, min(earlier + MAX_SHIFT + 1, seq)):

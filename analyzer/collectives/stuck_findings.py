@@ -4,22 +4,26 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from whyhang.analyzer.collectives import call_words
-from whyhang.analyzer.collectives.call_finding import CallFinding, Side, Verdict
+from whyhang.analyzer.collectives.call_finding import CallFinding, Verdict
 from whyhang.analyzer.collectives.call_graph import CallGraph, merged
+from whyhang.analyzer.collectives.mismatch import Side
 from whyhang.analyzer.collectives.pending import IssuedCall
 from whyhang.analyzer.collectives.routine import departures
 from whyhang.analyzer.collectives.shared_calls import SharedCall
-from whyhang.analyzer.collectives.waits import CallRef, Cycle, Link, Root
-from whyhang.analyzer.facts import Call, replace
+from whyhang.analyzer.collectives.waits import Cycle, Link, Root
+from whyhang.analyzer.facts import Call, grouped, replace
 from whyhang.analyzer.facts.calls import ROOTED
 
 
 def stuck(graph: CallGraph, call: SharedCall, roots: Sequence[Root]) -> CallFinding:
     """Return the finding on a call that all known members have joined, and not all completed."""
     joined, completed = call.joined, tuple(sorted(call.completed))
+    text = "{who} have all joined {call} and none comes back"
+    if call.call.p2p:
+        text = "{who} stands in {call}, the peer answers, and nothing comes of it"
     finding = CallFinding(
         verdict=Verdict.ALL_ARRIVED,
-        says=call_words.all_arrived(joined, call.call),
+        says=call_words.says(text, joined, call.call),
         call=call.call,
         waiting=joined,
         affected=merged((joined, *(root.blocks for root in roots))),
@@ -81,14 +85,12 @@ def _partly_completed(graph: CallGraph, call: SharedCall, finding: CallFinding) 
         verdict=Verdict.PARTLY_COMPLETED,
         says=call_words.says(text, call.joined, call.call, completed),
     )
-    own: dict[CallRef, list[int]] = defaultdict(list)
-    for rank in completed:
-        if rank in graph.positions and graph.positions[rank].inside:
-            own[graph.positions[rank].ref].append(rank)
+    positions = (graph.positions[rank] for rank in completed if rank in graph.positions)
+    own = grouped((p for p in positions if p.inside), lambda position: position.ref)
     if not call.call.op or call.call.op in ROOTED or not own or call.recorded:
         return finding
     behind = Side(says=f"in {call.call}", ranks=call.joined, site=call.site)
-    ahead = (Side(says=f"in {ref}", ranks=tuple(ranks)) for ref, ranks in own.items())
+    ahead = (Side(says=f"in {ref}", ranks=tuple(p.rank for p in at)) for ref, at in own.items())
     everyone = merged((call.joined, completed))
     return replace(
         finding,
@@ -176,17 +178,13 @@ ZONE = 1800.0
 
 def late_arrivals(inside: Iterable[IssuedCall]) -> dict[int, float]:
     """Return by how many seconds ranks came later than the others, who had given up by then."""
-    calls: dict[int, Call] = {}
-    on_one_clock = True
-    hosts: set[str | None] = set()
-    for pending in inside:
-        call = pending.call
-        if call.created_at is not None and call.given_up_at is not None:
-            group = pending.group
-            tracks = group.progress[pending.rank].tracks if group is not None else ()
-            calls[pending.rank] = call
-            on_one_clock = on_one_clock and any(track.one_clock for track in tracks)
-            hosts.add(next((track.who.host for track in tracks if track.who.host), None))
+    calls, tracks = {}, []
+    for each in inside:
+        if each.call.created_at is not None and each.call.given_up_at is not None:
+            calls[each.rank] = each.call
+            tracks.append(each.group.progress[each.rank].tracks if each.group is not None else ())
+    on_one_clock = all(any(track.one_clock for track in own) for own in tracks)
+    hosts = {next((track.who.host for track in own if track.who.host), None) for own in tracks}
     late = _late_among(calls)
     few = len(late) == 1 or len(late) * MANY <= len(calls)
     zones = any(abs(by - ZONE * round(by / ZONE)) < 5 * ROUNDING for by in late.values())

@@ -79,17 +79,15 @@ def _check(names: Sequence[str]) -> int:
                 cards += read_cards(str(path), _content(path), thorough=True)
     if not cards:
         raise TargetError(f"there is no .toml file in {', '.join(names)}")
-    wrong = False
-    for card in settled(cards, signatures.load()):
+    checked = settled(cards, signatures.load())
+    for card in checked:
         if not card.mistakes and card.signature is not None:
             count = len(card.signature.matches) + len(card.signature.misses)
-            sys.stdout.write(
-                f"{card.file}: {card.signature.id}: good, {counted(count, 'example')}\n"
-            )
+            good = f"good, {counted(count, 'example')}"
+            sys.stdout.write(f"{card.file}: {card.signature.id}: {good}\n")
         for mistake in card.mistakes:
-            wrong = True
             sys.stdout.write(f"{card.file}:{mistake.line or 1}: {mistake.text}\n")
-    return 1 if wrong else 0
+    return 1 if any(card.mistakes for card in checked) else 0
 
 
 def _content(path: Path) -> bytes:
@@ -109,11 +107,8 @@ def _listing(in_use: KnownSignatures) -> str:
             "`whyhang cards new` prints one to start from.\n"
         )
     width = max(len(signature.id) for _, signature in used)
-    lines = []
-    for card, signature in used:
-        marks = [signature.kind.value, signature.category]
-        if card.override:
-            marks.append("overrides")
-        lines.append(f"{signature.id:<{width}}  {', '.join(marks)}\n")
-        lines.append(f"    {with_tilde(card.file)}\n")
-    return "".join(lines)
+    return "".join(
+        f"{signature.id:<{width}}  {signature.kind.value}, {signature.category}"
+        f"{', overrides' * card.override}\n    {with_tilde(card.file)}\n"
+        for card, signature in used
+    )

@@ -46,8 +46,7 @@ def answer(parser_of: Callable[..., argparse.ArgumentParser], default: str) -> N
         first = default
     parser = parser_of(first)
     for action in _arguments(parser):
-        names = _NAMES.get(action.dest)
-        if names:
+        if names := _NAMES.get(action.dest):
             setattr(action, "completer", names)  # noqa: B010 - argcomplete's own attribute
     argcomplete.autocomplete(parser)
 

@@ -85,11 +85,10 @@ def _shown() -> str:
     wrong = _mistakes(configured)
     in_use = settings([file.without(own) for file, own in zip(configured, wrong, strict=True)])
     lines = [f"# read: {', '.join(with_tilde(file.path) for file in configured)}\n"]
+    said = [entry for entry in in_use.entries if entry.value not in ({}, ())]
     for table in TABLES:
-        of_table = (entry for entry in in_use.entries if entry.table == table)
-        entries = [entry for entry in of_table if entry.value not in ({}, ())]
-        if entries:
-            lines.append(f"\n[{table}]\n")
+        entries = [entry for entry in said if entry.table == table]
+        lines += [f"\n[{table}]\n"] if entries else []
         lines += [
             f"{_key(entry.key)} = {_toml(entry.value)}  # {with_tilde(entry.file)}:{entry.line}\n"
             for entry in entries

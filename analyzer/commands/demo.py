@@ -41,7 +41,12 @@ def run(options: argparse.Namespace) -> int:
             f"there is no sample called {options.sample}", "`whyhang demo` lists them."
         )
     sample = known[options.sample]
-    return _replay(sample, options) if options.recorded else _start(sample, options)
+    if options.recorded and not sample.bundle.is_file():
+        raise TargetError(f"{sample.name} has no recording", "Start it without --recorded.")
+    if options.recorded:
+        report, _ = report_on([], [str(sample.bundle)], options)
+        return output.emit(report, options)
+    return _start(sample, options)
 
 
 def listing(known: dict[str, Sample]) -> str:
@@ -51,13 +56,6 @@ def listing(known: dict[str, Sample]) -> str:
     return "\n".join(
         ["Jobs that hang; `whyhang demo NAME` starts one and diagnoses it:", "", *lines, ""]
     )
-
-
-def _replay(sample: Sample, options: argparse.Namespace) -> int:
-    if not sample.bundle.is_file():
-        raise TargetError(f"{sample.name} has no recording", "Start it without --recorded.")
-    report, _ = report_on([], [str(sample.bundle)], options)
-    return output.emit(report, options)
 
 
 def _start(sample: Sample, options: argparse.Namespace) -> int:

@@ -29,7 +29,7 @@ from whyhang.analyzer.commands.cards import add_card_folders
 from whyhang.analyzer.commands.progress_display import Progress
 from whyhang.analyzer.commands.readers import readers_for, team_on
 from whyhang.analyzer.errors import BundleError, TargetError, WhyhangError
-from whyhang.analyzer.facts import Fact
+from whyhang.analyzer.facts import Fact, counted
 from whyhang.analyzer.findings.diagnose import diagnose
 from whyhang.analyzer.job.identify import identify
 from whyhang.analyzer.reading import Document
@@ -120,14 +120,11 @@ def report_on(
         if looks:
             from whyhang.analyzer.commands import live  # noqa: PLC0415 - as late as a command
 
-            live_facts, unsaved = live.facts(
+            facts, unsaved = live.facts(
                 pids, options, readers, progress, save=save, documents=documents
             )
-            facts += live_facts
         if paths:
-            team = None
-            if on is not None:
-                team = stack.enter_context(team_on(on, knowledge))
+            team = stack.enter_context(team_on(on, knowledge)) if on is not None else None
             facts += read(
                 paths,
                 readers=readers,
@@ -158,11 +155,10 @@ def dumps_left_behind() -> list[str]:
             "whyhang PID looks at a job that hangs now, whyhang PATH... at what it left; "
             "whyhang --help says more.",
         )
-    count = len(dumps.files)
     older = f"; {dumps.older} beside them are older, and left out" if dumps.older else ""
     place, age = output.with_tilde(dumps.prefix), _ago(time.time() - dumps.written_at)
     sys.stderr.write(
-        f"whyhang: no TARGET was named; reading {count} recorder dump{'s' * (count != 1)} at "
+        f"whyhang: no TARGET was named; reading {counted(len(dumps.files), 'recorder dump')} at "
         f"{place}*, written {age}{older}\n"
     )
     return list(dumps.files)
@@ -170,9 +166,8 @@ def dumps_left_behind() -> list[str]:
 
 def _ago(seconds: float) -> str:
     for unit, size in (("day", 86400), ("hour", 3600), ("minute", 60)):
-        count = int(seconds // size)
-        if count:
-            return f"{count} {unit}{'s' * (count != 1)} ago"
+        if seconds >= size:
+            return f"{counted(int(seconds // size), unit)} ago"
     return "less than a minute ago"
 
 

@@ -41,26 +41,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     sort = parser.add_mutually_exclusive_group()
     sort.add_argument("--same-job", action="store_true", help="they are of one job, at two times")
     sort.add_argument("--incidents", action="store_true", help="they are of two incidents")
-    parser.add_argument(
-        "--format",
-        choices=tuple(FORMATS),
-        help="format on standard output (default: terminal on a terminal, Markdown when piped)",
-    )
-    parser.add_argument(
-        "-o",
-        "--output",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help=f"also write it to FILE, in the format of its end: {', '.join(FORMATS.values())}",
-    )
+    ends = f"in the format of its end: {', '.join(FORMATS.values())}"
+    output.add_places(parser, FORMATS, files=f"it to FILE, {ends}")
     redaction.add_arguments(parser)
     add_card_folders(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Read or diagnose both, compare, and write the comparison everywhere it should go."""
-    formats = {name: _format_of(name) for name in options.output}
+    formats = {ending: format_ for format_, ending in FORMATS.items()}
+    for name in options.output:
+        if Path(name).suffix not in formats:
+            raise TargetError(
+                f"a comparison cannot be written as {name}", f"Use one of {', '.join(formats)}."
+            )
     output.check_places(options.output)
     reports = [outgoing(_report(path, options)) for path in (options.before, options.after)]
     names = redaction.pseudonyms(options)
@@ -72,21 +66,18 @@ def run(options: argparse.Namespace) -> int:
     before, after = reports
     compared = compare(before, after, (shown[0], shown[1]), same_job=same_job)
     errors = [
-        output.write(Path(name), _rendered(compared, format_)) for name, format_ in formats.items()
+        output.write(path, _rendered(compared, formats[path.suffix]))
+        for path in map(Path, dict.fromkeys(options.output))
     ]
-    _print(compared, options.format)
+    if options.format is None and sys.stdout.isatty():
+        draw(page(compared), Console(highlight=False))
+    else:
+        written = _rendered(compared, options.format or "markdown", output.piped_width())
+        sys.stdout.buffer.write(written)
+    sys.stdout.flush()
     for error in filter(None, errors):
         raise error
     return 0
-
-
-def _format_of(path: str) -> str:
-    for format_, ending in FORMATS.items():
-        if Path(path).suffix == ending:
-            return format_
-    raise TargetError(
-        f"a comparison cannot be written as {path}", f"Use one of {', '.join(FORMATS.values())}."
-    )
 
 
 def _report(path: str, options: argparse.Namespace) -> Report:
@@ -106,11 +97,3 @@ def _rendered(compared: Comparison, format_: str, width: int = FILE_WIDTH) -> by
     if format_ == "markdown":
         return markdown.draw(page(compared)).encode()
     return text_of(page(compared), width=width).encode()
-
-
-def _print(compared: Comparison, format_: str | None) -> None:
-    if format_ is None and sys.stdout.isatty():
-        draw(page(compared), Console(highlight=False))
-    else:
-        sys.stdout.buffer.write(_rendered(compared, format_ or "markdown", output.piped_width()))
-    sys.stdout.flush()

@@ -82,10 +82,7 @@ def story(signature: Signature) -> str:
     ):
         if texts:
             parts += ["", title]
-            if title == "See":
-                parts += [f"  - {text}" for text in texts]
-            else:
-                parts += [_item(filled(text)) for text in texts]
+            parts += [f"  - {t}" if title == "See" else _item(filled(t)) for t in texts]
     return "\n".join(parts)
 
 

@@ -1,5 +1,6 @@
 """Follow a job: look now and then, ask why it does not go on when it does not, say what happens."""
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator
 from typing import Literal
@@ -67,7 +68,10 @@ def follow(
         step = courses.after(known, looks.look(), limits)
         known = step.course
         if step.move == "over":
-            yield _over(step.why, looks, diagnose)
+            report = None
+            with contextlib.suppress(WhyhangError):  # its logs may say more
+                report = diagnose((), looks.paths) if looks.paths and not looks.pids else None
+            yield Event(kind="over", says=step.why, report=report)
             return
         if step.move == "moved":
             yield Event(kind="moved", says="it goes on again")
@@ -93,13 +97,3 @@ def _asked(known: Course, why: str, looks: Looks, diagnose: Diagnose) -> tuple[C
     course, hangs = courses.answered(known, answer, at=fresh.at, sure=sure)
     kind: Literal["hang", "asked"] = "hang" if hangs else "asked"
     return courses.caught_up(course, fresh), Event(kind=kind, says=why, report=report)
-
-
-def _over(why: str, looks: Looks, diagnose: Diagnose) -> Event:
-    """Say how a job ended; its logs may say more."""
-    paths = () if looks.pids else looks.paths
-    try:
-        report = diagnose((), paths) if paths else None
-    except WhyhangError:
-        report = None
-    return Event(kind="over", says=why, report=report)

@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import shlex
 import sys
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from whyhang.analyzer.commands import live_options
@@ -58,14 +59,13 @@ def _by_options(pids: Sequence[int], options: argparse.Namespace) -> Reach:
         case "slurm":
             return slurm.reach(slurm.named(options.slurm))
         case "k8s":
-            return kubernetes.reach(
-                kubernetes.Pods(
-                    selector=options.k8s,
-                    namespace=options.namespace,
-                    container=options.container,
-                    debug_image=options.k8s_debug,
-                )
+            pods = kubernetes.Pods(
+                selector=options.k8s,
+                namespace=options.namespace,
+                container=options.container,
+                debug_image=options.k8s_debug,
             )
+            return kubernetes.reach(pods)
         case "ray":
             return ray.reach(options.ray)
         case _:
@@ -93,8 +93,7 @@ def _selector(pids: Sequence[int]) -> Selector:
     """Return what tells the job of a process here; without one, every job is meant."""
     for pid in pids:
         host = Host(Proc())
-        ranks = find_job(host, pid).ranks
-        if ranks:
+        if ranks := find_job(host, pid).ranks:
             return selector_of(host, ranks[0].pid)
     return Selector()
 
@@ -106,10 +105,10 @@ def dry_run(pids: Sequence[int], options: argparse.Namespace) -> str:
 
 def _plan(reach: Reach) -> Iterator[str]:
     yield reach.sentence
-    names: dict[tuple[str, ...], list[str]] = {}
+    names: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for host in reach.hosts:
         way = reach.together or tuple(NAME if word == host.name else word for word in host.argv)
-        names.setdefault(way, []).append(host.name)
+        names[way].append(host.name)
     for way, those in names.items():
         if NAME in way and len(those) > 1:
             yield f"{', '.join(those)}: {NAME} is each of these: {shlex.join((*way, THERE))}"
@@ -140,11 +139,9 @@ def looked_at(
         try:
             talk.find()
             if talk.interrupted:
-                ready = len(connections.ready)
-                sys.stderr.write(
-                    f"whyhang: interrupted; looking at the {counted(ready, 'host')} that answered "
-                    "(Ctrl-C again ends it)\n"
-                )
+                ready = counted(len(connections.ready), "host")
+                interrupted = f"whyhang: interrupted; looking at the {ready} that answered"
+                sys.stderr.write(f"{interrupted} (Ctrl-C again ends it)\n")
             talk.look()
         except KeyboardInterrupt:
             if not talk.parts.hosts:
@@ -170,10 +167,10 @@ def capture_options(options: argparse.Namespace) -> Options:
 
 
 def _nothing(talk: Conversation) -> TargetError:
-    alike: dict[tuple[str, str], list[str]] = {}
+    alike: dict[tuple[str, str], list[str]] = defaultdict(list)
     for host in talk.connections.hosts:
         if host.gap is not None:
-            alike.setdefault((host.gap.why, host.gap.remedy), []).append(host.name)
+            alike[host.gap.why, host.gap.remedy].append(host.name)
     reasons = [f"{', '.join(names[:8])}: {why}" for (why, _), names in alike.items()]
     remedy = next((remedy for _, remedy in alike if remedy), "")
     return TargetError(

@@ -3,6 +3,7 @@
 Whether it moves, how long a step lasts, whom a call means, what a stack does not show.
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 from whyhang.analyzer.case import Case
@@ -60,7 +61,10 @@ def between_steps(case: Case) -> Sequence[int]:
 
 def at_work_or_asleep(case: Case) -> list[int]:
     """List all ranks if none waits for another, but all compute or all sleep by turns."""
-    return [] if case.graph.progress else all_run(case) or all_asleep(case)
+    if case.graph.progress:
+        return []
+    # Of those that compute, or their workers, a step may take longer than a snapshot.
+    return _everyone(case) if all(map(_runs, _seen(case))) else all_asleep(case)
 
 
 def late_but_on_the_way(case: Case) -> list[int]:
@@ -98,14 +102,8 @@ def asleep_by_turns(case: Case) -> list[int]:
     if case.graph.progress or not case.graph.operations:
         return []
     lagging = [case.states[number] for number in case.graph.lagging]
-    asleep = [
-        state.member
-        for state in lagging
-        if state.status is Status.BLOCKED
-        and state.place is not None
-        and state.place.kind is WaitKind.SLEEP
-        and state.motion.moved in RAN
-    ]
+    blocked = (s for s in lagging if s.status is Status.BLOCKED and s.motion.moved in RAN)
+    asleep = [s.member for s in blocked if s.place and s.place.kind is WaitKind.SLEEP]
     return [*asleep, *case.graph.waiting] if asleep else []
 
 
@@ -118,7 +116,8 @@ def until_a_sleep_ends(case: Case) -> list[int]:
     watched = [case.states[number] for number in case.graph.lagging]
     if not case.graph.operations:
         watched = list(case.states)
-    on_their_own = (s for s in watched if s.status is not Status.STOPPED)  # it does not wake up
+    still = (s for s in watched if s.motion.moved is Moved.STILL and not case.graph.progress)
+    on_their_own = (s for s in still if s.status is not Status.STOPPED)  # it does not wake up
     return [
         s.member for s in on_their_own if _wakes_up(case, s) or _awaits_a_young_program(case, s)
     ]
@@ -128,13 +127,11 @@ def _wakes_up(case: Case, state: RankState) -> bool:
     processes = case.member(state.member).processes
     ends = [p.threads[0].sleeps_for for p in processes if p.threads]
     known = [end for end in ends if end is not None]
-    if len(ends) < 2 or not known or case.graph.progress:
-        return False
-    return state.motion.moved is Moved.STILL and known[0] < MOST_WATCHED
+    return len(ends) > 1 and bool(known) and known[0] < MOST_WATCHED
 
 
 def _awaits_a_young_program(case: Case, state: RankState) -> bool:
-    if case.graph.progress or state.place is None or state.place.kind is not WaitKind.SUBPROCESS:
+    if state.place is None or state.place.kind is not WaitKind.SUBPROCESS:
         return False
     member = case.member(state.member)
     last = [helper.processes[-1] for helper in member.helpers if helper.processes]
@@ -143,7 +140,7 @@ def _awaits_a_young_program(case: Case, state: RankState) -> bool:
         for p in last
         if p.ppid == member.pid and p.taken_at is not None and p.started_at is not None
     ]
-    return state.motion.moved is Moved.STILL and min(ages, default=YOUNG) < YOUNG
+    return min(ages, default=YOUNG) < YOUNG
 
 
 def still_beside_others(case: Case) -> list[int]:
@@ -184,11 +181,6 @@ def with_a_long_step(case: Case) -> Sequence[int]:
     return []
 
 
-def all_run(case: Case) -> list[int]:
-    """List all ranks if all or their workers compute: a step may take longer than a snapshot."""
-    return _everyone(case) if all(map(_runs, _seen(case))) else []
-
-
 def _runs(state: RankState) -> bool:
     worker = busy_worker(state)
     runs = state.status in {Status.RUNNING, Status.MOVING}
@@ -201,11 +193,8 @@ def all_asleep(case: Case) -> list[int]:
     Or wait for an event with a limit, which no other thread of theirs may be meant to set.
     """
     kinds = {WaitKind.SLEEP, WaitKind.LOCK}
-    naps = all(
-        state.place is not None and state.place.kind in kinds and state.motion.moved in RAN
-        for state in _seen(case)
-    )
-    return _everyone(case) if naps else []
+    naps = (s.place and s.place.kind in kinds and s.motion.moved in RAN for s in _seen(case))
+    return _everyone(case) if all(naps) else []
 
 
 def with_a_peer(case: Case) -> list[int]:
@@ -215,12 +204,8 @@ def with_a_peer(case: Case) -> list[int]:
     """
     if case.graph.progress or case.graph.lagging:
         return []
-    return [
-        number
-        for meeting in case.graph.operations
-        if meeting.kind is WaitKind.P2P or meeting.op in ROOTED
-        for number in meeting.members
-    ]
+    meetings = (m for m in case.graph.operations if m.kind is WaitKind.P2P or m.op in ROOTED)
+    return [number for meeting in meetings for number in meeting.members]
 
 
 def all_in_collectives(case: Case) -> list[int]:
@@ -240,12 +225,12 @@ def in_different_steps(case: Case) -> list[int]:
     if not all_in_collectives(case):
         return []
     counters = step_counters(case.job)
-    values: dict[object, set[int]] = {}
+    values: dict[object, set[int]] = defaultdict(set)
     for of_member in counters.values():
         if any(len(read) > 1 for read in of_member.values()):
             return []
         for counter, read in of_member.items():
-            values.setdefault(counter, set()).update(read)
+            values[counter] |= {*read}
     return _everyone(case) if any(len(read) > 1 for read in values.values()) else []
 
 
@@ -254,13 +239,8 @@ def with_open_stacks(case: Case) -> list[int]:
 
     A job that moves is not paused for so long, and a rank that is stopped waits to be let go on.
     """
-    if case.graph.progress:
-        return []
-    return [
-        state.member
-        for state in case.states
-        if state.place is not None and state.status is not Status.STOPPED and undecided(state.place)
-    ]
+    running = (s for s in case.states if s.status is not Status.STOPPED and not case.graph.progress)
+    return [s.member for s in running if s.place is not None and undecided(s.place)]
 
 
 def with_a_stuck_worker(case: Case) -> list[int]:
@@ -289,7 +269,7 @@ def with_a_slow_rank(case: Case) -> list[int]:
     in one case of seven, at eight of ten in one of a hundred. And who is slow for certain may have
     been caught twice in its short wait.
     """
-    return _everyone(case) if bool(stragglers(case, share=HALF)) else []
+    return _everyone(case) if stragglers(case, share=HALF) else []
 
 
 def _everyone(case: Case) -> list[int]:

@@ -80,9 +80,8 @@ class Desk:
         if bool(path) == bool(pid):
             raise TargetError("either a path or a pid is needed", "Give one of them.")
         if pid and not self._processes:
-            raise TargetError(
-                "processes may not be looked at here", "Start the server with --processes."
-            )
+            why = "processes may not be looked at here"
+            raise TargetError(why, "Start the server with --processes.")
         place = self._whole(path) if path else None
         report = whyhang.diagnose(place or pid)
         self._count += 1
@@ -93,23 +92,25 @@ class Desk:
         while len(self._reports) > KEPT:
             gone, _ = self._reports.popitem(last=False)
             self._bases.pop(gone, None)
-        return fitting(
-            {
-                "report": name,
-                "verdict": report.verdict,
-                "headline": report.headline,
-                "findings": [
-                    {"index": number, **{name: getattr(finding, name) for name in IN_SHORT}}
-                    for number, finding in enumerate(report.findings)
-                ],
-                "gaps": list(report.gaps),
-                "ranks": len(report.ranks),
-            }
-        )
+        findings = [
+            {"index": number, **{field: getattr(finding, field) for field in IN_SHORT}}
+            for number, finding in enumerate(report.findings)
+        ]
+        answer = {
+            "report": name,
+            "verdict": report.verdict,
+            "headline": report.headline,
+            "findings": findings,
+            "gaps": list(report.gaps),
+            "ranks": len(report.ranks),
+        }
+        return fitting(answer)
 
     def findings(self, report: str, index: int = -1) -> dict[str, Any]:
         """Give one finding of a report with its evidence and remedies, or all of them."""
-        findings = self._report(report).findings
+        if report not in self._reports:
+            raise TargetError(f"there is no report {report!r}", "diagnose gives their names.")
+        findings = self._reports[report].findings
         if index >= len(findings):
             raise TargetError(f"there is no finding {index}", f"It has {len(findings)}, from 0 on.")
         chosen = findings if index < 0 else findings[index : index + 1]
@@ -132,23 +133,18 @@ class Desk:
 
     def explain(self, signature: str) -> str:
         """Say what a signature means, how it is recognised and what to do."""
-        wanted = [each for each in known().signatures if each.id == signature]
-        if not wanted:
-            raise TargetError(
-                f"there is no signature called {signature!r}", "Reports name them in findings."
-            )
-        return plain(story(wanted[0]))[:MOST_TEXT]
-
-    def _report(self, name: str) -> Report:
-        if name not in self._reports:
-            raise TargetError(f"there is no report {name!r}", "diagnose gives their names.")
-        return self._reports[name]
+        wanted = next((each for each in known().signatures if each.id == signature), None)
+        if wanted is None:
+            why = f"there is no signature called {signature!r}"
+            raise TargetError(why, "Reports name them in findings.")
+        return plain(story(wanted))[:MOST_TEXT]
 
     def _allowed(self, path: str) -> Path:
         """Return a path with all links followed. Raises ``TargetError`` if it may not be read."""
-        for base in (each / path for each in self._starts()):  # an absolute path stays itself
+        # A relative path counts from what was diagnosed; an absolute one stays itself.
+        for base in dict.fromkeys((*reversed(self._bases.values()), *self._folders)):
             try:
-                place = base.resolve(strict=True)
+                place = (base / path).resolve(strict=True)
             except (OSError, ValueError, RuntimeError):
                 continue
             if any(place.is_relative_to(folder) for folder in self._folders):
@@ -157,10 +153,6 @@ class Desk:
             f"{path} is not there, or may not be read",
             "Allowed are: " + ", ".join(map(str, self._folders)),
         )
-
-    def _starts(self) -> list[Path]:
-        """Return where a relative path may count from; what it leads to has to be allowed."""
-        return list(dict.fromkeys((*reversed(self._bases.values()), *self._folders)))
 
     def _whole(self, path: str) -> Path:
         """Return a path all of which may be read: no link in it leads out, it is not too large."""

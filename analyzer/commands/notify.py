@@ -67,8 +67,7 @@ def _receiver(text: str) -> Receiver:
             f"--notify does not know {plain(kind[:20])!r}",
             f"Write KIND:URL, with one of {', '.join(MESSAGES)}.",
         )
-    variable = _VARIABLE.fullmatch(url)
-    if variable is not None:
+    if variable := _VARIABLE.fullmatch(url):
         url = os.environ.get(variable[1], "")
         if not url:
             raise TargetError(f"--notify {kind}: the variable {variable[1]} is not set", "Set it.")
@@ -89,13 +88,10 @@ def _receiver(text: str) -> Receiver:
 def send_all(report: Report, to: Sequence[Receiver]) -> list[WhyhangError]:
     """Send a report, which has gone through the gate, to all at once; return what failed."""
     running = [_Sending(each, report) for each in to]
+    failed = [(each.to.name, why) for each in running if (why := each.finish())]
+    remedy = "`whyhang show REPORT.json --notify ...` sends a report that was kept."
     return [
-        WhyhangError(
-            f"--notify: {each.to.name} was not told: {plain(why)}",
-            "`whyhang show REPORT.json --notify ...` sends a report that was kept.",
-        )
-        for each in running
-        if (why := each.finish())
+        WhyhangError(f"--notify: {name} was not told: {plain(why)}", remedy) for name, why in failed
     ]
 
 

@@ -29,22 +29,22 @@ NARROWEST = 40
 """Columns below which a report that is piped does not go: less is no width of a terminal."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options that say where a report goes."""
+def add_places(parser: argparse.ArgumentParser, formats: Iterable[str], *, files: str) -> None:
+    """Declare the format on standard output, and the files; their help is ``files``."""
     parser.add_argument(
         "--format",
-        choices=tuple(FACES),
+        choices=tuple(formats),
         help="format on standard output (default: terminal on a terminal, Markdown when piped)",
     )
     parser.add_argument(
-        "-o",
-        "--output",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help=f"also write the report to FILE, in the format of its end: {', '.join(ENDINGS)}; "
-        "may be repeated",
+        "-o", "--output", action="append", default=[], metavar="FILE", help=f"also write {files}"
     )
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options that say where a report goes."""
+    ends = f"in the format of its end: {', '.join(ENDINGS)}"
+    add_places(parser, FACES, files=f"the report to FILE, {ends}; may be repeated")
     parser.add_argument(
         "--full",
         action="store_true",
@@ -100,8 +100,7 @@ def emit(report: Report, options: argparse.Namespace, unsaved: Sequence[WhyhangE
         for name in options.output
         if (face := face_of(name)) is not None
     ]
-    format_ = options.format or ("terminal" if sys.stdout.isatty() else "markdown")
-    _print(report, format_, full=options.full)
+    _print(report, options.format, full=options.full)
     untold = notify.send_all(report, notify.receivers(options))
     errors = [error for error in (*written, *untold, *unsaved) if error is not None]
     for error in errors[:-1]:
@@ -111,9 +110,11 @@ def emit(report: Report, options: argparse.Namespace, unsaved: Sequence[WhyhangE
     return EXIT_CODES[report.verdict] if options.exit_code else 0
 
 
-def _print(report: Report, format_: str, *, full: bool) -> None:
-    if format_ == "terminal" and (sys.stdout.isatty() or os.environ.get("FORCE_COLOR")):
-        width = None if sys.stdout.isatty() else piped_width()
+def _print(report: Report, format_: str | None, *, full: bool) -> None:
+    at_terminal = sys.stdout.isatty()
+    format_ = format_ or ("terminal" if at_terminal else "markdown")
+    if format_ == "terminal" and (at_terminal or os.environ.get("FORCE_COLOR")):
+        width = None if at_terminal else piped_width()
         show(report, Console(highlight=False, width=width), full=full)
     elif format_ == "terminal":  # what cannot be encoded is spelt: see streams.py
         sys.stdout.write(as_text(report, full=full, width=piped_width()))

@@ -59,52 +59,47 @@ def questions(*, several_snapshots: bool, native: bool) -> list[Question]:
 
     ``several_snapshots``: the stacks may be taken again; ``native``: native stacks may be.
     """
-    end = Question(
-        open_for=left_open.some_have_ended, take=lambda job, _: job.look_more(1, spacing=2.0)
-    )
-    rest = Question(
-        open_for=left_open.come_to_rest, take=lambda job, _: job.look_more(MORE_SNAPSHOTS)
-    )
-    late = Question(
-        open_for=left_open.between_steps, take=lambda job, _: job.look_more(MORE_SNAPSHOTS)
-    )
-    paced = Question(open_for=left_open.asleep_by_turns, take=_count_twice)
-    own = Question(open_for=left_open.at_work_or_asleep, take=_count_twice)
-    beside = Question(open_for=left_open.still_beside_others, take=_count_twice)
-    naps = Question(open_for=left_open.all_asleep, take=_count_over_sleeps)
-    nap = Question(
-        open_for=left_open.until_a_sleep_ends, take=lambda job, _: job.look_more(1, spacing=4.0)
-    )
-    peer = Question(open_for=left_open.with_a_peer, take=_take("peers"))
-    step = Question(open_for=left_open.all_in_collectives, take=_take("counters"))
-    apart = Question(
-        open_for=left_open.in_different_steps,
-        take=_look_and_count if several_snapshots else _take("counters"),
-    )
-    wait = Question(open_for=left_open.with_open_stacks, take=_take("native_stacks"))
-    work = Question(
-        open_for=left_open.with_a_stuck_worker, take=_take("native_stacks"), whom=their_workers
-    )
-    pace = Question(open_for=left_open.with_uncounted_steps, take=_take("counters"))
-    long = Question(open_for=left_open.with_a_long_step, take=_watch)
-    turn = Question(open_for=left_open.in_an_endless_step, take=_take("counters"))
-    load = Question(open_for=left_open.awaiting_a_worker_at_work, take=_watch)
-    slow = Question(
-        open_for=left_open.with_a_slow_rank, take=lambda job, _: job.look_more(SURE_SNAPSHOTS)
-    )
+    count = _take("counters")
+    apart = _look_and_count if several_snapshots else count
+    over_time = [
+        *[Question(open_for=left_open.some_have_ended, take=_look(1, spacing=2.0))] * ENDINGS,
+        *[Question(open_for=left_open.until_a_sleep_ends, take=_look(1, spacing=4.0))] * WATCHES,
+        Question(open_for=left_open.come_to_rest, take=_look(MORE_SNAPSHOTS)),
+        Question(open_for=left_open.asleep_by_turns, take=_count_twice),
+        Question(open_for=left_open.between_steps, take=_look(MORE_SNAPSHOTS)),
+        Question(open_for=left_open.at_work_or_asleep, take=_count_twice),
+        Question(open_for=left_open.still_beside_others, take=_count_twice),
+        Question(open_for=left_open.all_asleep, take=_count_over_sleeps),
+        Question(open_for=left_open.with_uncounted_steps, take=count),
+        *[Question(open_for=left_open.with_a_long_step, take=_watch)] * WATCHES,
+        *[Question(open_for=left_open.in_an_endless_step, take=count)] * 2,
+        Question(open_for=left_open.awaiting_a_worker_at_work, take=_watch),
+    ]
+    calls = [
+        Question(open_for=left_open.with_a_peer, take=_take("peers")),
+        Question(open_for=left_open.all_in_collectives, take=count),
+        Question(open_for=left_open.in_different_steps, take=apart),
+    ]
+    stacks = _take("native_stacks")
+    in_native_code = [
+        Question(open_for=left_open.with_open_stacks, take=stacks),
+        Question(open_for=left_open.with_a_stuck_worker, take=stacks, whom=their_workers),
+    ]
+    slow = Question(open_for=left_open.with_a_slow_rank, take=_look(SURE_SNAPSHOTS))
     return [
-        *([end] * ENDINGS if several_snapshots else ()),
-        *([nap] * WATCHES if several_snapshots else ()),
-        *((rest, paced, late, own, beside, naps, pace) if several_snapshots else ()),
-        *((*[long] * WATCHES, turn, turn, load) if several_snapshots else ()),
-        *(peer, step, apart),
-        *((wait, work) if native else ()),
-        *((slow,) if several_snapshots else ()),
+        *(over_time if several_snapshots else ()),
+        *calls,
+        *(in_native_code if native else ()),
+        *([slow] if several_snapshots else ()),
     ]
 
 
 def _take(what: More) -> Callable[[Observed, list[Named]], None]:
     return lambda job, processes: job.take_more(what, processes)
+
+
+def _look(count: int, *, spacing: float = 1.0) -> Callable[[Observed, list[Named]], None]:
+    return lambda job, _: job.look_more(count, spacing=spacing)
 
 
 def _count_twice(job: Observed, processes: list[Named]) -> None:

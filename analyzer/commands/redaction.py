@@ -54,12 +54,11 @@ def pseudonyms(options: argparse.Namespace) -> Pseudonyms | None:
 def _key() -> bytes:
     """Read the user's key, or make it; where none can be kept, one for this run alone."""
     folder = home()
-    path = folder / KEY if folder is not None else None
-    if path is not None:
-        if path.exists():
-            return read_key(path)
-        with contextlib.suppress(OSError):
-            return _made(path)
+    if folder is not None and (folder / KEY).exists():
+        return read_key(folder / KEY)
+    with contextlib.suppress(OSError):
+        if folder is not None:
+            return _made(folder / KEY)
     return _of_this_run()
 
 

@@ -145,9 +145,7 @@ def looks_at(target: str, own: Sequence[str] = ()) -> Looks:
 
 def limits_of(looks: Looks, stalled_for: float) -> SilenceLimits:
     """Return how long the job may be silent, as far as it shows when others end it."""
-    if not isinstance(looks, Processes | SlurmJob):
-        return SilenceLimits(stalled_for=stalled_for)
-    left = looks.ends_in()
+    left = looks.ends_in() if isinstance(looks, Processes | SlurmJob) else None
     return SilenceLimits(
         stalled_for=stalled_for,
         killed_after=looks.killed_after() if isinstance(looks, Processes) else None,
@@ -167,7 +165,8 @@ class Asking:
         options, self._kept = self._options, ""
         hosts = live_options.given_hosts(options) is not None
         if options.save and (pids or hosts):
-            self._kept = free_name(options.save)
+            names = (numbered(options.save, number) for number in itertools.count(1))
+            self._kept = next(name for name in names if not Path(name).exists())
             try:
                 report, unsaved = report_on(
                     pids, paths, options, cards=options.cards, save=self._kept, quiet=True
@@ -189,12 +188,6 @@ class Asking:
                 Path(self._kept).unlink(missing_ok=True)
 
 
-def free_name(name: str) -> str:
-    """Return the name, or the first with a number behind it that is not taken."""
-    names = (numbered(name, number) for number in itertools.count(1))
-    return next(each for each in names if not Path(each).exists())
-
-
 def report_hang(
     report: Report, options: argparse.Namespace, hook: Sequence[str], *, number: int
 ) -> None:
@@ -212,7 +205,9 @@ def report_hang(
 def run_hook(hook: Sequence[str], report: Report, path: str) -> None:
     """Run the command of --on-hang, no shell between; one that takes long is left running."""
     words = {"report": path, "verdict": report.verdict, "headline": report.headline}
-    command = [_filled(part, words) for part in hook]
+    command = list(hook)
+    for name, text in words.items():
+        command = [part.replace(f"{{{name}}}", text) for part in command]
     environ = {**os.environ, **{f"WHYHANG_{name.upper()}": text for name, text in words.items()}}
     try:
         process = subprocess.Popen(command, env=environ, start_new_session=True)
@@ -224,12 +219,6 @@ def run_hook(hook: Sequence[str], report: Report, path: str) -> None:
     else:
         if code:
             _say(f"--on-hang: {command[0]} ended with exit code {code}")
-
-
-def _filled(text: str, words: dict[str, str]) -> str:
-    for name, value in words.items():
-        text = text.replace(f"{{{name}}}", value)
-    return text
 
 
 def began(looks: Looks, limits: SilenceLimits, target: str) -> str:

@@ -82,19 +82,15 @@ def files() -> list[ConfigFile]:
     places.append((Path(NAME), False))
     # Unlike pathlib's, this is no error where a folder may not be looked into.
     read_files = [read(path, own=own) for path, own in places if os.path.isfile(path)]  # noqa: PTH113
-    named = chosen.get() or os.environ.get(VARIABLE)
-    if named:
-        read_files.append(_named(named))
+    if named := chosen.get() or os.environ.get(VARIABLE):
+        if not Path(named).exists():
+            why = f"there is no configuration at {named}"
+            raise TargetError(why, "Check the path of --config.")
+        file = read(Path(named))
+        if file.wrong is not None:
+            raise TargetError(f"the configuration cannot be used: {file.wrong}", "Mend that line.")
+        read_files.append(file)
     return read_files
-
-
-def _named(path: str) -> ConfigFile:
-    if not Path(path).exists():
-        raise TargetError(f"there is no configuration at {path}", "Check the path of --config.")
-    file = read(Path(path))
-    if file.wrong is not None:
-        raise TargetError(f"the configuration cannot be used: {file.wrong}", "Mend that line.")
-    return file
 
 
 def read(path: Path, *, own: bool = True) -> ConfigFile:

@@ -30,12 +30,6 @@ def options_of(parser: argparse.ArgumentParser) -> Options:
     }
 
 
-def of_any(options: Mapping[str, Options]) -> Options:
-    """Return the options of all commands by their names alone."""
-    first = reversed([*options.values()])
-    return {name: action for known in first for name, action in known.items()}
-
-
 def words_of(
     files: list[ConfigFile], command: str, options: Mapping[str, Options]
 ) -> tuple[list[str], list[Mistake]]:
@@ -43,7 +37,7 @@ def words_of(
 
     ``options`` are those of each command; of others they are asked for where a default is unknown.
     """
-    known = options[command]
+    known, anywhere = options[command], {name for each in options.values() for name in each}
     words: dict[str, list[str]] = {}
     wrong: list[Mistake] = []
     for file in files:
@@ -59,7 +53,7 @@ def words_of(
                     words[key] = made
             elif len(at) > 2:  # of this very command
                 wrong.append(file.no_such(f"{command} has no option --{key}", known, *at))
-            elif key not in (anywhere := of_any(options)):
+            elif key not in anywhere:
                 wrong.append(file.no_such(f"there is no option --{key}", anywhere, *at))
     return [word for each in words.values() for word in each], wrong
 
@@ -87,9 +81,7 @@ def of_default(action: argparse.Action, key: str, value: Any, *, own: bool) -> l
             return f"{key} must be true or false"
         return [f"--{key}"] if value else []
     values = value if isinstance(value, list) else [value]
-    if not all(
-        isinstance(each, str | int | float) and not isinstance(each, bool) for each in values
-    ):
+    if any(isinstance(v, bool) or not isinstance(v, str | int | float) for v in values):
         return f"{key} must be a text or a number"
     if len(values) > 1 and not isinstance(action.default, list):
         return f"{key} takes one value"

@@ -23,13 +23,14 @@
     full = true
 """
 
+import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from whyhang.analyzer.configuration.config_files import ConfigFile, files
 from whyhang.analyzer.configuration.defaults import Options, words_of
-from whyhang.analyzer.facts import Gap, Record, Source, replace
+from whyhang.analyzer.facts import Gap, Record, Source, grouped, replace
 from whyhang.analyzer.findings.signature import Signature
 from whyhang.analyzer.toml_lines import Mistake
 from whyhang.analyzer.toml_lines import Path as Keys
@@ -81,51 +82,40 @@ class Settings(Record):
         """Return what one table says."""
         return {entry.key: entry.value for entry in self.entries if entry.table == name}
 
-    def card_folders(self) -> tuple[str, ...]:
-        """Return the folders of cards, those that count most first."""
-        return tuple(self.table("cards").get("folders", ()))
+    def advise(self, signature: Signature) -> Signature:
+        """Return the signature with the link, owner and remedies that are configured for it.
+
+        By its id, its category, or for all others; a link that its card has stays.
+        """
+        keys = dict.fromkeys((signature.id, signature.category, "default"))
+        tables = {name: self.table(name) for name in BY_SIGNATURE}
+        said = {
+            name: [texts[key] for key in keys if key in texts] for name, texts in tables.items()
+        }
+        link, owner = (
+            said[name][0]
+            .replace("{signature}", signature.id)
+            .replace("{category}", signature.category)
+            if said[name]
+            else None
+            for name in ("runbooks", "owners")
+        )
+        remedies = (*itertools.chain(*said["remedies"]), *signature.remedies)
+        return replace(signature, runbook=signature.runbook or link, owner=owner, remedies=remedies)
 
     def misnamed(self, names: Collection[str]) -> Iterator[Mistake]:
         """Yield what is said of signatures and categories that are none of these names."""
         for entry in self.entries:
-            if entry.table in BY_SIGNATURE and entry.key not in names and entry.key != "default":
-                line = entry.line or 1
-                file = ConfigFile(path=entry.file, lines={(entry.table, entry.key): line})
-                text = f"there is no signature or category {entry.key}"
-                yield file.no_such(text, names, entry.table, entry.key)
-
-
-class Advice(Record):
-    """Links, owners and remedies for findings, by signature, by category and for all others."""
-
-    runbooks: dict[str, str]
-    owners: dict[str, str]
-    remedies: dict[str, tuple[str, ...]]
-
-    def on(self, signature: Signature) -> Signature:
-        """Return the signature with what is configured for it; a link that its card has stays."""
-        if not (self.runbooks or self.owners or self.remedies):
-            return signature
-        more = [self.remedies.get(key, ()) for key in dict.fromkeys(_keys(signature))]
-        added = tuple(text for texts in more for text in texts)
-        link = signature.runbook or _first(self.runbooks, signature)
-        owner = _first(self.owners, signature)
-        if (link, owner) == (signature.runbook, signature.owner) and not added:
-            return signature
-        remedies = (*added, *signature.remedies)
-        return replace(signature, runbook=link, owner=owner, remedies=remedies)
-
-
-def advice(settings: Settings) -> Advice:
-    """Return what the settings say of findings."""
-    return Advice(**{name: settings.table(name) for name in BY_SIGNATURE})
+            if entry.table in BY_SIGNATURE and entry.key not in {*names, "default"}:
+                at = entry.table, entry.key
+                file = ConfigFile(path=entry.file, lines={at: entry.line or 1})
+                yield file.no_such(f"there is no signature or category {entry.key}", names, *at)
 
 
 def gaps_of(mistakes: Iterable[Mistake]) -> list[Gap]:
     """Return what is wrong, for a report: one gap a file."""
-    by_file: dict[str, list[Mistake]] = {}
-    for mistake in sorted(mistakes, key=lambda mistake: mistake.line or 0):
-        by_file.setdefault(mistake.path, []).append(mistake)
+    in_order = sorted(mistakes, key=lambda mistake: mistake.line or 0)
+    by_file = grouped(in_order, lambda mistake: mistake.path)
     return [
         Gap(
             what=f"reading {path}",
@@ -137,17 +127,6 @@ def gaps_of(mistakes: Iterable[Mistake]) -> list[Gap]:
         )
         for path, own in by_file.items()
     ]
-
-
-def _keys(signature: Signature) -> tuple[str, str, str]:
-    return signature.id, signature.category, "default"
-
-
-def _first(texts: Mapping[str, str], signature: Signature) -> str | None:
-    text = next((texts[key] for key in _keys(signature) if key in texts), None)
-    if text is None:
-        return None
-    return text.replace("{signature}", signature.id).replace("{category}", signature.category)
 
 
 def settings(read: Iterable[ConfigFile] | None = None) -> Settings:
@@ -176,17 +155,16 @@ def _entries(file: ConfigFile) -> Iterator[SettingInUse | Mistake]:
             yield file.mistake(f"{name} must be a table: [{name}]", name)
             continue
         for key, value in table.items():
-            if name == "defaults":
-                yield _entry(file, name, key, value)
-            else:
-                yield from _checked(file, name, key, value)
+            yield from _checked(file, name, key, value)
 
 
 def _checked(
     file: ConfigFile, table: str, key: str, value: Any
 ) -> Iterator[SettingInUse | Mistake]:
     wanted = BY_SIGNATURE.get(table) or KEYS.get(table, {}).get(key)
-    if wanted is None:
+    if table == "defaults":  # what it may say, the commands know
+        yield _entry(file, table, key, value)
+    elif wanted is None:
         yield file.no_such(f"there is no {table}.{key}", KEYS[table], table, key)
     elif not file.own and (table, key) in ONLY_OWN:
         text = f"{table}.{key} counts in your own configuration or with --config only"

@@ -5,6 +5,7 @@ Format: https://graphviz.org/doc/info/lang.html.
 
 import textwrap
 
+from whyhang.analyzer.facts import listed
 from whyhang.analyzer.report import Report, WaitNode
 
 WIDTH = 40
@@ -37,9 +38,8 @@ def render(report: Report) -> bytes:
 def _node(node: WaitNode) -> str:
     if node.kind == "call":
         return f'shape=ellipse, label="{_text(node.says)}"'
-    named = ", ".join((*node.names[:3], "…")[: len(node.names)])
     ranks = f"rank{'s' * (node.count != 1)} {node.ranks}" if node.ranks else ""
-    whose = ", ".join(part for part in (ranks, named) if part)
+    whose = ", ".join(part for part in (ranks, listed(node.names)) if part)
     parts = ["shape=box", f'label="{_text(whose)}\\n{_text(node.says)}"', _ROLES[node.role]]
     if node.culprit:
         parts += ['color="#b3261e"', "penwidth=2"]

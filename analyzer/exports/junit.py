@@ -17,13 +17,12 @@ _NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 def render(report: Report) -> bytes:
     """Write one suite: a case for the verdict, then one for each finding."""
     cases = [_verdict(report), *(_case(number, f) for number, f in enumerate(report.findings))]
-    counts = {
-        "tests": len(cases),
-        "failures": sum(case.find("failure") is not None for case in cases),
-        "errors": 0,
-        "skipped": sum(case.find("skipped") is not None for case in cases),
+    numbers = {
+        "tests": str(len(cases)),
+        "failures": str(sum(case.find("failure") is not None for case in cases)),
+        "errors": "0",
+        "skipped": str(sum(case.find("skipped") is not None for case in cases)),
     }
-    numbers = {name: str(count) for name, count in counts.items()}
     top = ET.Element("testsuites", {"name": "whyhang", **numbers})
     suite = ET.SubElement(top, "testsuite", {"name": "whyhang", **numbers})
     suite.extend(cases)
@@ -59,9 +58,8 @@ def _case(number: int, finding: Finding) -> ET.Element:
     elif finding.kind == "noise":
         _mark(case, "skipped", "harmless")
     else:
-        _mark(case, "failure", finding.title, kind=finding.signature).text = _text(
-            _details(finding)
-        )
+        failure = _mark(case, "failure", finding.title, kind=finding.signature)
+        failure.text = _text(_details(finding))
     return case
 
 

@@ -17,10 +17,10 @@ from typing import Any
 
 import msgspec
 
-from whyhang.analyzer.facts import Record, counted, program, ranks_in_words
+from whyhang.analyzer.facts import Record, counted, listed, program, ranks_in_words
 from whyhang.analyzer.report import Report, to_json
 from whyhang.analyzer.reports import markdown
-from whyhang.analyzer.reports.page import looked_line
+from whyhang.analyzer.reports.page import culprit_hosts, looked_line
 
 MAX_TEXT = 2800  # characters of a chat's message; Slack cuts at 3,000
 MAX_HOSTS = 4  # that a label names
@@ -44,7 +44,7 @@ def lines(report: Report) -> list[str]:
         first = report.findings[0]
         sure = f"{first.category}, {first.confidence:.0%} sure"
         named, there = first.culprit_ranks, culprit_hosts(report)
-        on = f" on {', '.join(there[:3])}{', …' if len(there) > 3 else ''}" if there else ""
+        on = f" on {listed(there)}" if there else ""
         lines.append(f"{sure}, {ranks_in_words(named)}{on}" if named else sure)
         lines += first.remedies[:2]
         lines += [f"Runbook: {first.runbook_url}"] if first.runbook_url else []
@@ -53,13 +53,6 @@ def lines(report: Report) -> list[str]:
     job = [counted(size, "rank") if size else "", f"on {where}" if where else ""]
     about = [job_name(report), " ".join(filter(None, job)), looked_line(report).rstrip(",")]
     return [*lines, " · ".join(filter(None, about))] if any(about) else lines
-
-
-def culprit_hosts(report: Report) -> list[str]:
-    """Return the hosts of the ranks to look at first, as far as they are known."""
-    culprits = set(report.findings[0].culprit_ranks or ()) if report.findings else set()
-    hosts = (row.host for row in report.ranks if row.rank in culprits)
-    return list(dict.fromkeys(host for host in hosts if host))
 
 
 def job_name(report: Report) -> str:
@@ -75,15 +68,10 @@ def _slack(report: Report) -> bytes:
 
 
 def _teams(report: Report) -> bytes:
-    blocks: list[dict[str, Any]] = [
-        {
-            "type": "TextBlock",
-            "text": _MARKS.sub(r"\\\1", line[:MAX_TEXT]),
-            "wrap": True,
-            "weight": "bolder" if number == 0 else "default",
-        }
-        for number, line in enumerate(lines(report))
-    ]
+    texts = [_MARKS.sub(r"\\\1", line[:MAX_TEXT]) for line in lines(report)]
+    blocks: list[dict[str, Any]]
+    blocks = [{"type": "TextBlock", "text": t, "wrap": True, "weight": "default"} for t in texts]
+    blocks[0]["weight"] = "bolder"
     card = {
         "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
         "type": "AdaptiveCard",

@@ -51,12 +51,16 @@ def _rule(finding: Finding) -> dict[str, Any]:
 
 
 def _result(finding: Finding, numbers: dict[str, int]) -> dict[str, Any]:
-    healthy = finding.category == "healthy"
+    healthy, place = finding.category == "healthy", finding.location
+    if finding.kind == "noise" or finding.caused_by is not None:
+        level = "note"
+    else:
+        level = "error" if finding.confidence >= 0.5 else "warning"
     result: dict[str, Any] = {
         "ruleId": finding.signature,
         "ruleIndex": numbers[finding.signature],
         "kind": "pass" if healthy else "fail",
-        "level": "none" if healthy else _level(finding),
+        "level": "none" if healthy else level,
         "message": {"text": _message(finding)},
         "partialFingerprints": {"whyhang/v1": _fingerprint(finding)},
         "relatedLocations": [
@@ -75,19 +79,12 @@ def _result(finding: Finding, numbers: dict[str, int]) -> dict[str, Any]:
             "affectedRanks": finding.affected_ranks,
         },
     }
-    place = finding.location
     if place is not None:
         location: dict[str, Any] = {"physicalLocation": _physical(place.file, place.line)}
         if place.function:
             location["logicalLocations"] = [{"name": place.function, "kind": "function"}]
         result["locations"] = [location]
     return result
-
-
-def _level(finding: Finding) -> str:
-    if finding.kind == "noise" or finding.caused_by is not None:
-        return "note"
-    return "error" if finding.confidence >= 0.5 else "warning"
 
 
 def _message(finding: Finding) -> str:

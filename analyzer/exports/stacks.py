@@ -6,73 +6,48 @@ https://www.speedscope.app/file-format-schema.json (a bar as wide as the ranks t
 """
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
-from whyhang.analyzer.facts import Record, grouped, ranks_in_words
+from whyhang.analyzer.facts import Frame, grouped, listed, ranks_in_words
 from whyhang.analyzer.report import Report, StackGroup
 
 _PLACE = re.compile(r"(?P<function>.*) \((?P<file>[^()]*?)(?::(?P<line>\d{1,9}))?\)")
 
 
-class ShownFrame(Record):
-    """One frame, taken apart where it is written as reports write them."""
-
-    function: str
-    file: str | None = None
-    line: int | None = None
-
-
-class Stack(Record):
-    """Threads that stand at one place. ``label`` says whose they are and what they wait for."""
-
-    frames: tuple[str, ...]
-    label: str
-    count: int
-    thread: str
-
-
-def stacks(report: Report) -> Iterator[Stack]:
-    """Yield the stacks in the order of the report."""
-    for group in report.stack_groups:
-        yield Stack(
-            frames=tuple(reversed(group.frames)),
-            label=_label(group),
-            count=max(len(group.ranks), len(group.names), 1),
-            thread=group.thread,
-        )
-
-
-def shown_frame(frame: str) -> ShownFrame:
+def shown_frame(frame: str) -> Frame:
     """Take a frame apart: ``step (train.py:40)``; what is written otherwise is a name."""
     match = _PLACE.fullmatch(frame)
     if match is None:
-        return ShownFrame(function=frame)
+        return Frame(function=frame, file="")
     line = int(match["line"]) if match["line"] else None
-    return ShownFrame(function=match["function"], file=match["file"] or None, line=line)
+    return Frame(function=match["function"], file=match["file"], line=line)
 
 
-def _label(group: StackGroup) -> str:
+def count_of(group: StackGroup) -> int:
+    """Return how many threads stand there, as far as they are named."""
+    return max(len(group.ranks), len(group.names), 1)
+
+
+def _frames(group: StackGroup) -> tuple[str, ...]:
+    """Return the frames, outermost first; the last says whose they are and what they wait for."""
     ranks = ranks_in_words(group.ranks) if group.ranks else ""
-    names = ", ".join((*group.names[:3], "…")[: len(group.names)])
-    whose = ", ".join(part for part in (ranks, names) if part)
-    return f"[{whose}: {group.waits_for}]" if group.waits_for else f"[{whose}]"
+    whose = ", ".join(part for part in (ranks, listed(group.names)) if part)
+    label = f"[{whose}: {group.waits_for}]" if group.waits_for else f"[{whose}]"
+    return (*reversed(group.frames), label)
 
 
 def folded(report: Report) -> bytes:
     """Write a line for each stack: its thread, its frames, whose it is, how many they are."""
-    lines = [
-        ";".join(map(_field, (stack.thread, *stack.frames, stack.label))) + f" {stack.count}\n"
-        for stack in stacks(report)
-    ]
+    lines = []
+    for group in report.stack_groups:
+        # A semicolon ends a frame, and a line break a stack.
+        fields = (
+            " ".join(text.replace(";", ":").split()) for text in (group.thread, *_frames(group))
+        )
+        lines.append(f"{';'.join(fields)} {count_of(group)}\n")
     return "".join(lines).encode()
-
-
-def _field(text: str) -> str:
-    """Keep a frame one field: a semicolon ends a frame, and a line break a stack."""
-    return " ".join(text.replace(";", ":").split())
 
 
 SCHEMA = "https://www.speedscope.app/file-format-schema.json"
@@ -80,10 +55,9 @@ SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
 def speedscope(report: Report) -> bytes:
     """Write one profile for each kind of thread; the innermost frame says whose it is."""
-    shown = list(stacks(report))
-    frames = dict.fromkeys(frame for stack in shown for frame in (*stack.frames, stack.label))
+    frames = dict.fromkeys(frame for group in report.stack_groups for frame in _frames(group))
     numbers = {frame: number for number, frame in enumerate(frames)}
-    by_thread = grouped(shown, lambda stack: stack.thread)
+    by_thread = grouped(report.stack_groups, lambda group: group.thread)
     document = {
         "$schema": SCHEMA,
         "shared": {"frames": [_frame(frame) for frame in numbers]},
@@ -97,21 +71,21 @@ def speedscope(report: Report) -> bytes:
 
 def _frame(frame: str) -> dict[str, Any]:
     at = shown_frame(frame)
-    shown: dict[str, Any] = {"name": frame if at.file is None else at.function}
-    if at.file is not None:
+    shown: dict[str, Any] = {"name": at.function if at.file else frame}
+    if at.file:
         shown["file"] = at.file
     if at.line is not None:
         shown["line"] = at.line
     return shown
 
 
-def _profile(thread: str, own: list[Stack], numbers: dict[str, int]) -> dict[str, Any]:
+def _profile(thread: str, own: list[StackGroup], numbers: dict[str, int]) -> dict[str, Any]:
     return {
         "type": "sampled",
         "name": f"{thread} thread" if thread == "main" else thread,
         "unit": "none",
         "startValue": 0,
-        "endValue": sum(stack.count for stack in own),
-        "samples": [[numbers[frame] for frame in (*stack.frames, stack.label)] for stack in own],
-        "weights": [stack.count for stack in own],
+        "endValue": sum(map(count_of, own)),
+        "samples": [[numbers[frame] for frame in _frames(group)] for group in own],
+        "weights": list(map(count_of, own)),
     }

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from whyhang.analyzer.facts import Record, fold, grouped, unfold
+from whyhang.analyzer.facts import Record, fold, grouped, listed, unfold
 from whyhang.analyzer.report import Event, Lane, LaneCall, RankRow, Report
 
 MAX_TRACKS = 256
@@ -33,12 +33,8 @@ class TraceTrack(Record):
         return self.rank is None or not event.ranks or self.rank in event.ranks
 
 
-class _Slice(Record):
-    """A call as it is drawn, in seconds."""
-
-    start: float
-    end: float
-    call: LaneCall
+Slice: TypeAlias = tuple[float, float, LaneCall]
+"""A call as it is drawn, from when to when, in seconds."""
 
 
 def render(report: Report) -> bytes:
@@ -85,8 +81,7 @@ def _tracks(report: Report) -> Iterator[TraceTrack]:
     hosts = {row.rank: row.host or "" for row in report.ranks if row.rank is not None}
     if sum(lane.count for lane in lanes) > MAX_TRACKS:
         for lane in lanes:
-            names = ", ".join((*lane.names[:3], "…")[: len(lane.names)])
-            whose = ", ".join(part for part in (lane.ranks, names) if part)
+            whose = ", ".join(part for part in (lane.ranks, listed(lane.names)) if part)
             count = f"{lane.count} ranks: " if lane.count > 1 else "rank "
             yield TraceTrack(name=count + whose, host="ranks", lane=lane)
         return
@@ -122,21 +117,19 @@ def _end(report: Report) -> float:
     return end if end is not None and end > last else last + AFTER
 
 
-def _rows(lane: Lane, end: float) -> list[list[_Slice]]:
+def _rows(lane: Lane, end: float) -> list[list[Slice]]:
     """Lay calls out so that in each row one is inside another or after it, as a trace asks."""
-    rows: list[list[_Slice]] = []
+    rows: list[list[Slice]] = []
     for each in _slices(lane.calls, end):
-        for row in rows:
-            open_ = [before for before in row if before.end > each.start]
-            if all(before.end >= each.end for before in open_):
-                row.append(each)
-                break
-        else:
-            rows.append([each])
+        start, stop, _ = each
+        fitting = (row for row in rows if all(not start < other < stop for _, other, _ in row))
+        if (row := next(fitting, None)) is None:
+            rows.append(row := [])
+        row.append(each)
     return rows
 
 
-def _slices(calls: Sequence[LaneCall], end: float) -> Iterable[_Slice]:
+def _slices(calls: Sequence[LaneCall], end: float) -> Iterable[Slice]:
     timed = sorted(
         ((call.start, call) for call in calls if call.start is not None), key=lambda pair: pair[0]
     )
@@ -144,17 +137,17 @@ def _slices(calls: Sequence[LaneCall], end: float) -> Iterable[_Slice]:
         following = timed[number + 1][0] if number + 1 < len(timed) else end
         done = call.end if call.end is not None else following
         stop = done if call.state == "completed" or call.end is not None else end
-        yield _Slice(start=start, end=max(stop, start), call=call)
+        yield start, max(stop, start), call
 
 
-def _slice(each: _Slice, track: TraceTrack, where: Json) -> Json:
-    call = each.call
+def _slice(each: Slice, track: TraceTrack, where: Json) -> Json:
+    start, end, call = each
     arguments: Json = {"state": call.state, "group": call.group, "seq": call.seq, "op": call.op}
     if call.latest is not None and call.start is not None and track.lane.count > 1:
         arguments["last rank entered"] = f"{call.latest - call.start:.6f} s after the first"
     kind = "pending" if call.state == "pending" else "collective"
     arguments["ranks"] = track.lane.ranks
-    return {**_bar(call.name, kind, each.start, each.end), "args": arguments, **where}
+    return {**_bar(call.name, kind, start, end), "args": arguments, **where}
 
 
 def _standing(track: TraceTrack, end: float, where: Json) -> Json:

@@ -3,21 +3,8 @@
 Every record is frozen and carries its provenance. Collectors yield these and nothing else; the
 analysis consumes these and nothing else. ``None`` always means "not known", never "none" or
 zero. Ranks are global ranks, times are seconds since the epoch (UTC), frames are innermost
-first, unless a field says otherwise. Everything is imported from here.
-
-=============  ====================================================================
-``base``       ``Record``, ``Source``, ``Who``: whom a fact is about, where it was read; ``Gap``
-``stacks``     stack dumps
-``processes``  what /proc tells of a process
-``calls``      collectives, sends and receives, process groups
-``live``       limits, pauses and variables, as a look at living processes tells them
-``logs``       lines of logs, ends of processes
-``statements`` facts of one line each: settings, world size, addresses, ...
-``progress``   how far ranks came: last lines, steps noted, signs of life
-``gpus``       GPUs, as NVML, nvidia-smi and their like tell them
-``cluster``    network ports, error counters, jobs, pods, nodes, as tools print them
-``rendezvous`` stores, files and agents through which ranks come together
-=============  ====================================================================
+first, unless a field says otherwise. Everything is imported from here; the first line of each
+file says which facts it has.
 """
 
 from typing import TypeAlias
@@ -35,6 +22,7 @@ from whyhang.analyzer.facts.base import (
     few,
     fold,
     grouped,
+    listed,
     ranks_in_words,
     replace,
     same_host,
@@ -58,7 +46,6 @@ from whyhang.analyzer.facts.live import (
     DriverSilence,
     HostAddress,
     HostSilence,
-    Limit,
     LoopCounter,
     NearLimit,
     NoInterpreter,

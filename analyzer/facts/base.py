@@ -7,7 +7,7 @@ import functools
 import itertools
 import re
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
@@ -81,6 +81,13 @@ class Who(Record):
 NOBODY = Who()
 
 
+class Sourced(Record):
+    """The base of what is about somebody, as far as is known, and was read somewhere."""
+
+    who: Who
+    source: Source
+
+
 class Excerpt(Record):
     """Source lines of the user's code around a place, so that a report can show them."""
 
@@ -104,9 +111,7 @@ class Gap(Record):
     source: Source | None = None
 
     def __str__(self) -> str:
-        text = f"{self.what}: {self.why}"
-        if self.cost:
-            text += f"; {self.cost}"
+        text = f"{self.what}: {self.why}{f'; {self.cost}' if self.cost else ''}"
         if not self.remedy:
             return f"{text}."
         is_command = self.remedy.startswith(("pip ", "whyhang "))
@@ -178,6 +183,11 @@ def counted(count: int, noun: str) -> str:
         return f"{count:,} {noun}es"
     consonant = noun.endswith("y") and noun[-2:-1] not in "aeiou"
     return f"{count:,} {noun[:-1]}ies" if consonant else f"{count:,} {noun}s"
+
+
+def listed(names: Sequence[str], most: int = 3) -> str:
+    """Print names for a sentence: of more than ``most`` the first, and that there are more."""
+    return ", ".join((*names[:most], "…")[: len(names)])
 
 
 def spaced(ranks: Iterable[int], most: int = 6) -> str:

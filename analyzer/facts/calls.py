@@ -3,7 +3,7 @@
 import enum
 from collections.abc import Callable
 
-from whyhang.analyzer.facts.base import MAX_RANKS, Record, Source, Who
+from whyhang.analyzer.facts.base import MAX_RANKS, Record, Sourced
 from whyhang.analyzer.facts.stacks import Frame
 from whyhang.analyzer.facts.statements import Statement
 
@@ -64,13 +64,11 @@ class Call(Record):
         if not (self.input_sizes and self.output_sizes):
             return None
         given, taken = self.input_sizes[0], self.output_sizes[0]
-        if len(given) != 1 or len(taken) != 1:
+        if len(given) != 1 or len(taken) != 1 or self.op not in _GATHERS | _SCATTERS:
             return None
         few, many = (given[0], taken[0]) if self.op in _GATHERS else (taken[0], given[0])
-        if self.op not in _GATHERS | _SCATTERS or few <= 0 or many % few or not few < many:
-            return None
-        size = many // few
-        return size if size <= MAX_RANKS else None
+        whole = 0 < few < many <= few * MAX_RANKS and many % few == 0
+        return many // few if whole else None
 
 
 class Group(Record):
@@ -86,7 +84,7 @@ class Group(Record):
     inferred: bool = False
 
 
-class Track(Record):
+class Track(Sourced):
     """How far one rank came on one group, as one source tells.
 
     ``enqueued``, ``started`` and ``completed`` are the last sequence numbers (None: not told;
@@ -104,10 +102,8 @@ class Track(Record):
     all other ranks.
     """
 
-    who: Who
     group: Group
     kind: str
-    source: Source
     enqueued: int | None = None
     started: int | None = None
     completed: int | None = None

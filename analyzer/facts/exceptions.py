@@ -106,20 +106,13 @@ class Raised(Record):
             or self.message.startswith(_GLOO_LIMIT)
             or _FAILED_CALL.search(self.message)
             or self.kind in ON_REQUEST
-            or self.is_end_of_pipe
+            # The process at the other end of a pipe has ended, and says why: multiprocessing raises
+            # this without words; that of ``input`` and of pickles has some.
+            or (self.kind == "EOFError" and not self.message)
         )
-
-    @property
-    def is_end_of_pipe(self) -> bool:
-        """Return whether the process at the other end of a pipe has ended: that one says why.
-
-        multiprocessing raises it without words; that of ``input`` and of pickles has some.
-        """
-        return self.kind == "EOFError" and not self.message
 
     @property
     def is_about_others(self) -> bool:
         """Return whether an exception of a collective is due to other ranks, and no misuse."""
-        if self.kind not in OF_OTHERS and _ASSERTED in self.message:
-            return False
-        return self.kind in OF_OTHERS or _ABOUT_OTHERS.search(self.message) is not None
+        about = _ASSERTED not in self.message and _ABOUT_OTHERS.search(self.message) is not None
+        return self.kind in OF_OTHERS or about

@@ -1,6 +1,6 @@
 """Facts of GPUs, as NVML, nvidia-smi, dcgmi and their like tell them."""
 
-from whyhang.analyzer.facts.base import Record, Source, Who
+from whyhang.analyzer.facts.base import Record, Sourced
 
 
 class GpuProcess(Record):
@@ -31,7 +31,7 @@ class NvLink(Record):
     errors: int | None = None
 
 
-class Gpu(Record):
+class Gpu(Sourced):
     """What one tool tells of one GPU at one moment; None where it tells nothing.
 
     ``who`` names the host. ``look`` counts the samples of one source in time. ``index`` is
@@ -44,8 +44,6 @@ class Gpu(Record):
     ``lost``: that the driver no longer reaches it.
     """
 
-    who: Who
-    source: Source
     tool: str  # "nvidia-smi -q -x", "nvml", "dcgmi diag", …
     look: int = 0
     taken_at: float | None = None

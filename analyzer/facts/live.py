@@ -84,11 +84,10 @@ class NearLimit(Statement):
     @property
     def says(self) -> str:
         """It in words, of a host without its name."""
-        return self.on(None)
+        return self.on("the host")
 
-    def on(self, host: str | None) -> str:
+    def on(self, where: str) -> str:
         """Put it into words, with the name of its host."""
-        where = host or "the host"
         match self.limit:
             case "cpu-quota":
                 periods = f"{self.measured:.0f} of {self.of} periods"

@@ -2,7 +2,7 @@
 
 import signal
 
-from whyhang.analyzer.facts.base import Record, Source, Who
+from whyhang.analyzer.facts.base import Sourced
 from whyhang.analyzer.facts.exceptions import Raised
 
 RAS_LINE = "nccl-ras"
@@ -29,7 +29,7 @@ NAMES_WHOM = frozenset({"rank", "ranks", "pid"})
 """Fields of a line that say whom it is about."""
 
 
-class LogLine(Record):
+class LogLine(Sourced):
     """One line that a scanner found telling.
 
     ``matched`` holds the names of the patterns that found it, ``fields`` what their named
@@ -38,9 +38,7 @@ class LogLine(Record):
     line; no pattern found that.
     """
 
-    who: Who
     text: str
-    source: Source
     matched: tuple[str, ...] = ()
     fields: dict[str, str] = {}
     time: float | None = None
@@ -54,7 +52,7 @@ class LogLine(Record):
         return not NAMES_WHOM.isdisjoint(self.fields)
 
 
-class Exit(Record):
+class Exit(Sourced):
     """A process ended, as a launcher, scheduler or kernel reports it. ``signal`` 9 is SIGKILL.
 
     With neither a code nor a signal it died, and nobody says how.
@@ -63,8 +61,6 @@ class Exit(Record):
     its launcher killed it because of another one.
     """
 
-    who: Who
-    source: Source
     quote: str
     exitcode: int | None = None
     signal: int | None = None

@@ -6,7 +6,7 @@ import enum
 import posixpath
 import re
 
-from whyhang.analyzer.facts.base import Record, Source, Who
+from whyhang.analyzer.facts.base import Record, Sourced
 
 
 class Role(enum.Enum):
@@ -82,7 +82,7 @@ ENDED_STATES = frozenset({"Z", "X", "x"})
 """States in /proc of a process that has ended, collected by its parent or not (proc(5))."""
 
 
-class Process(Record):
+class Process(Sourced):
     """What /proc tells of one process at one look.
 
     ``state`` is the kernel's letter (R, S, D, T, t, Z, X). ``before`` and ``after`` are the
@@ -101,8 +101,6 @@ class Process(Record):
     ``frozen`` the control group that keeps it from running.
     """
 
-    who: Who
-    source: Source
     look: int = 0
     taken_at: float | None = None
     ppid: int | None = None

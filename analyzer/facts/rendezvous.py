@@ -1,6 +1,6 @@
 """Facts of where ranks come together: a store, a file, a rendezvous."""
 
-from whyhang.analyzer.facts.base import Record, Source, Who
+from whyhang.analyzer.facts.base import Record, Sourced
 
 
 class Listener(Record):
@@ -19,7 +19,7 @@ class Listener(Record):
     same_script: bool = False
 
 
-class StoreView(Record):
+class StoreView(Sourced):
     """What the place where the ranks are to meet (a TCPStore) told a client that only asked.
 
     ``host`` and ``port`` are as the job names them, ``asked_by`` the processes that it named them
@@ -38,8 +38,6 @@ class StoreView(Record):
     "not asked": the port was only connected to.
     """
 
-    who: Who
-    source: Source
     host: str
     port: int
     outcome: str
@@ -61,15 +59,13 @@ class StoreView(Record):
     seconds: float | None = None
 
 
-class FileView(Record):
+class FileView(Sourced):
     """The file that ranks meet through, as the processes ``asked_by`` see it.
 
     ``why`` says what kept it from being opened. ``processes`` is how many it has counted,
     ``repeated`` are keys that were set more than once: a rank sets its address once a start.
     """
 
-    who: Who
-    source: Source
     path: str
     asked_by: tuple[int, ...]
     folder_exists: bool
@@ -84,7 +80,7 @@ class FileView(Record):
     repeated: tuple[str, ...] = ()
 
 
-class Agent(Record):
+class Agent(Sourced):
     """What a launcher with a rendezvous of its own (torchrun's agent) was told, and what it does.
 
     ``endpoint`` is "host:port" where agents meet, ``run_id`` the name of the meeting. ``meeting``:
@@ -94,8 +90,6 @@ class Agent(Record):
     ``restarts`` counts how often it has started its ranks anew. ``quote`` is what says so.
     """
 
-    who: Who
-    source: Source
     quote: str
     backend: str | None = None  # "c10d", "static", "etcd", "etcd-v2"
     min_nodes: int | None = None

@@ -1,6 +1,6 @@
 """Stack dumps: frames and threads of one process at one moment."""
 
-from whyhang.analyzer.facts.base import Record, Source, Who
+from whyhang.analyzer.facts.base import Record, Sourced
 
 
 class Frame(Record):
@@ -31,7 +31,7 @@ SUMMARY = "summary"
 """The tool of a stack that a person wrote down."""
 
 
-class StackDump(Record):
+class StackDump(Sourced):
     """The stacks of one process at one moment.
 
     ``look`` counts the dumps of one process in time (0, 1, …). ``main_only``: the text shows
@@ -39,10 +39,8 @@ class StackDump(Record):
     source says that so many processes stood there ("6 processes are in:").
     """
 
-    who: Who
     tool: str  # "py-spy", "faulthandler", "gdb", "pystack", "traceback", "exception"
     threads: tuple[Thread, ...]
-    source: Source
     look: int = 0
     taken_at: float | None = None
     command: str | None = None  # command line of the process

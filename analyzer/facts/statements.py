@@ -7,7 +7,7 @@ as a whole where its ``who`` names nobody. ``Job.of`` gives those of a kind.
 import enum
 from typing import Literal, TypeAlias, TypeVar
 
-from whyhang.analyzer.facts.base import Record, Source, Who
+from whyhang.analyzer.facts.base import Record, Sourced
 
 SettingName: TypeAlias = Literal[
     "address-family", "backend", "cuda", "driver", "launcher", "nccl", "network", "torch"
@@ -23,11 +23,8 @@ Topic: TypeAlias = Literal[
 """What ranks have to agree on that a line of a program may tell."""
 
 
-class Statement(Record):
-    """The base of these facts: whom it is about, where it was read."""
-
-    who: Who
-    source: Source
+class Statement(Sourced):
+    """The base of these facts."""
 
 
 S = TypeVar("S", bound=Statement)

@@ -43,9 +43,8 @@ def weight_of(case: Case, category: str, hit: Hit) -> float:
         return 0.0
     if hit.evidence and all(_GOT_OVER.search(piece.quote) for piece in hit.evidence):
         return CONTRADICTED
-    if category in _ENDS and any(
-        follows(case, hit) for follows in (_had_given_up, _though_all_ended, _called_the_roll)
-    ):
+    explained = (_had_given_up, _though_all_ended, _called_the_roll)
+    if category in _ENDS and any(follows(case, hit) for follows in explained):
         return 0.0
     pid = hit.fields.get("pid", "")
     if category in _OF_PROCESSES and _of_another_program(case, hit):
@@ -78,10 +77,10 @@ def _called_the_roll(case: Case, hit: Hit) -> bool:
     if not hit.evidence or not all(WAITS.search(piece.quote) for piece in hit.evidence):
         return False
     call = roll_call(case.job.of(LogTail), case.job.world_size)
-    return call is not None and all(
-        piece.source != call.source.file or (piece.line or 0) > call.line.number
-        for piece in hit.evidence
-    )
+    if call is None:
+        return False
+    named = (piece.line or 0 for piece in hit.evidence if piece.source == call.source.file)
+    return all(line > call.line.number for line in named)
 
 
 def _had_given_up(case: Case, hit: Hit) -> bool:
@@ -113,10 +112,8 @@ def _of_what_was_given_up(case: Case, hit: Hit) -> bool:
     memory than there is.
     """
     ranks = {*case.ranks(hit.members), *hit.ranks}
-    since: dict[str, int] = {}
-    for line in case.job.lines:
-        if line.source.line is not None and waits_in_vain(line):
-            since.setdefault(line.source.file, line.source.line)
+    gave_up = (line.source for line in reversed(case.job.lines) if waits_in_vain(line))
+    since = {source.file: source.line for source in gave_up if source.line is not None}
     raised = {
         line.who.rank
         for line in case.job.lines
@@ -175,6 +172,6 @@ def _complete(case: Case) -> bool:
 def _own(case: Case) -> set[int]:
     job = case.job
     children = [child for member in job.members for child in member.children]
-    pids = [member.pid for member in job.members]
-    pids += [child.pid for child in (*children, *job.launchers)]
+    pids = {member.pid for member in job.members}
+    pids |= {child.pid for child in (*children, *job.launchers)}
     return {pid for pid in pids if pid is not None}

@@ -36,7 +36,6 @@ from whyhang.analyzer.reports.contents.story import story
 from whyhang.analyzer.reports.contents.summary import (
     captured,
     clocks,
-    device_rows,
     gap_lines,
     gpu_rows,
     job_facts,
@@ -125,7 +124,7 @@ def diagnose(case: Case, signatures: Iterable[Signature]) -> Report:
         timeline=timeline(case, rows, events, start, culprits),
         waits=waits(case, rows, culprits),
         groups=process_groups(case),
-        devices=device_rows(case),
+        devices=gpu_rows(case, range(len(case.job.gpus.devices))),
         captured=captured(case),
         tool_version=__version__,
     )
@@ -184,13 +183,9 @@ def _findings(case: Case, candidates: list[Candidate]) -> tuple[Finding, ...]:
 def _repeats(effect: Finding, cause: Finding) -> bool:
     """Return whether a finding says the same of the same ranks, by no other evidence."""
     same = (effect.category, effect.culprit_ranks) == (cause.category, cause.culprit_ranks)
-    shown = {(piece.source, piece.line) for piece in cause.evidence}
-    return (
-        same
-        and effect.culprit_ranks is not None
-        and effect.location is None
-        and all((piece.source, piece.line) in shown for piece in effect.evidence)
-    )
+    shown = {piece.place for piece in cause.evidence}
+    named = effect.culprit_ranks is not None and effect.location is None
+    return same and named and all(piece.place in shown for piece in effect.evidence)
 
 
 def _with_place_of(effect: Finding, cause: Finding) -> Finding:

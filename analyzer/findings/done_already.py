@@ -15,12 +15,8 @@ _LOOKS = re.compile(r"--looks (?P<looks>\d+) --interval (?P<seconds>\d+)")
 
 def looked_for(case: Case) -> float:
     """Return how many seconds lie between the first and the last look at the job."""
-    times = [
-        process.taken_at
-        for member in case.job.members
-        for process in (*member.processes[:1], *member.processes[-1:])
-        if process.taken_at is not None
-    ]
+    processes = [process for member in case.job.members for process in member.processes]
+    times = [process.taken_at for process in processes if process.taken_at is not None]
     return max(times) - min(times) if times else 0.0
 
 
@@ -32,7 +28,7 @@ def took_native_frames(case: Case) -> bool:
 
 def more_looks(case: Case) -> str:
     """Return the options of a longer look than was taken; empty where one was long enough."""
-    if case.graph.snapshots >= LOOKS and looked_for(case) >= (LOOKS - 1) * INTERVAL:
+    if _looked(case, LOOKS, INTERVAL):
         return ""
     return with_limit(case, f"--looks {LOOKS} --interval {INTERVAL}")
 
@@ -54,11 +50,12 @@ def not_yet(case: Case, steps: Iterable[str]) -> list[str]:
     kept = []
     for step in steps:
         match = _LOOKS.search(step)
-        if match is not None and case.graph.snapshots >= int(match["looks"]):
-            seconds = (int(match["looks"]) - 1) * int(match["seconds"])
-            if looked_for(case) >= seconds:
-                continue
-        if "--native always" in step and took_native_frames(case):
-            continue
-        kept.append(with_limit(case, step))
+        looked = match is not None and _looked(case, int(match["looks"]), int(match["seconds"]))
+        if not looked and not ("--native always" in step and took_native_frames(case)):
+            kept.append(with_limit(case, step))
     return kept
+
+
+def _looked(case: Case, looks: int, interval: int) -> bool:
+    """Return whether so many looks, so many seconds apart, were taken."""
+    return case.graph.snapshots >= looks and looked_for(case) >= (looks - 1) * interval

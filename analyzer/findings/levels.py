@@ -13,7 +13,7 @@ rank, the one that says how the rank ended leads. What ``Signature.explains`` na
 whatever the levels are.
 """
 
-from typing import NamedTuple
+from collections import defaultdict
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Record, SignOfLife
@@ -61,28 +61,16 @@ class Candidate(Record):
         return seen and signature.category == "unknown"
 
 
-class Order(NamedTuple):
-    """The order of causes, deepest first."""
-
-    depth: int
-    unsureness: float
-    unnamed: bool
-    time: float
-    place: Line
-    signature: str
+Order = tuple[int, float, bool, float, Line, str]
 
 
 def order(candidate: Candidate) -> Order:
     """Order findings: the deepest level first; within it the surer, the named, the earlier."""
     hit = candidate.hit
-    return Order(
-        depth=candidate.depth,
-        unsureness=-candidate.confidence,
-        unnamed=not (hit.members or hit.ranks),
-        time=latest(hit.at),
-        place=min(((piece.source, piece.line or 0) for piece in hit.evidence), default=("", 0)),
-        signature=candidate.signature.id,
-    )
+    unnamed = not (hit.members or hit.ranks)
+    place = min(((piece.source, piece.line or 0) for piece in hit.evidence), default=("", 0))
+    surer = (candidate.depth, -candidate.confidence)
+    return (*surer, unnamed, latest(hit.at), place, candidate.signature.id)
 
 
 def root_order(candidate: Candidate) -> tuple[bool, Order]:
@@ -128,12 +116,9 @@ def overcome(case: Case, candidate: Candidate) -> bool:
 
 def _is_past_start(case: Case) -> bool:
     """Return whether a job that was looked at stands in a collective, with nobody missing."""
-    inside = any(
-        case.member(state.member).processes
-        and state.place is not None
-        and state.place.kind in {WaitKind.COLLECTIVE, WaitKind.P2P, WaitKind.BACKWARD}
-        for state in case.states
-    )
+    places = (s.place for s in case.states if case.member(s.member).processes and s.place)
+    met = {WaitKind.COLLECTIVE, WaitKind.P2P, WaitKind.BACKWARD}
+    inside = any(place.kind in met for place in places)
     return inside and not (case.job.missing or is_starting(case)) and all_seen(case)
 
 
@@ -142,11 +127,8 @@ def without_fallbacks(candidates: list[Candidate]) -> list[Candidate]:
 
     A consequence leaves the cause open: beside it, possible causes stay.
     """
-    telling = [
-        candidate
-        for candidate in candidates
-        if candidate.signature.level != "fallback" and candidate.signature.kind is not Kind.NOISE
-    ]
+    signatures = ((c, c.signature) for c in candidates)
+    telling = [c for c, s in signatures if s.level != "fallback" and s.kind is not Kind.NOISE]
     if not telling or any(each.signature.kind is Kind.CAUSE for each in telling):
         return telling or candidates
     causes = (c for c in candidates if c.signature.level == "fallback")
@@ -155,17 +137,10 @@ def without_fallbacks(candidates: list[Candidate]) -> list[Candidate]:
 
 def causes_above(candidates: list[Candidate], restarts: list[Line]) -> list[Candidate | None]:
     """Return for each cause the one that explains it, if any; there is always one without."""
-    above = [
-        next(
-            (
-                other
-                for other in candidates
-                if other is not candidate and explains(other, candidate, restarts)
-            ),
-            None,
-        )
-        for candidate in candidates
-    ]
+    above: list[Candidate | None] = []
+    for each in candidates:
+        others = (other for other in candidates if other is not each)
+        above.append(next((other for other in others if explains(other, each, restarts)), None))
     if above and None not in above:
         above[0] = None
     return above
@@ -202,13 +177,9 @@ def connected(cause: Hit, effect: Hit) -> bool:
 
 def restarts_of(candidates: list[Candidate]) -> list[Line]:
     """Return the lines at which an attempt of the job ended and another began."""
-    return [
-        (piece.source, piece.line)
-        for candidate in candidates
-        if candidate.signature.restarts
-        for piece in candidate.hit.evidence
-        if piece.line is not None
-    ]
+    hits = (candidate.hit for candidate in candidates if candidate.signature.restarts)
+    pieces = (piece for hit in hits for piece in hit.evidence)
+    return [(piece.source, piece.line) for piece in pieces if piece.line is not None]
 
 
 def _happened_before(cause: Candidate, effect: Candidate) -> bool:
@@ -224,10 +195,8 @@ def _happened_before(cause: Candidate, effect: Candidate) -> bool:
         if before(effect.hit.at, cause.hit.at):
             return False
     first = {piece.source: piece.line for piece in reversed(effect.hit.evidence) if piece.line}
-    return any(
-        piece.source in first and piece.line is not None and piece.line < first[piece.source]
-        for piece in cause.hit.evidence
-    )
+    lines = ((p.line, first.get(p.source, 0)) for p in cause.hit.evidence if p.line is not None)
+    return any(line < of_effect for line, of_effect in lines)
 
 
 def _of_one_end(candidate: Candidate, other: Candidate) -> bool:
@@ -248,12 +217,8 @@ def _of_one_end(candidate: Candidate, other: Candidate) -> bool:
 
 def _starts_anew(candidate: Candidate, restarts: list[Line]) -> bool:
     """Return whether this is a failure to start that comes after an attempt has failed."""
+    lines: dict[str, list[int]] = defaultdict(list)
+    for piece in candidate.hit.evidence:
+        lines[piece.source] += [piece.line] if piece.line is not None else []
     starting = candidate.signature.category.startswith(("init-", "store-key"))
-    return starting and any(not _before(candidate, restart) for restart in restarts)
-
-
-def _before(candidate: Candidate, place: Line) -> bool:
-    """Return whether something of a finding stands above a line of a file, or in another file."""
-    file, line = place
-    lines = [p.line for p in candidate.hit.evidence if p.source == file and p.line is not None]
-    return not lines or min(lines) < line
+    return starting and any(lines[file] and min(lines[file]) >= line for file, line in restarts)

@@ -37,10 +37,8 @@ def _excluded(case: Case) -> Iterator[str]:
     arrived = case.graph.calls.of(Verdict.ALL_ARRIVED)
     whole = [finding for finding in arrived if LEAST <= size == len(finding.waiting)]
     for finding in whole[:1]:
-        yield (
-            f"a rank that did not come, and one that called something else (all {size} ranks are "
-            f"in {finding.call})"
-        )
+        excluded = "a rank that did not come, and one that called something else"
+        yield f"{excluded} (all {size} ranks are in {finding.call})"
     read = last_lines(case.job)
     raised = [line for line in case.job.lines if line.raised and line.raised.is_own]
     if LEAST <= size == len(read) and not raised and not any(e.own for e in case.ends.values()):
@@ -57,11 +55,9 @@ def _next(case: Case) -> str:
     if absent and case.job.members:
         return f"the output of {ranks_in_words(absent)}, of which there is none"
     if case.graph.calls.of(Verdict.ALL_ARRIVED):
-        return (
-            "the kernel's log, nvidia-smi and the ports' error counters of every host, of the "
-            "minutes before"
-        )
-    if not any(track.kind == "flight-recorder" for track in case.job.tracks):
+        counters = "the kernel's log, nvidia-smi and the ports' error counters"
+        return f"{counters} of every host, of the minutes before"
+    if not any(track.kind == RECORDER for track in case.job.tracks):
         return "torch's recorder dumps of all ranks (start the job with TORCH_FR_BUFFER_SIZE=2000)"
     return "stacks of all ranks while the job hangs: whyhang PID of any process"
 

@@ -19,14 +19,12 @@ def pressure_of(case: Case, hit: Hit) -> list[NearLimit]:
     """
     members = [case.member(number) for number in hit.members]
     still = all(case.states[number].motion.moved is Moved.STILL for number in hit.members)
+    theirs = {(member.host, pid) for member in members for pid in (None, member.pid)}
     last = {
         (fact.who.host, fact.who.pid, fact.limit, fact.size): fact
         for fact in case.job.of(NearLimit)
         if not (still and fact.limit in OF_PROCESSORS)
-        and any(
-            fact.who.host == member.host and fact.who.pid in {None, member.pid}
-            for member in members
-        )
+        if (fact.who.host, fact.who.pid) in theirs
     }
     return list(last.values())[:MOST]
 
@@ -34,5 +32,5 @@ def pressure_of(case: Case, hit: Hit) -> list[NearLimit]:
 def pressure_in_words(limits: Sequence[NearLimit]) -> list[str]:
     """Say what was near its limit; hosts by name where they are several."""
     several = len({fact.who.host for fact in limits}) > 1
-    named = (fact.on(fact.who.host if several else None) for fact in limits)
-    return list(dict.fromkeys(named))
+    hosts = ((fact.who.host if several else None) or "the host" for fact in limits)
+    return list(dict.fromkeys(fact.on(host) for fact, host in zip(limits, hosts, strict=True)))

@@ -17,9 +17,13 @@ _TARGET = re.compile(r"(?P<host>\d{1,3}(?:\.\d{1,3}){3}|[\w.-]+)\]?[:<|, ]+(?P<p
 
 
 def refuted(case: Case, candidate: Candidate) -> str:
-    """Return what contradicts a finding; nothing where nothing does."""
+    """Return what contradicts a finding; nothing where nothing does.
+
+    A row of df that shows room in /dev/shm counts that is from before the job ended and left it.
+    """
+    row = _roomy(case, candidate)
     return (
-        _has_room(case, candidate)
+        (_room_in(row) if row is not None and _from_then(case, candidate, row) else "")
         or _listens(case, candidate)
         or _same_barrier(case, candidate)
         or _all_asleep(case, candidate)
@@ -32,12 +36,6 @@ def doubted(case: Case, candidate: Candidate) -> str:
     if row is None or _from_then(case, candidate, row):
         return ""
     return f"{_room_in(row)}, which counts for little if it was printed after the job had ended"
-
-
-def _has_room(case: Case, candidate: Candidate) -> str:
-    """Return the row of df that shows room in /dev/shm before the job ended and left it."""
-    row = _roomy(case, candidate)
-    return _room_in(row) if row is not None and _from_then(case, candidate, row) else ""
 
 
 def _room_in(row: Capacity) -> str:
@@ -59,13 +57,9 @@ def _roomy(case: Case, candidate: Candidate) -> Capacity | None:
     quotes = " ".join(piece.quote for piece in candidate.hit.evidence)
     if candidate.signature.category not in NOT_FULL or not _FULL.search(quotes):
         return None
-    hosts = {case.member(number).host for number in candidate.hit.members}
-    rows = [
-        row
-        for row in case.job.of(Capacity)
-        if row.mount == "/dev/shm"  # noqa: S108 - the name of the mount
-        and (not hosts or any(same_host(row.who.host, host) for host in hosts))
-    ]
+    hosts = {case.member(number).host for number in candidate.hit.members} or {None}
+    mounts = (m for m in case.job.of(Capacity) if m.mount == "/dev/shm")  # noqa: S108 - its name
+    rows = [row for row in mounts if any(same_host(row.who.host, host) for host in hosts)]
     has_room = all(row.free >= ENOUGH_FREE and row.size >= ROOMY for row in rows)
     return rows[0] if rows and has_room else None
 
@@ -82,7 +76,7 @@ def _listens(case: Case, candidate: Candidate) -> str:
         row
         for row in case.job.of(OpenPort)
         for host, port in targets
-        if row.port == port and (row.address in ANY or row.address == host)
+        if row.port == port and row.address in {*ANY, host}
     ]
     return f"{rows[0].source} shows who listens there ({rows[0].quote})" if rows else ""
 

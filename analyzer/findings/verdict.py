@@ -1,6 +1,6 @@
 """How the job is in one word, and in one sentence."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Set as AbstractSet
 
 from whyhang.analyzer.case import Case
@@ -45,25 +45,18 @@ def verdict_of(case: Case, findings: tuple[Finding, ...], candidates: list[Candi
     waits = bool(case.graph.waiting or case.graph.maybe or case.graph.calls.waits)
     seen_live = _seen_alive(case) or bool(case.job.of(RasReport))  # only a living job answers
     if first.category == "unknown":
-        return (
-            "hung"
-            if waits and not case.graph.progress and first.confidence >= 0.5
-            else "inconclusive"
-        )
-    if (
-        first.confidence < ENOUGH
-        and not timed_out
-        and any(
-            c.signature.id == first.signature and c.signature.level == "fallback"
-            for c in candidates
-        )
-    ):
+        sure = waits and not case.graph.progress and first.confidence >= 0.5
+        return "hung" if sure else "inconclusive"
+    of_first = (c.signature for c in candidates if c.signature.id == first.signature)
+    fallback = any(signature.level == "fallback" for signature in of_first)
+    if first.confidence < ENOUGH and not timed_out and fallback:
         return "inconclusive"
-    if first.category == "init-missing-rank" and _all_move(case, first):
+    status_of = {case.member(s.member).rank: s.status for s in case.states}
+    culprits = {status_of.get(rank) for rank in first.culprit_ranks or ()}
+    if first.category == "init-missing-rank" and culprits == {Status.MOVING}:
         return "slow"
-    if case.states and all(
-        s.status is Status.GONE and case.member(s.member).processes for s in case.states
-    ):
+    gone = [s.status is Status.GONE and case.member(s.member).processes for s in case.states]
+    if gone and all(gone):
         return "failed"
     if seen_live or not case.job.lines:
         return "hung"
@@ -84,14 +77,9 @@ def _seen_alive(case: Case) -> bool:
     if not case.job.members and any(launcher.dumps for launcher in case.job.launchers):
         return True
     dying = {line.source.file for line in case.job.lines if "Fatal Python error" in line.text}
-    return any(
-        member.processes
-        or any(
-            d.tool != EXCEPTION_STACK and (d.tool != "faulthandler" or d.source.file not in dying)
-            for d in member.dumps
-        )
-        for member in case.job.members
-    )
+    dumps = (d for member in case.job.members for d in member.dumps if d.tool != EXCEPTION_STACK)
+    taken = any(d.tool != "faulthandler" or d.source.file not in dying for d in dumps)
+    return taken or any(member.processes for member in case.job.members)
 
 
 def still_tried(case: Case, first: Finding, candidates: list[Candidate]) -> bool:
@@ -121,12 +109,6 @@ def _errors(
         for candidate in candidates
         if candidate.signature.kind is not Kind.NOISE
     )
-
-
-def _all_move(case: Case, finding: Finding) -> bool:
-    states = {case.member(s.member).rank: s.status for s in case.states}
-    culprits = finding.culprit_ranks or ()
-    return bool(culprits) and all(states.get(rank) is Status.MOVING for rank in culprits)
 
 
 def _no_job(case: Case) -> bool:
@@ -163,10 +145,8 @@ def headline_of(case: Case, findings: tuple[Finding, ...], verdict: Verdict) -> 
         return f"The state of {counted(devices, 'GPU')} was read and shows no fault; {NO_JOB}."
     ends = in_the_middle(case.job) is not None
     if not findings and not ends and _no_job(case) and any(map(case.job.of, PRINTED)):
-        return (
-            "What the tools of the hosts and the cluster printed was read and shows no fault; "
-            f"{NO_JOB}."
-        )
+        printed = "What the tools of the hosts and the cluster printed"
+        return f"{printed} was read and shows no fault; {NO_JOB}."
     if not (findings or case.job.members or case.job.lines or ends):
         return f"{NO_JOB.capitalize()}: no stacks, no recorder dumps, no telling lines."
     if not findings:
@@ -211,21 +191,18 @@ def _unread(case: Case) -> str:
     hosts = {member.host for member in members}
     about = [gap for gap in case.job.gaps if gap.who.host in hosts and gap.who.pid in pids]
     why = Counter(gap.why for gap in about if gap.what.startswith("stacks of")).most_common(1)
-    if not why:
-        return ""
-    return (
-        f"No stack of any rank could be read, so what the job waits for is not known: {why[0][0]}."
-    )
+    unread = "No stack of any rank could be read, so what the job waits for is not known"
+    return f"{unread}: {why[0][0]}." if why else ""
 
 
 def _state_words(case: Case) -> str:
     """Return where all ranks are, if few words do, and which have no process."""
-    places: dict[str, list[RankState]] = {}
+    places: dict[str, list[RankState]] = defaultdict(list)
     over = ended_meanwhile(case.job)
     for state in case.states:
         if state.place is not None and state.member not in over:
             fields = subject_fields(case, [state], ())
-            places.setdefault(fields["does"] + fields["at"], []).append(state)
+            places[fields["does"] + fields["at"]].append(state)
     if not 0 < len(places) <= MAX_PLACES:
         return ""
     words = [f"{case.names(s.member for s in states)} {at}" for at, states in places.items()]

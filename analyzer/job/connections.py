@@ -55,7 +55,7 @@ class Connections:
     """The TCP sockets of all ranks and launchers of a job, by their ends."""
 
     def __init__(self, job: Job) -> None:
-        self._sockets = {member.id: _sockets_of(member.processes) for member in job.members}
+        self._sockets = {m.id: _sockets_of(m.processes) for m in job.members}
         self._job = job
         self._hosts: dict[str, set[str]] = defaultdict(set)
         self._owners: dict[tuple[str, str], int] = {}  # by both ends
@@ -134,11 +134,9 @@ class Connections:
         """Return a connection between two hosts that nothing is wrong with, if there is one."""
         for number, sockets in self._sockets.items():
             member = self._job.members[number]
-            for socket in sockets:
-                if socket.state != "established" or socket.peer is None or socket.again:
-                    continue
-                to = self.peer(member, str(socket.own), socket.peer)
-                if {member.host, to.host} == {one, other}:
+            for socket in (s for s in sockets if s.state == "established" and not s.again):
+                to = self.peer(member, str(socket.own), socket.peer) if socket.peer else None
+                if to is not None and {member.host, to.host} == {one, other}:
                     return socket
         return None
 

@@ -45,10 +45,9 @@ class Device(Record):
     @property
     def name(self) -> str:
         """Name it within its host: "GPU 3", else by its address or UUID."""
-        index, bus = self.now("index"), self.now("bus")
-        if index is not None:
-            return f"GPU {index}"
-        return f"GPU {bus or self.now('uuid') or 'of unknown number'}"
+        index = self.now("index")
+        other = self.now("bus") or self.now("uuid") or "of unknown number"
+        return f"GPU {other if index is None else index}"
 
     def __str__(self) -> str:
         bus = self.now("bus")

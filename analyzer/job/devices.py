@@ -7,7 +7,7 @@ two disagree the more trusted wins, and it is said.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from whyhang.analyzer.facts import Gap, Gpu, GpuAddress, grouped, replace, same_host, short_host
 from whyhang.analyzer.job.device import Device, Devices
@@ -61,7 +61,9 @@ def join(
         here = here if _in_one_place(here) else []
         by_pid = _with_pid(with_pid.get(member.pid, ()), member)
         spoken = [*of_pids.get(member.pid, ()), *of_ranks.get(member.rank, ())]
-        by_bus = _with_bus(here, spoken, member)
+        buses = {each.bus for each in spoken if same_host(each.who.host, member.host)}
+        on_bus = [device for device in here if device.now("bus") in buses]
+        by_bus = on_bus[0] if len(buses) == len(on_bus) == 1 else None
         trusts = uses_gpus and (not pids_known or by_pid is not None)
         by_environment = _by_environment(here, member) if trusts else None
         named = [(n, d) for n, d in enumerate((by_pid, by_bus, by_environment)) if d is not None]
@@ -86,12 +88,10 @@ def _by_number(devices: Sequence[Device], members: Sequence[Member]) -> dict[int
     The ranks, from 0 on and of one host as far as is known, are as many as the GPUs of the one
     host whose GPUs are known.
     """
-    ranks = {member.rank: member for member in members}
     by_index = {device.now("index"): device for device in devices}
-    hosts = {member.host for member in members} - {None}
-    fits = len(ranks) > 1 and ranks.keys() == set(range(len(ranks))) == by_index.keys()
-    if not fits or not _in_one_place(devices) or len(hosts) > 1:
+    if not _in_one_place(devices) or not _of_one_host(members, by_index):
         return {}
+    ranks = {member.rank: member for member in members}
     return {m.id: (len(HOW) - 1, by_index[rank].number) for rank, m in ranks.items()}
 
 
@@ -101,14 +101,6 @@ def _with_pid(devices: Sequence[Device], member: Member) -> Device | None:
     if not _in_one_place(own):
         return None  # on no host, or pids repeat over hosts
     return max(own, key=lambda device: device.pids[member.pid or 0])
-
-
-def _with_bus(
-    devices: Iterable[Device], addresses: Iterable[GpuAddress], member: Member
-) -> Device | None:
-    buses = {address.bus for address in addresses if same_host(address.who.host, member.host)}
-    found = [device for device in devices if device.now("bus") in buses]
-    return found[0] if len(buses) == len(found) == 1 else None
 
 
 def _by_environment(devices: Sequence[Device], member: Member) -> Device | None:
@@ -181,31 +173,37 @@ def _places(
     joined: dict[str, list[Gpu]] = defaultdict(list)
     for file, states in nameless.items():
         marks = _marks(states)
-        if not named and _of_one_host(members, states):
+        if not named and _of_one_host(members, {gpu.index for gpu in states}):
             marks.add(ONE_HOST)  # and so has no other
         owner = next((owners[mark] for mark in marks if mark in owners), (joined, file))
         owners.update(dict.fromkeys(marks, owner))
         group, key = owner
         group[key] += states
-    hosts = {member.host for member in members if member.host is not None}
-    only = next(iter(hosts)) if len(hosts) == 1 and len(joined) == 1 and not named else None
+    one_file = len(joined) == 1 and not named
     places: list[tuple[str, str | None, list[Gpu]]]
     places = [(names[key], names[key], states) for key, states in named.items()]
     for file, states in joined.items():
-        host = _host_by_pids(states, members) or only
+        pids = {process.pid for gpu in states for process in gpu.processes or ()}
+        host = _host_of(m for m in members if m.pid in pids)
+        host = host or (_host_of(members) if one_file else None)
         places.append((host or file, host, states))
     return places
+
+
+def _host_of(members: Iterable[Member]) -> str | None:
+    """Return the one host of these ranks, as far as theirs are known."""
+    hosts = {member.host for member in members} - {None}
+    return hosts.pop() if len(hosts) == 1 else None
 
 
 ONE_HOST = "the host of all ranks"
 
 
-def _of_one_host(members: Sequence[Member], states: Sequence[Gpu]) -> bool:
+def _of_one_host(members: Sequence[Member], gpus: Collection[int | None]) -> bool:
     """Return whether these GPUs are as many as the ranks, which are of one host as far as known."""
     ranks = {member.rank for member in members}
     hosts = {member.host for member in members} - {None}
-    gpus = {gpu.index for gpu in states}
-    return len(hosts) < 2 and len(gpus) > 1 and ranks == gpus == set(range(len(gpus)))
+    return len(hosts) < 2 and len(ranks) > 1 and ranks == set(gpus) == set(range(len(ranks)))
 
 
 def _marks(states: Iterable[Gpu]) -> set[object]:
@@ -217,12 +215,6 @@ def _marks(states: Iterable[Gpu]) -> set[object]:
         if gpu.bus is not None or gpu.index is not None:
             marks |= {(process.pid, gpu.bus or gpu.index) for process in gpu.processes or ()}
     return marks
-
-
-def _host_by_pids(states: Iterable[Gpu], members: Sequence[Member]) -> str | None:
-    pids = {process.pid for gpu in states for process in gpu.processes or ()}
-    hosts = {m.host for m in members if m.pid in pids and m.host is not None}
-    return next(iter(hosts)) if len(hosts) == 1 else None
 
 
 def _by_device(states: Sequence[Gpu]) -> list[list[Gpu]]:

@@ -41,21 +41,19 @@ class Plan(Record):
 
     def backend(self) -> str:
         """Name the kind of rendezvous; torchrun's default is static."""
-        return (
-            "c10d" if "standalone" in self.options else self.options.get("rdzv_backend", "static")
-        )
+        alone = "standalone" in self.options
+        return "c10d" if alone else self.options.get("rdzv_backend", "static")
 
     def endpoint(self) -> str | None:
         """Return where the agents meet."""
         backend, endpoint = self.backend(), self.options.get("rdzv_endpoint", "")
+        port = OPTIONS.default_ports.get(backend)
         if backend == "static" and not endpoint:
             host = self.options.get("master_addr", "127.0.0.1")
-            return f"{host}:{self.options.get('master_port', OPTIONS.default_ports['static'])}"
-        if not endpoint:
-            return None
-        has_port = re.search(r":\d+$", endpoint) is not None
-        port = OPTIONS.default_ports.get(backend)
-        return endpoint if has_port or port is None else f"{endpoint}:{port}"
+            return f"{host}:{self.options.get('master_port', port)}"
+        if not endpoint or port is None or re.search(r":\d+$", endpoint):
+            return endpoint or None
+        return f"{endpoint}:{port}"
 
     def given_endpoint(self) -> tuple[str, int] | None:
         """Return host and port where the agents meet; None where nobody has named a host."""
@@ -105,16 +103,14 @@ def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
     rest = iter(words[start:])
     for word in rest:
         match = _OPTION.fullmatch(word)
-        if match is None:
-            if word == "launch":  # of ``accelerate launch``
-                continue
+        if match is not None:
+            name = match[1].replace("-", "_")
+            name, value = OPTIONS.same.get(name, name), match[2]
+            if value is None:
+                value = "" if name in _FLAGS else next(rest, "")
+            yield name, value
+        elif word != "launch":  # of ``accelerate launch``
             return
-        name = match.group(1).replace("-", "_")
-        name = OPTIONS.same.get(name, name)
-        value = match.group(2)
-        if value is None:
-            value = "" if name in _FLAGS else next(rest, "")
-        yield name, value
 
 
 def agents_of(launchers: Iterable[Child], meeting: Iterable[bool | None]) -> Iterator[Agent]:
@@ -163,13 +159,13 @@ def _is_same(one: Who, other: Who) -> bool:
 
 def _reached(process: Process, plan: Plan) -> bool | None:
     """Return whether an agent holds the port where agents meet, or is connected to it."""
-    port = (plan.endpoint() or "").rpartition(":")[2]
-    if not port.isdecimal() or not process.descriptors:
+    port = _number((plan.endpoint() or "").rpartition(":")[2])
+    if port is None or not process.descriptors:
         return None
-    return any(
-        (s.state == "listen" and s.own.port == int(port))
-        or (s.state == "established" and s.peer is not None and s.peer.port == int(port))
-        for s in tcp_sockets(process)
+    sockets = tcp_sockets(process)
+    listens = any(s.state == "listen" and s.own.port == port for s in sockets)
+    return listens or any(
+        s.state == "established" and s.peer is not None and s.peer.port == port for s in sockets
     )
 
 
@@ -182,7 +178,6 @@ def _joined(process: Process, plan: Plan) -> int | None:
     endpoint = plan.endpoint()
     if plan.backend() != "static" or endpoint is None:
         return None
-    port = endpoint.rpartition(":")[2]
-    own = [s for s in tcp_sockets(process) if str(s.own.port) == port]
+    own = [s for s in tcp_sockets(process) if str(s.own.port) == endpoint.rpartition(":")[2]]
     served = [s.count for s in own if s.state == "established"]
     return sum(served) if any(s.state == "listen" for s in own) else None

@@ -1,6 +1,7 @@
 """What a process is for its job, read off its stack when no process record says so."""
 
 from collections.abc import Sequence
+from itertools import chain
 
 from whyhang.analyzer.facts import Frame, Role, StackDump, Thread
 from whyhang.analyzer.job.launchers import ROLES
@@ -21,20 +22,16 @@ def main_of(threads: Sequence[Thread], pid: int | None) -> Thread | None:
     Tools that print neither (faulthandler) still show the program's ``<module>`` as the
     outermost frame, and other Python threads as started by ``threading``.
     """
-    for thread in threads:
-        if pid is not None and thread.tid == pid:
-            return thread
-    for thread in threads:
-        if thread.name == "MainThread":
-            return thread
-    first = [next((f for f in reversed(t.frames) if not f.native), None) for t in threads]
-    for thread, frame in zip(threads, first, strict=True):
-        if frame is not None and frame.function in {"<module>", "_run_module_as_main"}:
-            return thread
-    for thread, frame in zip(threads, first, strict=True):
-        if frame is not None and not frame.file.endswith("threading.py"):
-            return thread
-    return threads[0] if threads else None
+
+    def outermost(thread: Thread) -> Frame | None:
+        return next((frame for frame in reversed(thread.frames) if not frame.native), None)
+
+    by_pid = (t for t in threads if pid is not None and t.tid == pid)
+    by_name = (t for t in threads if t.name == "MainThread")
+    runs = {"<module>", "_run_module_as_main"}
+    program = (t for t in threads if (f := outermost(t)) and f.function in runs)
+    unstarted = (t for t in threads if (f := outermost(t)) and not f.file.endswith("threading.py"))
+    return next(chain(by_pid, by_name, program, unstarted, threads), None)
 
 
 def role_of_dump(dump: StackDump) -> Role:

@@ -46,9 +46,8 @@ def hosts_of_ranks(environ: Mapping[str, str]) -> tuple[str, ...]:
     """Name the host on which Slurm starts each rank, by its default block distribution."""
     hosts = hosts_in(environ)
     tasks = next((environ[name] for name in _TASKS if environ.get(name)), "")
-    counts: list[int] = []  # "2(x3),1" is 2, 2, 2, 1
-    for number, times in _REPEATED.findall(tasks):
-        counts += [int(number)] * min(int(times or 1), MAX_HOSTS)
+    repeated = ((int(number), int(times or 1)) for number, times in _REPEATED.findall(tasks))
+    counts = [n for n, times in repeated for _ in range(min(times, MAX_HOSTS))]  # "2(x3),1"
     placed: list[str] = []
     for host, count in zip(hosts, counts, strict=False):
         placed += [host] * min(count, MAX_RANKS - len(placed))

@@ -32,8 +32,7 @@ class Socket(Record):
 
 def tcp_sockets(process: Process) -> tuple[Socket, ...]:
     """Return the TCP sockets of a process, in the order of its record."""
-    sockets = map(tcp_socket, process.descriptors)
-    return tuple(socket for socket in sockets if socket is not None)
+    return tuple(filter(None, map(tcp_socket, process.descriptors)))
 
 
 def tcp_socket(line: str) -> Socket | None:

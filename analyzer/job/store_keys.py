@@ -8,7 +8,9 @@ made by ``new_group``; ``default_pg/0//cuda//0`` the id of the first NCCL commun
 ``store_based_barrier_key:1`` those that have come to a barrier.
 """
 
+import contextlib
 import re
+from collections import defaultdict
 
 import msgspec
 
@@ -29,18 +31,13 @@ class Joined(Record):
 
 def joined(view: StoreView) -> tuple[Joined, ...]:
     """List the gloo groups that ranks have begun to build, the default group first."""
-    ranks_of: dict[str, set[int]] = {}
-    for key in view.keys or ():
-        match = _ADDRESS.match(key)
-        if match is not None:
-            ranks_of.setdefault(match["path"], set()).add(int(match["rank"]))
-    groups = [
-        Joined(
-            default="//" not in path.rsplit("default_pg/", maxsplit=1)[-1],
-            ranks=tuple(sorted(ranks)),
-        )
-        for path, ranks in sorted(ranks_of.items())
-    ]
+    ranks_of: dict[str, set[int]] = defaultdict(set)
+    for match in filter(None, map(_ADDRESS.match, view.keys or ())):
+        ranks_of[match["path"]].add(int(match["rank"]))
+    groups = []
+    for path, ranks in sorted(ranks_of.items()):
+        default = "//" not in path.rsplit("default_pg/", maxsplit=1)[-1]
+        groups.append(Joined(default=default, ranks=tuple(sorted(ranks))))
     return tuple(sorted(groups, key=lambda group: not group.default))
 
 
@@ -70,8 +67,6 @@ class Round(Record):
 
 def round_of(view: StoreView, run_id: str) -> Round | None:
     """Return the state of the rendezvous of this name, or None where the store holds none."""
-    value = view.values.get(f"torch.rendezvous.{run_id}")
-    try:
-        return msgspec.json.decode(value, type=Round) if value else None
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
+    with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
+        return msgspec.json.decode(view.values.get(f"torch.rendezvous.{run_id}", ""), type=Round)
+    return None

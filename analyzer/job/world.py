@@ -95,9 +95,8 @@ def missing_ranks(
             one = MissingRank(rank=rank, host=host, source=source, quote=quote)
             missing.setdefault(rank, one)
         for rank, quote in _beyond_slurm(process, size):
-            missing.setdefault(
-                rank, MissingRank(rank=rank, source=source, quote=quote, beyond=True)
-            )
+            one = MissingRank(rank=rank, source=source, quote=quote, beyond=True)
+            missing.setdefault(rank, one)
     return tuple(missing[rank] for rank in sorted(missing.keys() - alive))
 
 
@@ -166,7 +165,7 @@ def _beyond_slurm(process: Process, size: int | None) -> list[tuple[int, str]]:
     size_set = process.environ.get("WORLD_SIZE", "")
     if not (tasks.isdecimal() and size_set.isdecimal() and _numbered_by_slurm(process)):
         return []
-    if size != int(size_set) or int(size_set) <= int(tasks):
+    if not size == int(size_set) > int(tasks):
         return []
     step = f"WORLD_SIZE={size_set}, but srun started {tasks} tasks (SLURM_STEP_NUM_TASKS={tasks})"
     return [(rank, step) for rank in range(int(tasks), int(size_set))]

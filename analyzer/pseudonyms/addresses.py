@@ -61,7 +61,5 @@ def _group(coin: Coin, before: str, group: str, number: int) -> str:
 
 def mac(coin: Coin, text: str) -> str:
     """Return another hardware address, or GUID of a port, of the same length."""
-    made = re.sub("[:-]", "", text).lower()
-    digest = coin.digest("mac", made).hex()
-    digits = iter(digest)
+    digits = iter(coin.digest("mac", re.sub("[:-]", "", text).lower()).hex())
     return "".join(letter if letter in ":-" else next(digits) for letter in text)

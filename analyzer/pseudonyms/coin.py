@@ -56,7 +56,7 @@ class Coin:
         return f"w{first}{_letters(digest)[:6]}{last}"
 
     def _stays(self, text: str) -> bool:
-        return _MADE.fullmatch(text) is not None or text.lower() in self._keep
+        return is_pseudonym(text) or text.lower() in self._keep
 
     def _octets(self, before: str) -> tuple[int, ...]:
         """Return a permutation of the bytes that may follow a part of an address.

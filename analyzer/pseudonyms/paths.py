@@ -25,7 +25,8 @@ def path(coin: Coin, text: str, users: frozenset[str] = frozenset()) -> str:
     parts = before.split("/")
     made = [
         coin.named("user", part)
-        if part and (part in users or (n and parts[n - 1] in _HOMES and not _is_file(part)))
+        if part
+        and (part in users or (n and parts[n - 1] in _HOMES and "." not in part.lstrip(".")))
         else component(coin, part)
         for n, part in enumerate(parts)
     ]
@@ -49,15 +50,7 @@ def _run(coin: Coin, word: str) -> str:
     if _ORDINARY.fullmatch(word) or is_pseudonym(word) or word.lower() in PUBLIC_WORDS:
         return word
     match = _WORD_AND_NUMBER.fullmatch(word)
-    if match is None:
-        return coin.word(word)
-    if match[1].lower() in PUBLIC_WORDS:
-        return word
-    return f"{coin.word(match[1])}{match[2]}" if not match[2] else coin.word(word)
-
-
-def _is_file(name: str) -> bool:
-    return "." in name.lstrip(".")
+    return word if match and match[1].lower() in PUBLIC_WORDS else coin.word(word)
 
 
 def _public_tail(text: str) -> str:

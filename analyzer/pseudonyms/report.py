@@ -1,7 +1,7 @@
 """A report with pseudonyms in place of names, for every face alike."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -26,43 +26,38 @@ _FRAME = re.compile(r"(?P<function>.*) \((?P<file>[^()]*?)(?P<line>:\d+)?\)")
 def with_pseudonyms(report: Report, names: Pseudonyms) -> Report:
     """Return the report as it may be shown to strangers."""
     plain = msgspec.to_builtins(report)
-    names.learn(_texts(plain))
-    names.add(hosts=hosts_in_sentences(_texts(plain, without=_QUOTED)))
-    hosts = {row.host for row in report.ranks if row.host} | set(report.job.hosts or ())
-    names.add(hosts=hosts)
-    names.add_paths(_files(plain))
+    texts = list(_texts(plain))
+    names.learn(text for _, text in texts)
+    names.add(hosts=hosts_in_sentences(text for field, text in texts if field not in _QUOTED))
+    names.add(hosts={row.host for row in report.ranks if row.host} | set(report.job.hosts or ()))
+    names.add_paths(_files(texts))
     return msgspec.convert(_each(plain, "", names), Report)
 
 
-def _texts(value: Any, without: frozenset[str] = frozenset()) -> Iterator[str]:
+def _texts(value: Any, field: str = "") -> Iterator[tuple[str, str]]:
+    """Yield all texts of plain data, each with the name of the field that it stands in."""
     if isinstance(value, str):
-        yield value
+        yield field, value
     elif isinstance(value, list | tuple):
         for each in value:
-            yield from _texts(each, without)
+            yield from _texts(each, field)
     elif isinstance(value, dict):
         for key, each in value.items():
-            if key not in without:
-                yield from _texts(each, without)
+            yield from _texts(each, key)
 
 
-def _files(value: Any, field: str = "") -> Iterator[str]:
+def _files(texts: Iterable[tuple[str, str]]) -> Iterator[str]:
     """Yield the files that a report names in fields of their own."""
-    if isinstance(value, str) and field in {"file", "source"}:
-        yield value
-    elif isinstance(value, str) and field == "frames" and (match := _FRAME.fullmatch(value)):
-        yield match["file"]
-    elif isinstance(value, list | tuple):
-        for each in value:
-            yield from _files(each, field)
-    elif isinstance(value, dict):
-        for key, each in value.items():
-            yield from _files(each, key)
+    for field, text in texts:
+        if field in {"file", "source"}:
+            yield text
+        elif field == "frames" and (match := _FRAME.fullmatch(text)):
+            yield match["file"]
 
 
 def _each(value: Any, field: str, names: Pseudonyms) -> Any:
     if isinstance(value, str):
-        return value if field in _AS_THEY_ARE else _REPLACED.get(field, _text)(names, value)
+        return value if field in _AS_THEY_ARE else _replaced(value, field, names)
     if isinstance(value, list | tuple):
         return [_each(each, field, names) for each in value]
     if isinstance(value, dict):
@@ -70,29 +65,16 @@ def _each(value: Any, field: str, names: Pseudonyms) -> Any:
     return value
 
 
-def _text(names: Pseudonyms, value: str) -> str:
+def _replaced(value: str, field: str, names: Pseudonyms) -> str:
+    match field:
+        case "source" | "file":
+            return names.path(value)
+        case "host" | "hosts":
+            return names.host(value)
+        case "frames":  # the function and the line stay
+            if frame := _FRAME.fullmatch(value):
+                return f"{frame['function']} ({names.path(frame['file'])}{frame['line'] or ''})"
+        case "command":
+            words = value.split(" ")
+            return " ".join(names.path(w) if w.startswith("/") else names.text(w) for w in words)
     return names.text(value)
-
-
-def _frame(names: Pseudonyms, value: str) -> str:
-    """Replace the file of a frame; the function and the line stay."""
-    match = _FRAME.fullmatch(value)
-    if match is None:
-        return names.text(value)
-    return f"{match['function']} ({names.path(match['file'])}{match['line'] or ''})"
-
-
-def _command(names: Pseudonyms, value: str) -> str:
-    """Replace the paths of a command line, and what else names somebody."""
-    words = value.split(" ")
-    return " ".join(names.path(w) if w.startswith("/") else names.text(w) for w in words)
-
-
-_REPLACED: dict[str, Callable[[Pseudonyms, str], str]] = {
-    "source": lambda names, value: names.path(value),
-    "file": lambda names, value: names.path(value),
-    "host": lambda names, value: names.host(value),
-    "hosts": lambda names, value: names.host(value),
-    "frames": _frame,
-    "command": _command,
-}

@@ -7,21 +7,17 @@ from collections.abc import Iterable, Iterator
 from whyhang.analyzer.job.slurm_hosts import expand
 from whyhang.analyzer.pseudonyms.addresses import ipv4, ipv6, mac
 from whyhang.analyzer.pseudonyms.coin import PUBLIC_SITES, Coin, is_pseudonym
-from whyhang.analyzer.pseudonyms.names import hosts_in, is_host, paths_with_blanks, pieces, users_in
+from whyhang.analyzer.pseudonyms.names import PIECES, hosts_in, is_host, paths_with_blanks, users_in
 from whyhang.analyzer.pseudonyms.paths import component, path
 
 _PARTS = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
 _SMALL = re.compile(r"[^\W_]+")
 _AUTHORITY = re.compile(r"(?P<user>[^@]*@)?(?P<host>\[[^\]]*\]|[^:]*)(?P<port>:\d+)?")
-
+_PIECES = re.compile(
+    "|".join(f"(?P<{kind}>{form})" for kind, form in PIECES.items()), re.IGNORECASE
+)
 
 MOST_BLANKS = 2000  # paths with blanks, and their ends, that are recognised in text
-
-
-@functools.cache
-def _pieces() -> re.Pattern[str]:
-    forms = (f"(?P<{kind}>{form})" for kind, form in pieces().items())
-    return re.compile("|".join(forms), re.IGNORECASE)
 
 
 def _ends(path: str) -> Iterator[str]:
@@ -34,15 +30,14 @@ def _ends(path: str) -> Iterator[str]:
 class Pseudonyms:
     """Replaces names in texts, under one key.
 
-    ``hosts`` are those known from elsewhere, ``hide`` are words to replace wherever
-    they stand, ``keep`` words that are never replaced. What ``learn`` was shown is recognised.
+    ``hide`` are words to replace wherever they stand, ``keep`` words that are never replaced. What
+    ``learn`` was shown is recognised.
     """
 
     def __init__(
         self,
         key: bytes,
         *,
-        hosts: Iterable[str] = (),
         hide: Iterable[str] = (),
         keep: Iterable[str] = (),
     ) -> None:
@@ -53,7 +48,7 @@ class Pseudonyms:
         self._blanks: set[str] = set()
         self._with_blanks: re.Pattern[str] | None = None
         self._hide = {word.lower(): self._coin.word(word) for word in hide if word}
-        self.add(hosts)
+        self.add()
 
     def learn(self, texts: Iterable[str]) -> None:
         """Look for names in all texts that belong together, before any is replaced."""
@@ -85,7 +80,7 @@ class Pseudonyms:
         """Return what a host is called: its name, and that of the network it is in."""
         if name.lower() in self._keep or name.lower() in {"localhost", "localhost.localdomain"}:
             return name
-        if re.fullmatch(pieces()["v4"], name):
+        if re.fullmatch(PIECES["v4"], name):
             return ipv4(self._coin, name)
         if ":" in name:
             return ipv6(self._coin, name)
@@ -104,7 +99,7 @@ class Pseudonyms:
     def _text(self, text: str) -> str:
         if self._with_blanks is not None:
             text = self._with_blanks.sub(lambda known: self.path(known[0]), text)
-        return _pieces().sub(self._piece, text)
+        return _PIECES.sub(self._piece, text)
 
     def _piece(self, match: re.Match[str]) -> str:
         whole = match[0]
@@ -121,8 +116,10 @@ class Pseudonyms:
                 return ipv6(self._coin, whole)
             case "v4":
                 return ipv4(self._coin, whole)
-            case "list":
-                return self._list(whole)
+            case "list":  # the hosts of a Slurm list one by one; brackets that hold none stay
+                listed = expand(whole)
+                known = any(name.lower() in self._names for name in listed)
+                return ",".join(map(self.host, listed)) if known else whole
             case "path" | "file":
                 return self.path(whole)
         return self._word(whole)
@@ -143,13 +140,6 @@ class Pseudonyms:
             made += self.host(host)
         made += match["port"] or ""
         return f"{scheme}://{made}" + (self.path(f"/{tail}") if slash else "")
-
-    def _list(self, text: str) -> str:
-        """Write the hosts of a Slurm list one by one; brackets that hold no hosts stay."""
-        names = expand(text)
-        if not any(name.lower() in self._names for name in names):
-            return text
-        return ",".join(self.host(name) for name in names)
 
     def _word(self, word: str) -> str:
         """Replace a word that is a name, or the parts of one that are."""

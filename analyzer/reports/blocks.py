@@ -1,5 +1,8 @@
 """The blocks that a page is made of, before any format."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
 from whyhang.analyzer.facts import Record
@@ -53,6 +56,12 @@ class Table(Record):
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 
+    def filled(self) -> Table:
+        """Return the table without the columns in which nothing stands."""
+        kept = [n for n in range(len(self.columns)) if any(row[n] for row in self.rows)]
+        columns, *rows = (tuple(row[n] for n in kept) for row in (self.columns, *self.rows))
+        return Table(columns=columns, rows=tuple(rows))
+
 
 class Quotes(Record):
     """Evidence: (where it stands, its words); ``cited`` has file and line of each."""
@@ -62,3 +71,15 @@ class Quotes(Record):
 
 
 Block: TypeAlias = Headline | Section | Para | Items | Commands | Code | Table | Quotes
+
+
+def split(blocks: Iterable[Block], level: int) -> Iterator[list[Block]]:
+    """Split a page in front of each section of this level, or of one above it."""
+    part: list[Block] = []
+    for block in blocks:
+        if isinstance(block, Section) and block.level <= level and part:
+            yield part
+            part = []
+        part.append(block)
+    if part:
+        yield part

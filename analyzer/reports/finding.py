@@ -31,14 +31,10 @@ def finding_blocks(
 ) -> list[Block]:
     """Lay one finding out. What stands above is not said again."""
     heading, name = known(finding), f"finding-{number + 1}"
-    blocks: list[Block] = (
-        [Section(title=f"{number + 1}. {heading}", level=2, name=name)]
-        if headline.rstrip(".") == finding.title
-        else [
-            Section(title=f"{number + 1}. {finding.title}", level=2, name=name),
-            Para(text=heading),
-        ]
-    )
+    said = headline.rstrip(".") == finding.title
+    title = f"{number + 1}. {heading if said else finding.title}"
+    blocks: list[Block] = [Section(title=title, level=2, name=name)]
+    blocks += [] if said else [Para(text=heading)]
     explanation = finding.explanation.removeprefix(f"{finding.title}.").strip()
     if explanation:
         blocks.append(Para(text=explanation))
@@ -71,10 +67,10 @@ def finding_blocks(
 
 def _pass_over_quoted(finding: Finding, shown: Shown) -> None:
     """Do not cite what the title quotes, where something else says where to look."""
-    title = _words(finding.title)
-    quoted = {piece for piece in finding.evidence if _words(piece.quote) in title}
+    title = " ".join(finding.title.split())
+    quoted = {piece for piece in finding.evidence if " ".join(piece.quote.split()) in title}
     if finding.location is not None or len(quoted) < len({*finding.evidence}):
-        shown.pieces.update(quoted)
+        shown.pieces |= quoted
 
 
 _INCIDENTAL = re.compile(
@@ -87,10 +83,6 @@ _INCIDENTAL = re.compile(
     re.IGNORECASE,
 )
 """What differs between lines that say the same; other numbers may be what is wrong."""
-
-
-def _words(text: str) -> str:
-    return " ".join(text.split())
 
 
 def alike_key(piece: Evidence) -> str:
@@ -132,11 +124,11 @@ def known(finding: Finding) -> str:
     name = finding.signature
     if finding.category != name:
         name += f" ({finding.category})"
-    kind = KINDS[finding.kind]
-    if finding.caused_by is not None:
-        kind = f"effect of {finding.caused_by + 1}"
-    parts = [name, sureness(finding.confidence), *([kind] if finding.category != "healthy" else [])]
-    return " · ".join(parts)
+    known = f"{name} · {sureness(finding.confidence)}"
+    if finding.category == "healthy":
+        return known
+    cause = finding.caused_by
+    return f"{known} · {KINDS[finding.kind] if cause is None else f'effect of {cause + 1}'}"
 
 
 def sureness(confidence: float) -> str:

@@ -29,11 +29,14 @@ Open = Callable[[str], BinaryIO | None]
 
 def with_lines_around(report: Report, opened: Open) -> Report:
     """Add the lines around what the findings and the story cite, as far as files are at hand."""
+    cited = [(piece.source, piece.line) for f in report.findings for piece in f.evidence]
+    cited += [(event.source, event.line) for event in report.story]
+    known = ((source, line) for source, line in cited if line is not None)
     wanted: dict[str, set[int]] = defaultdict(set)
-    for source, line in list(dict.fromkeys(_cited(report)))[:MOST]:
+    for source, line in list(dict.fromkeys(known))[:MOST]:
         wanted[source].add(line)
     left = MAX_BYTES
-    pieces: list[LinesAround] = []
+    around: list[LinesAround] = []
     for source, lines in wanted.items():
         with contextlib.suppress(Exception):  # the quote is shown alone
             stream = opened(source)
@@ -45,18 +48,8 @@ def with_lines_around(report: Report, opened: Open) -> Report:
             for line in sorted(lines & kept.keys()):
                 shown = [n for n in range(line - AROUND, line + AROUND + 1) if n in kept]
                 text = tuple(_without_keys(kept[n] for n in shown))
-                pieces.append(LinesAround(source=source, line=line, first=shown[0], lines=text))
-    return replace(report, lines_around=tuple(pieces))
-
-
-def _cited(report: Report) -> Iterator[tuple[str, int]]:
-    for finding in report.findings:
-        for piece in finding.evidence:
-            if piece.line is not None:
-                yield piece.source, piece.line
-    for event in report.story:
-        if event.line is not None:
-            yield event.source, event.line
+                around.append(LinesAround(source=source, line=line, first=shown[0], lines=text))
+    return replace(report, lines_around=tuple(around))
 
 
 def _lines_near(stream: BinaryIO, wanted: Iterable[int], limit: int) -> tuple[dict[int, str], int]:

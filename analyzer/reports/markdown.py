@@ -10,7 +10,7 @@ import html
 import re
 from collections.abc import Iterable, Iterator
 
-from whyhang.analyzer.facts import few
+from whyhang.analyzer.facts import listed, ranks_in_words
 from whyhang.analyzer.report import Finding, Report
 from whyhang.analyzer.reports.blocks import (
     Block,
@@ -22,9 +22,10 @@ from whyhang.analyzer.reports.blocks import (
     Quotes,
     Section,
     Table,
+    split,
 )
 from whyhang.analyzer.reports.finding import MAX_RANKS, cut, is_command, known
-from whyhang.analyzer.reports.page import job_line, looked_line, page, who
+from whyhang.analyzer.reports.page import culprit_hosts, job_line, looked_line, page, who
 
 SUMMARY_LINES = 15
 MAX_TEXT = 400
@@ -33,9 +34,11 @@ MAX_CAUSES = 3
 
 def render(report: Report, *, full: bool = False) -> str:
     """Render a report; ends with one newline. ``full``: with all effects and evidence."""
-    summary = "\n".join(_summary(report))
-    parts = [_fold(part) for part in _parts(page(report, full=full)[1:])]
-    return "\n\n".join([summary, *parts]) + "\n"
+    lines = [f"**{report.verdict.upper()}** {_text(report.headline)}"]
+    if points := [f"- **{label}:** {text}" for label, text in _points(report)]:
+        lines += ["", *points[: SUMMARY_LINES - 2]]
+    parts = map(_fold, split(page(report, full=full)[1:], level=2))
+    return "\n\n".join(["\n".join(lines), *parts]) + "\n"
 
 
 def draw(blocks: Iterable[Block]) -> str:
@@ -43,18 +46,9 @@ def draw(blocks: Iterable[Block]) -> str:
     return "\n\n".join(_block(block) for block in blocks) + "\n"
 
 
-def _summary(report: Report) -> Iterator[str]:
-    """Yield the lines to read out: the answer, who, why, what to do, what else there is."""
-    yield f"**{report.verdict.upper()}** {_text(report.headline)}"
-    lines = [f"- **{label}:** {text}" for label, text in _points(report)]
-    if lines:
-        yield ""
-        yield from lines[: SUMMARY_LINES - 2]
-
-
 def _points(report: Report) -> Iterator[tuple[str, str]]:
-    first = report.findings[0] if report.findings else None
-    if first is not None:
+    """Yield what to read out behind the answer: who, why, what to do, what else there is."""
+    for first in report.findings[:1]:
         yield from _of_finding(report, first)
     causes = [
         (number, finding)
@@ -68,11 +62,8 @@ def _points(report: Report) -> Iterator[tuple[str, str]]:
     if facts := job_line(report):
         yield "Job", _text(cut(facts, MAX_TEXT))
     if report.gaps:
-        yield (
-            "Not known",
-            _text(cut(report.gaps[0], MAX_TEXT))
-            + (f" ({len(report.gaps) - 1} more below)" if len(report.gaps) > 1 else ""),
-        )
+        more = f" ({len(report.gaps) - 1} more below)" if len(report.gaps) > 1 else ""
+        yield "Not known", _text(cut(report.gaps[0], MAX_TEXT)) + more
     if seen := looked_line(report):
         yield "Looked at", _text(seen.removeprefix("looked at ").rstrip(","))
 
@@ -82,15 +73,13 @@ def _of_finding(report: Report, finding: Finding) -> Iterator[tuple[str, str]]:
     culprits = set(finding.culprit_ranks or ())
     rows = [row for row in report.ranks if row.rank in culprits]
     if rows:
-        hosts = list(dict.fromkeys(row.host for row in rows if row.host))
-        on = f" on {', '.join(hosts[:3])}{', …' if len(hosts) > 3 else ''}" if hosts else ""
+        hosts = culprit_hosts(report)
+        on = f" on {listed(hosts)}" if hosts else ""
         yield "Look at", _text(f"{'rank' if len(culprits) == 1 else 'ranks'} {who(rows)}{on}")
     if finding.location is not None:
         yield "Where", _code(str(finding.location))
     if finding.affected_ranks:
-        count = len(finding.affected_ranks)
-        ranks = few(finding.affected_ranks, MAX_RANKS)
-        yield "Held up", f"{'rank' if count == 1 else 'ranks'} {ranks}"
+        yield "Held up", ranks_in_words(finding.affected_ranks, MAX_RANKS)
     if finding.owner:
         yield "Owner", _text(finding.owner)
     for remedy in finding.remedies[:1]:
@@ -99,18 +88,6 @@ def _of_finding(report: Report, finding: Finding) -> Iterator[tuple[str, str]]:
         yield "To confirm", _code(step) if is_command(step) else _text(cut(step, MAX_TEXT))
     if finding.runbook_url:
         yield "Runbook", link(finding.runbook_url)
-
-
-def _parts(blocks: Iterable[Block]) -> Iterator[list[Block]]:
-    """Split a page into what is folded as one: a part of the report, or a finding."""
-    part: list[Block] = []
-    for block in blocks:
-        if isinstance(block, Section) and block.level < 3 and part:
-            yield part
-            part = []
-        part.append(block)
-    if part:
-        yield part
 
 
 def _fold(part: list[Block]) -> str:
@@ -138,7 +115,8 @@ def _block(block: Block) -> str:
                 f"- {_code(item) if is_command(item) else _text(item)}" for item in block.items
             )
         case Code():
-            return _fence("\n".join(block.lines))
+            text = "\n".join(block.lines)
+            return f"{_ticks(text, 3)}\n{text}\n{_ticks(text, 3)}"
         case Table():
             return _table(block)
         case Quotes():
@@ -196,22 +174,18 @@ def link(url: str) -> str:
 _TICKS = re.compile("`+")
 
 
-def _longest(text: str) -> int:
-    return max((len(run) for run in _TICKS.findall(text)), default=0)
+def _ticks(text: str, least: int) -> str:
+    """Return more backticks than stand in a row anywhere in a text."""
+    return "`" * max(least, *(len(run) + 1 for run in _TICKS.findall(text)), 0)
 
 
 def _code(text: str) -> str:
     text = " ".join(text.split())
     if not text:
         return ""
-    ticks = "`" * (_longest(text) + 1)
+    ticks = _ticks(text, 1)
     pad = " " if text.startswith("`") or text.endswith("`") else ""
     return f"{ticks}{pad}{text}{pad}{ticks}"
-
-
-def _fence(text: str) -> str:
-    fence = "`" * max(3, _longest(text) + 1)
-    return f"{fence}\n{text}\n{fence}"
 
 
 def _table(table: Table) -> str:

@@ -31,8 +31,5 @@ def outgoing(report: Report) -> Report:
 @functools.lru_cache(1 << 14)  # ranks that stand together say the same
 def plain(text: str) -> str:
     """Return text without secrets, its control characters spelt as Python spells them."""
-    return _ACTIVE.sub(_spelt, redact(text))
-
-
-def _spelt(match: re.Match[str]) -> str:
-    return " " if match[0] == "\t" else match[0].encode("unicode_escape").decode()
+    spelt = redact(text).replace("\t", " ")
+    return _ACTIVE.sub(lambda match: match[0].encode("unicode_escape").decode(), spelt)

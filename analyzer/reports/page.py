@@ -7,10 +7,11 @@ is wrong and why and what to do, where the paths part, what is missing.
 
 import re
 import time
+from collections import defaultdict
 from collections.abc import Callable, Collection
 from typing import TypeAlias
 
-from whyhang.analyzer.facts import counted, few, fold
+from whyhang.analyzer.facts import counted, few, fold, grouped, listed, ranks_in_words
 from whyhang.analyzer.report import GpuRow, Location, RankRow, Report, StackGroup
 from whyhang.analyzer.reports.blocks import Block, Code, Headline, Items, Para, Section, Table
 from whyhang.analyzer.reports.finding import MAX_RANKS, Shown, cut, finding_blocks
@@ -41,10 +42,11 @@ def page(report: Report, *, full: bool = False) -> list[Block]:
         blocks += finding_blocks(number, finding, shown, report.headline, full=full)
     blocks += _others(report, chosen)
     blocks += [*_gpus(report.gpus), *_groups(report.stack_groups)]
-    if report.gaps:
-        blocks += [Section(title="Not known", name="gaps"), Items(items=report.gaps)]
-    if report.notes:
-        blocks += [Section(title="Notes", name="notes"), Items(items=report.notes)]
+    for title, name, items in (
+        ("Not known", "gaps", report.gaps),
+        ("Notes", "notes", report.notes),
+    ):
+        blocks += [Section(title=title, name=name), Items(items=items)] if items else []
     # How a report ends: ``collectors/files/own_output.py`` knows it by this.
     wrote = f"by whyhang {report.tool_version}" if report.tool_version else ""
     seen, run = looked_line(report), run_line(report)
@@ -87,11 +89,8 @@ def _after(seconds: float | None, span: float) -> str:
 def _others(report: Report, chosen: Collection[int]) -> list[Block]:
     """List in a line each what is not shown whole and is no event of the story."""
     above = {*chosen, *(event.finding for event in report.story)}
-    titles = [
-        f"{finding.title} ({finding.signature})"
-        for number, finding in enumerate(report.findings)
-        if number not in above
-    ]
+    rest = [finding for n, finding in enumerate(report.findings) if n not in above]
+    titles = [f"{finding.title} ({finding.signature})" for finding in rest]
     if not titles:
         return []
     kept, more = titles[:MAX_OTHERS], len(titles) - MAX_OTHERS
@@ -105,25 +104,17 @@ def _gpus(rows: tuple[GpuRow, ...]) -> list[Block]:
     """Show the GPUs that decide something, beside the ranks that use them."""
     if not rows:
         return []
-    named = ("ranks", "use", "power", "gpu", "")
     lines = [(fold(row.ranks), row.use, row.power, row.name, cut(row.says, 60)) for row in rows]
-    kept = [n for n in range(len(named)) if any(line[n] for line in lines)]
-    return [
-        Section(title="GPUs", name="gpus"),
-        Table(
-            columns=tuple(named[n] for n in kept),
-            rows=tuple(tuple(line[n] for n in kept) for line in lines),
-        ),
-    ]
+    table = Table(columns=("ranks", "use", "power", "gpu", ""), rows=tuple(lines))
+    return [Section(title="GPUs", name="gpus"), table.filled()]
 
 
 def _groups(groups: tuple[StackGroup, ...]) -> list[Block]:
-    if not groups:
-        return []
-    blocks: list[Block] = [Section(title="Stacks, innermost frame first", name="stacks")]
+    blocks: list[Block] = []
+    if groups:
+        blocks.append(Section(title="Stacks, innermost frame first", name="stacks"))
     for group in groups[:MAX_GROUPS]:
-        ranks = few(group.ranks)
-        label = f"{'ranks' if len(group.ranks) > 1 else 'rank'} {ranks}" if ranks else ""
+        label = ranks_in_words(group.ranks) if group.ranks else ""
         label = ", ".join(part for part in (label, *group.names) if part)
         if group.thread != "main":
             label += f", {group.thread}"
@@ -134,11 +125,9 @@ def _groups(groups: tuple[StackGroup, ...]) -> list[Block]:
             hidden = len(frames) - MAX_FRAMES + 1
             frames = (*frames[: MAX_FRAMES - 4], f"… {hidden} more frames …", *frames[-3:])
         blocks += [Section(title=label, level=3), Code(lines=frames)]
-    if len(groups) > MAX_GROUPS:
-        more = len(groups) - MAX_GROUPS
-        blocks.append(
-            Para(text=f"{more} more group{'s are' if more > 1 else ' is'} in the JSON report.")
-        )
+    if more := len(groups[MAX_GROUPS:]):
+        be = "s are" if more > 1 else " is"
+        blocks.append(Para(text=f"{more} more group{be} in the JSON report."))
     return blocks
 
 
@@ -148,21 +137,17 @@ BY_HAND = "hand, with RANK and WORLD_SIZE set"
 def job_line(report: Report) -> str:
     """Name in one line what is known of the job as a whole."""
     job = report.job
-    parts = []
-    if job.world_size:
-        parts.append(counted(job.world_size, "rank"))
+    parts = [counted(job.world_size, "rank")] if job.world_size else []
     if job.hosts:
-        many = f", … ({len(job.hosts):,} hosts)" if len(job.hosts) > 4 else ""
-        parts.append(f"on {', '.join(job.hosts[:4])}{many}")
-    for label, value in (
-        ("launched by", BY_HAND if job.launcher == "env" else job.launcher),
-        ("backend", job.backend),
-        ("torch", job.torch_version),
-        ("NCCL", job.nccl_version),
-    ):
-        if value:
-            parts.append(f"{label} {value}")
-    return " · ".join(parts)
+        many = f" ({len(job.hosts):,} hosts)" if len(job.hosts) > 4 else ""
+        parts.append(f"on {listed(job.hosts, 4)}{many}")
+    known = {
+        "launched by": BY_HAND if job.launcher == "env" else job.launcher,
+        "backend": job.backend,
+        "torch": job.torch_version,
+        "NCCL": job.nccl_version,
+    }
+    return " · ".join([*parts, *(f"{label} {value}" for label, value in known.items() if value)])
 
 
 def run_line(report: Report) -> str:
@@ -190,27 +175,20 @@ def rank_table(rows: tuple[RankRow, ...], culprits: Collection[int]) -> list[Blo
     those become one that differ only in the place, then those that differ only in the step, then in
     which of several groups of one kind they are.
     """
-    folded: dict[_Alike, list[RankRow]] = {}
-    for row in rows:
-        alike = (row.rank in culprits, row.state, activity_of(row), _where(row.location))
-        folded.setdefault(alike, []).append(row)
+    folded: dict[_Alike, list[RankRow]] = grouped(
+        rows, lambda r: (r.rank in culprits, r.state, activity_of(r), _where(r.location))
+    )
     for shorten in (str, _at_any_step, _of_any_group):
         if len(folded) > MAX_ROWS:
             folded = _by_activity(folded, shorten)
     if not folded:
         return []
-    lines = [
-        (who(members), state, activity, where)
-        for (_, state, activity, where), members in sorted(
-            folded.items(), key=lambda item: (not item[0][0], item[0][1] == "waiting")
-        )
-    ]
+    ordered = sorted(folded.items(), key=lambda item: (not item[0][0], item[0][1] == "waiting"))
+    lines = [(who(members), *alike[1:]) for alike, members in ordered]
+    columns = ("ranks", "state", "activity", "in the user's code")
     blocks: list[Block] = [
         Section(title="Ranks", name="ranks"),
-        Table(
-            columns=("ranks", "state", "activity", "in the user's code"),
-            rows=tuple(lines[:MAX_ROWS]),
-        ),
+        Table(columns=columns, rows=tuple(lines[:MAX_ROWS])),
     ]
     if len(lines) > MAX_ROWS:
         blocks.append(Para(text=f"{len(lines) - MAX_ROWS} more rows are in the JSON report."))
@@ -249,15 +227,22 @@ def _by_activity(
     folded: dict[_Alike, list[RankRow]], shorten: Callable[[str], str]
 ) -> dict[_Alike, list[RankRow]]:
     """Put the rows of one state and activity together that stand at more than a few places."""
-    places: dict[tuple[bool, str, str], dict[str, None]] = {}
+    places: dict[tuple[bool, str, str], set[str]] = defaultdict(set)
     for culprit, state, activity, where in folded:
-        places.setdefault((culprit, state, shorten(activity)), {})[where] = None
-    fewer: dict[_Alike, list[RankRow]] = {}
+        places[culprit, state, shorten(activity)].add(where)
+    fewer: dict[_Alike, list[RankRow]] = defaultdict(list)
     for (culprit, state, activity, where), members in folded.items():
         count = len(places[culprit, state, shorten(activity)])
         shown = where if count <= MAX_PLACES else f"{count} places"
-        fewer.setdefault((culprit, state, shorten(activity), shown), []).extend(members)
+        fewer[culprit, state, shorten(activity), shown] += members
     return fewer
+
+
+def culprit_hosts(report: Report) -> list[str]:
+    """Return the hosts of the ranks to look at first, as far as they are known."""
+    culprits = {rank for finding in report.findings[:1] for rank in finding.culprit_ranks or ()}
+    hosts = (row.host for row in report.ranks if row.rank in culprits)
+    return list(dict.fromkeys(host for host in hosts if host))
 
 
 def who(rows: list[RankRow]) -> str:

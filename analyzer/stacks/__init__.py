@@ -13,19 +13,14 @@ Where no frame tells, the kernel's word and the line of source are guessed from,
 says so. Here the process as a whole is placed; ``rule_match`` reads one stack.
 """
 
-from collections.abc import Sequence
-
-from whyhang.analyzer.facts import Frame, Process, StackDump, Thread, replace
+from whyhang.analyzer.facts import Process, StackDump, Thread, replace
 from whyhang.analyzer.job.roles import main_thread
 from whyhang.analyzer.stacks.awaited_thread import follow_wait
 from whyhang.analyzer.stacks.kinds import (
     BLOCKED_POOL,
-    CRASH,
     EXIT,
     FILE_LOCK,
     PROCESS_POOL,
-    REQUESTS,
-    SCOPES,
     UNNAMED,
     Layer,
     LineText,
@@ -34,11 +29,8 @@ from whyhang.analyzer.stacks.kinds import (
     Scope,
     WaitKind,
     WaitRule,
-    last_name,
     phrase,
-    scope_of,
 )
-from whyhang.analyzer.stacks.place import place_from
 from whyhang.analyzer.stacks.rule_match import index_of, read
 from whyhang.analyzer.stacks.threads import PlacedSnapshot, source_lines, thread_place
 from whyhang.analyzer.stacks.usercode import is_library
@@ -61,18 +53,15 @@ def place_of(
     place = follow_wait(thread_place(main, at), main, at)
     if process is not None and process.stopped:
         place = replace(place, stopped=True)
-    if process is not None and place.main_op is None and _has_left_program(main):
+    # Below all else stands the program's ``<module>``, or what runs it; at exit the interpreter
+    # itself calls what the main thread is in.
+    outermost = next((frame for frame in reversed(main.frames) if not frame.native), None)
+    called = (
+        outermost is not None and outermost.function != "<module>" and not is_library(outermost)
+    )
+    if process is not None and place.main_op is None and called:
         place = replace(place, main_op=EXIT)
     return place
-
-
-def _has_left_program(main: Thread) -> bool:
-    """Return whether the interpreter itself called what the main thread is in, as it does at exit.
-
-    Below all else there stands the program's ``<module>``, or what runs it.
-    """
-    python = [frame for frame in main.frames if not frame.native]
-    return bool(python) and python[-1].function != "<module>" and not is_library(python[-1])
 
 
 def places_of(

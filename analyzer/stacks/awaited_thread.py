@@ -160,11 +160,9 @@ def _served(place: Place, main: Thread, at: PlacedSnapshot) -> Place:
     that is held up comes before one that is at work, and that before one that waits for a third
     rank.
     """
-    threads = [
-        t for t in at.dump.threads if t is not main and any(_has_frame(t, one) for one in _SERVED)
-    ]
-    places = [thread_place(t, at) for t in threads]
-    own = [p for p in places if p.user is not None]
+    others = [t for t in at.dump.threads if t is not main]
+    serving = (t for t in others if any(_has_frame(t, one) for one in _SERVED))
+    own = [p for p in (thread_place(t, at) for t in serving) if p.user is not None]
     held = [p for p in own if p.scope in {Scope.LOCAL, Scope.THREAD}]
     held = held or [p for p in own if p.kind is WaitKind.WORK]
     held = held or [p for p in own if p.scope is Scope.RANKS]

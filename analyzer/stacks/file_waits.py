@@ -2,9 +2,9 @@
 
 import re
 
-from whyhang.analyzer.facts import Frame, replace
+from whyhang.analyzer.facts import Frame
 from whyhang.analyzer.stacks.kinds import LineText
-from whyhang.analyzer.stacks.source_blocks import MAX_BLOCK, heads, indent
+from whyhang.analyzer.stacks.source_blocks import MAX_BLOCK, block, heads
 
 _UNTIL_REMOVED = re.compile(
     r"\s*(?:except \(?[\w., ]*\bFileExistsError\b"
@@ -51,10 +51,4 @@ def one_of_each_rank(loop: Frame, text: LineText) -> bool:
 
 def _lines_of(loop: Frame, text: LineText) -> list[str]:
     """Return the lines of a loop, its head first, as far as they are looked at."""
-    depth, lines = indent(text(loop) or ""), [text(loop) or ""]
-    for number in range((loop.line or 0) + 1, (loop.line or 0) + MAX_BLOCK):
-        line = text(replace(loop, line=number)) or ""
-        if line.strip() and indent(line) <= depth:
-            break
-        lines.append(line)
-    return lines
+    return [text(loop) or "", *block(loop, text, (loop.line or 0) + MAX_BLOCK)]

@@ -52,15 +52,9 @@ class _Line(Record):
 def _tables() -> tuple[tuple[tuple[tuple[str, ...], Guess], ...], tuple[_Line, ...]]:
     tables = table(__package__, "guesses.toml")
     kernel = tuple((tuple(entry.pop("names")), _guess(**entry)) for entry in tables["kernel"])
-    lines = tuple(
-        _Line(
-            pattern=re.compile(entry.pop("pattern")),
-            spins=entry.pop("spins", False),
-            guess=_guess(**entry),
-        )
-        for entry in tables["line"]
-    )
-    return kernel, lines
+    patterns = ((re.compile(e.pop("pattern")), e.pop("spins", False), e) for e in tables["line"])
+    lines = (_Line(pattern=p, spins=spins, guess=_guess(**e)) for p, spins, e in patterns)
+    return kernel, tuple(lines)
 
 
 def _guess(kind: str, scope: str | None = None, **fields: Any) -> Guess:
@@ -71,9 +65,7 @@ def _guess(kind: str, scope: str | None = None, **fields: Any) -> Guess:
 @functools.lru_cache(maxsize=1024)
 def from_kernel(wchan: str | None) -> Guess | None:
     """Read the kernel function that a thread sleeps in; None where it says nothing."""
-    name = (wchan or "").strip().lstrip("_") if wchan not in {None, "", "0"} else ""
-    if not name:
-        return None
+    name = (wchan or "0").strip().lstrip("_")
     guesses = (guess for names, guess in _tables()[0] if name.startswith(names))
     guess = next(guesses, None)
     return None if guess is None else replace(guess, mechanism=wchan)

@@ -10,6 +10,7 @@ counts with the user's code inside it.
 import functools
 import posixpath
 import re
+from collections import defaultdict
 from itertools import pairwise
 
 from whyhang.analyzer.facts import Frame, Record
@@ -28,9 +29,9 @@ class FrameIndex:
 
     def __init__(self, rules: tuple[WaitRule, ...]) -> None:
         self.rules = rules
-        self._python: dict[str, list[WaitRule]] = {}
+        self._python: dict[str, list[WaitRule]] = defaultdict(list)
         self._anywhere: list[WaitRule] = []  # any function of a file or folder
-        self._exact: dict[str, list[WaitRule]] = {}
+        self._exact: dict[str, list[WaitRule]] = defaultdict(list)
         self._prefixes: list[tuple[str, WaitRule]] = []
         self._classes: list[tuple[str, WaitRule]] = []  # any method of a class
         for rule in sorted(rules, key=lambda r: _ORDER[r.layer]):
@@ -40,11 +41,11 @@ class FrameIndex:
                 elif not rule.native and function.endswith(".*"):
                     self._classes.append((function[:-1].removeprefix("*"), rule))
                 elif not rule.native:
-                    self._python.setdefault(function, []).append(rule)
+                    self._python[function].append(rule)
                 elif function.endswith("*"):
                     self._prefixes.append((symbol(function[:-1]), rule))
                 else:
-                    self._exact.setdefault(symbol(function), []).append(rule)
+                    self._exact[symbol(function)].append(rule)
         self._native = functools.lru_cache(maxsize=65536)(self._find_native)
         self._by_file = functools.lru_cache(maxsize=65536)(self._find_python)
 
@@ -58,14 +59,10 @@ class FrameIndex:
         return (*rules, *methods) if methods else rules
 
     def _find_python(self, name: str, file: str) -> tuple[WaitRule, ...]:
-        rules = self._python.get(name, []) + self._anywhere
-        users = origin_of_file(file) is Origin.USER
-        return tuple(
-            rule
-            for rule in rules
-            # A user's folder may be called "requests" as well.
-            if _in_file(file, rule.file) and not (users and "*" in rule.functions)
-        )
+        # A user's folder may be called "requests" as well.
+        anywhere = [] if origin_of_file(file) is Origin.USER else self._anywhere
+        rules = [*self._python.get(name, ()), *anywhere]
+        return tuple(rule for rule in rules if _in_file(file, rule.file))
 
     def _find_native(self, function: str, file: str) -> tuple[WaitRule, ...]:
         name = symbol(function)

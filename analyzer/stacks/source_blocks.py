@@ -62,6 +62,16 @@ def heads(frame: Frame, text: LineText) -> Iterator[Frame]:
         yield at
 
 
+def block(head: Frame, text: LineText, last: int) -> Iterator[str]:
+    """Yield the lines of the block that a line opens, before line ``last``; "" for one not kept."""
+    depth = indent(text(head) or "")
+    for number in range((head.line or 0) + 1, last):
+        line = text(replace(head, line=number)) or ""
+        if line.strip() and indent(line) <= depth:
+            return
+        yield line
+
+
 def lines_above(frame: Frame, text: LineText) -> Iterator[str]:
     """Yield the lines of a function above the one where a frame stands, the nearest first."""
     for number in range((frame.line or 1) - 1, 0, -1):
@@ -92,16 +102,11 @@ def unasked(path: Sequence[Frame], text: LineText) -> tuple[Frame, str] | None:
         name = last_name(frame)
         if name == "__del__":
             return frame, "a finalizer"
-        if name not in (text(caller) or name) and _SIGNAL.search(_definition(frame, text)):
+        lines = (text(replace(frame, line=n)) or "" for n in range(frame.line or 0, 0, -1))
+        definition = next((line for line in lines if f"def {name}(" in line), "")
+        if name not in (text(caller) or name) and _SIGNAL.search(definition):
             return frame, "a signal's handler"
     return None
-
-
-def _definition(frame: Frame, text: LineText) -> str:
-    """Return the line that defines the function of a frame; empty where it was not kept."""
-    start = f"def {last_name(frame)}("
-    lines = (text(replace(frame, line=n)) or "" for n in range(frame.line or 0, 0, -1))
-    return next((line for line in lines if start in line), "")
 
 
 def rank_branch(path: Sequence[Frame], text: LineText) -> Frame | None:
@@ -109,12 +114,9 @@ def rank_branch(path: Sequence[Frame], text: LineText) -> Frame | None:
 
     ``path`` are the user's own frames of a stack, outermost first.
     """
-    for frame in reversed(path):
-        for head in heads(frame, text):
-            line = text(head) or ""
-            if BRANCH.match(line) and ASKS_RANK.search(line):
-                return head
-    return None
+    around = ((head, text(head) or "") for frame in reversed(path) for head in heads(frame, text))
+    asks = (head for head, line in around if BRANCH.match(line) and ASKS_RANK.search(line))
+    return next(asks, None)
 
 
 SAME_FOR_ALL = re.compile(
@@ -127,14 +129,8 @@ _ENDING = re.compile(r"(?:^|:)\s*(?:return|break)\b")
 
 def may_be_left_within(loop: Frame, inside: Frame, text: LineText) -> bool:
     """Return whether a line of the loop's body, as far as it was kept, leaves the loop."""
-    depth = indent(text(loop) or "")
-    for number in range((loop.line or 0) + 1, (inside.line or 0) + MAX_BLOCK):
-        line = text(replace(loop, line=number)) or ""
-        if line.strip() and indent(line) <= depth:
-            return False
-        if _ENDING.search(line.strip()):
-            return True
-    return False
+    body = block(loop, text, (inside.line or 0) + MAX_BLOCK)
+    return any(_ENDING.search(line.strip()) for line in body)
 
 
 def may_be_in_branch(path: Sequence[Frame], text: LineText) -> bool:

@@ -1,5 +1,6 @@
 """Where the paths of two ranks through the source part, and which of them came first."""
 
+import itertools
 import re
 from collections.abc import Sequence
 from itertools import pairwise
@@ -120,5 +121,4 @@ def apart_by(path: Sequence[Frame], other: Sequence[Frame], text: LineText) -> l
     lines = [(head, text(head) or "") for head in around]
     asks = (h for h, line in lines if _CONDITION.match(line) and not SAME_FOR_ALL.search(line))
     loops = (h for h, line in lines if _FOR.match(line) and not _ALIKE.search(line))
-    found = (next(asks, None), next(loops, None))
-    return [head for head in found if head is not None]
+    return [*itertools.islice(asks, 1), *itertools.islice(loops, 1)]

@@ -22,6 +22,10 @@ from whyhang.analyzer.stacks.rule_match import FrameIndex, Reading, read
 _GPU_DEVICES = ("/dev/nvidia", "/dev/kfd", "/dev/dri", "/dev/dxg", "/dev/accel", "/dev/habana")
 
 
+_MAY_POLL = {WaitKind.SLEEP, WaitKind.WORK, WaitKind.FILE}
+"""What a thread does that may look for a file: it sleeps, or does what takes no time."""
+
+
 class PlacedSnapshot(NamedTuple):
     """A process at one moment, with what its threads are placed by.
 
@@ -38,10 +42,8 @@ class PlacedSnapshot(NamedTuple):
 def thread_place(thread: Thread, at: PlacedSnapshot) -> Place:
     """Place one thread of a process."""
     reading = read(thread.frames, at.rules)
-    running, wchan = _kernel_state(thread, at.dump, at.process)
-    guess = None
-    if not reading.purposes:
-        guess = _guess(reading, running, wchan, at)
+    running, wchan = _kernel_state(thread, at)
+    guess = None if reading.purposes else _guess(reading, running, wchan, at)
     if running == "R" and thread.holds_gil is False:
         running = "N"
     place = place_from(reading, guess, running)
@@ -53,7 +55,7 @@ def thread_place(thread: Thread, at: PlacedSnapshot) -> Place:
     if sleeps and place.user and at.line_text and waits_for_removal(place.user, at.line_text):
         says = phrase("waiting for a lock file to be removed")
         place = replace(place, kind=WaitKind.LOCK, says=says, op=FILE_LOCK)
-    elif place.user and at.line_text and _may_poll(place):
+    elif place.user and at.line_text and place.kind in _MAY_POLL:
         loop = awaited_file(place.user, at.line_text)
         if loop is not None:
             of_ranks = one_of_each_rank(loop, at.line_text)
@@ -68,15 +70,9 @@ def thread_place(thread: Thread, at: PlacedSnapshot) -> Place:
     return replace(place, thread=thread.name, tid=thread.tid)
 
 
-def _may_poll(place: Place) -> bool:
-    """Return whether a thread sleeps, or does what takes no time: it may look for a file."""
-    return place.kind in {WaitKind.SLEEP, WaitKind.WORK, WaitKind.FILE}
-
-
-def _kernel_state(
-    thread: Thread, dump: StackDump, process: Process | None
-) -> tuple[str, str | None]:
+def _kernel_state(thread: Thread, at: PlacedSnapshot) -> tuple[str, str | None]:
     """Return the thread's state letter and the kernel function it sleeps in, where known."""
+    dump, process = at.dump, at.process
     guess = {None: "", True: "R", False: "S"}[thread.active]
     letter, wchan = "", None
     if process is not None:
@@ -126,9 +122,8 @@ def _reads_terminal(reading: Reading, process: Process | None) -> bool:
     if reading.native:
         deepest = reading.mechanism
         return deepest is not None and deepest.frame.function.endswith("read")
-    return process is not None and any(
-        target.startswith(("/dev/pts/", "/dev/tty")) for target in process.descriptors
-    )
+    opened = process.descriptors if process is not None else ()
+    return any(target.startswith(("/dev/pts/", "/dev/tty")) for target in opened)
 
 
 def source_lines(excerpts: Iterable[Excerpt]) -> LineText:

@@ -104,13 +104,12 @@ def user_frame(frames: Iterable[Frame]) -> Frame | None:
         whose = origin(frame)
         if nested is not None:
             return frame if whose is Origin.USER and frame.file == nested.file else nested
+        if whose is Origin.USER and frame.function.rpartition(".")[2] not in COMPREHENSIONS:
+            return frame
         if whose is Origin.USER:
-            if frame.function.rpartition(".")[2] not in COMPREHENSIONS:
-                return frame
             nested = frame
-            continue
-        if whose is Origin.FRAMEWORK and framework is None:
-            framework = frame
+        elif whose is Origin.FRAMEWORK:
+            framework = framework or frame
     return nested or framework
 
 
@@ -119,16 +118,12 @@ def short(path: str) -> str:
     """Cut a path to its readable tail: from the package on, or the last two components."""
     if path.startswith("<") or not path.startswith("/"):
         return path
-    inside = _package_path(path)
-    if inside is not None:
+    if (inside := _package_path(path)) is not None:
         return inside
     stdlib = _STDLIB.search(path) or _ZIPPED.search(path)
     if stdlib is not None:
         return path[stdlib.end() :]
-    tree = _framework_tail(path)
-    if tree is not None:
-        return tree
-    return "/".join(path.split("/")[-2:]).lstrip("/")
+    return _framework_tail(path) or "/".join(path.split("/")[-2:]).lstrip("/")
 
 
 def line_of(frame: Frame) -> str:

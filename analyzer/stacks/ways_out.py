@@ -12,6 +12,7 @@ from whyhang.analyzer.stacks.source_blocks import (
     LOOP,
     MAX_BLOCK,
     SAME_FOR_ALL,
+    block,
     heads,
     indent,
 )
@@ -129,16 +130,9 @@ _LEAVING = re.compile(r"(?:return|break|continue)\b")
 
 def _leaves(branch: Frame, text: LineText) -> bool:
     """Return whether what a branch holds leaves the loop, its turn or the function."""
-    line = text(branch) or ""
-    if _LEAVING.match(line.partition(":")[2].strip()):
-        return True
-    for number in range((branch.line or 0) + 1, (branch.line or 0) + MAX_BLOCK):
-        below = text(replace(branch, line=number)) or ""
-        if below.strip() and indent(below) <= indent(line):
-            return False
-        if _LEAVING.match(below.strip()):
-            return True
-    return False
+    behind = (text(branch) or "").partition(":")[2]
+    below = block(branch, text, (branch.line or 0) + MAX_BLOCK)
+    return any(_LEAVING.match(line.strip()) for line in (behind, *below))
 
 
 _TRY = re.compile(r"\s*try\b")
@@ -165,13 +159,12 @@ def ways_round(loop: Frame | None, path: Sequence[Frame], text: LineText) -> Ite
     handler around it that goes on after an error, gradients that are not to be reduced. Without a
     loop it is that of the last comprehension.
     """
-    turns = (
-        loop in {*heads(frame, text)} if loop is not None else last_name(frame) in COMPREHENSIONS
-        for frame in path
+    starts = (
+        number
+        for number, frame in enumerate(path)
+        if (loop in {*heads(frame, text)} if loop else last_name(frame) in COMPREHENSIONS)
     )
-    start = next((number for number, is_it in enumerate(turns) if is_it), None)
-    if start is None:
-        return
+    start = next(starts, len(path))
     for frame in reversed(path[start:]):
         around = {*heads(frame, text)}
         first = (loop.line or 0) if loop is not None and frame is path[start] else 0
@@ -189,22 +182,18 @@ def ways_round(loop: Frame | None, path: Sequence[Frame], text: LineText) -> Ite
                 of = next((h for h in heads(at, text) if LOOP.match(text(h) or "")), None)
                 leaves = ends_turn["how"] == "return" and frame is path[start]  # the loop as well
                 asks = text(head) or ""
-                if (
-                    not leaves
-                    and (of is None or of in around)
-                    and BRANCH.match(asks)
-                    and not SAME_FOR_ALL.search(asks)
-                ):
+                differs = BRANCH.match(asks) and not SAME_FOR_ALL.search(asks)
+                if differs and not leaves and (of is None or of in around):
                     yield head
 
 
-def _swallowing(block: Frame, inside: Frame, text: LineText, *, returns: bool) -> Iterator[Frame]:
+def _swallowing(tries: Frame, inside: Frame, text: LineText, *, returns: bool) -> Iterator[Frame]:
     """Yield the handlers of a ``try`` around a frame after which the program goes on.
 
     ``returns``: it goes on, too, once the function has returned.
     """
     ends = _RAISES if returns else _GIVES_UP
-    depth = indent(text(block) or "")
+    depth = indent(text(tries) or "")
     handler: Frame | None = None
     body: int | None = None  # how deep the lines of the handler are: further in, a condition holds
     for number in range((inside.line or 0) + 1, (inside.line or 0) + MAX_BELOW):

@@ -9,7 +9,6 @@ from whyhang.analyzer.job.connections import ConnectionPeer
 from whyhang.analyzer.job.records import Child, Member
 from whyhang.analyzer.job.roles import main_thread
 from whyhang.analyzer.job.sockets import tcp_socket
-from whyhang.analyzer.rank_state.from_logs.ends import End
 from whyhang.analyzer.rank_state.listed import WORDS
 from whyhang.analyzer.rank_state.over_time.motion import Moved
 from whyhang.analyzer.rank_state.state import RankState, Status, busy_worker
@@ -35,7 +34,6 @@ STATES: dict[Status, RankStateName] = {
 CONTEXT_LINES = 4
 MAX_QUOTED = 80
 MOST_PLACES = 3
-POOL = "its process pool"
 
 
 _DATA = frozenset({WaitKind.NETWORK, WaitKind.FILE, WaitKind.POLL})
@@ -66,15 +64,16 @@ def _waiting_for_data(case: Case, state: RankState) -> Process | None:
 def activity(state: RankState) -> str:
     """Return in a short phrase what a member does."""
     if state.status is Status.GONE:
-        return _ended(state.end) if state.end is not None else "dead"
+        return f"ended: {_cut(state.end.how)}" if state.end is not None else "dead"
     if state.position is not None:
         return str(state.position)
     if state.status is Status.UNSEEN and state.ras in WORDS:
         return WORDS[state.ras][1]
     if state.end is not None and (state.place is None or state.status is Status.UNSEEN):
-        return _ended(state.end)
+        return f"ended: {_cut(state.end.how)}"
     if state.status is Status.UNSEEN and (state.last_line or state.pulse is not None):
-        return _last_sign(state)
+        line = f"last line: {_cut(state.last_line)}"
+        return line if state.pulse is None else f"last in step {state.pulse.last.step}"
     if state.place is None:
         return state.stopped_by if state.status is Status.STOPPED else "not seen"
     phrase = str(state.place)
@@ -85,16 +84,6 @@ def activity(state: RankState) -> str:
     if state.motion.moved is Moved.IN_PLACE and state.place.kind is WaitKind.WORK:
         return "running in place"
     return phrase
-
-
-def _last_sign(state: RankState) -> str:
-    """Return what is known last of a rank that was not looked at."""
-    step = f"last in step {state.pulse.last.step}" if state.pulse is not None else ""
-    return step or f"last line: {_cut(state.last_line)}"
-
-
-def _ended(end: End) -> str:
-    return f"ended: {_cut(end.how)}"
 
 
 def _cut(text: str) -> str:
@@ -168,20 +157,13 @@ def evidence_of(case: Case, state: RankState) -> list[Evidence]:
         evidence.append(_counters(member.processes, member.rank))
     if state.pulse is not None and state.pulse.behind:
         evidence.append(beat_of(case, state))
-    main = member.processes[-1].threads[:1] if member.processes else ()
-    evidence += [
-        Evidence(
-            source=member.processes[-1].source.file,
-            rank=member.rank,
-            quote=f"pid {member.pid} in the kernel: {' ← '.join(thread.kernel)}",
-        )
-        for thread in main
-        if thread.kernel
-    ]
-    if connection_peer(case, state) is not None:
-        last = member.processes[-1]
-        quote = f"pid {member.pid} waits at {last.awaits}"
-        evidence.append(cite(last.source, quote, member.rank))
+    for last in member.processes[-1:]:
+        for kernel in (thread.kernel for thread in last.threads[:1] if thread.kernel):
+            quote = f"pid {member.pid} in the kernel: {' ← '.join(kernel)}"
+            evidence.append(Evidence(source=last.source.file, rank=member.rank, quote=quote))
+        if connection_peer(case, state) is not None:
+            quote = f"pid {member.pid} waits at {last.awaits}"
+            evidence.append(cite(last.source, quote, member.rank))
     worker = busy_worker(state)
     if worker is not None and member.children[worker[0]].dumps:
         evidence.append(_frames(member.children[worker[0]].dumps[-1], worker[1], member.rank))
@@ -223,11 +205,8 @@ _STATE_WORDS = {
 def _counters(processes: tuple[Process, ...], rank: int | None) -> Evidence:
     last = processes[-1]
     paused = " but for pauses by another tool" if any(p.pauses for p in processes) else ""
-    return Evidence(
-        source=last.source.file,
-        rank=rank,
-        quote=f"pid {last.who.pid}: the main thread did not run at all between the looks{paused}",
-    )
+    quote = f"pid {last.who.pid}: the main thread did not run at all between the looks{paused}"
+    return Evidence(source=last.source.file, rank=rank, quote=quote)
 
 
 def _frames(dump: StackDump, place: Place, rank: int | None) -> Evidence:
@@ -237,12 +216,8 @@ def _frames(dump: StackDump, place: Place, rank: int | None) -> Evidence:
     if not frames and thread is not None and thread.frames:
         frames = [thread.frames[0]]
     words = " ← ".join(dict.fromkeys(in_words(frame) for frame in frames))
-    return Evidence(
-        source=dump.source.file,
-        line=thread.line if thread is not None else dump.source.line,
-        rank=rank,
-        quote=words,
-    )
+    line = thread.line if thread is not None else dump.source.line
+    return Evidence(source=dump.source.file, line=line, rank=rank, quote=words)
 
 
 def site_location(frame: Frame | None) -> Location | None:
@@ -272,9 +247,8 @@ def frames_of(member: Member) -> tuple[Frame, ...]:
     if not member.dumps:
         return ()
     thread = main_thread(member.dumps[-1])
-    if thread is None:
-        return ()
-    return tuple(f for f in thread.frames if not f.native) or thread.frames
+    frames = thread.frames if thread is not None else ()
+    return tuple(f for f in frames if not f.native) or frames
 
 
 def path_of(case: Case, state: RankState) -> list[Frame]:

@@ -53,6 +53,5 @@ def sentence(text: str) -> str:
 def _agreeing(verb: str, whom: str) -> str:
     if not _MANY.match(whom):
         return verb
-    if verb in _IRREGULAR:
-        return _IRREGULAR[verb]
-    return verb[:-2] if verb.endswith(("ches", "shes", "sses", "xes")) else verb[:-1]
+    short = verb[:-2] if verb.endswith(("ches", "shes", "sses", "xes")) else verb[:-1]
+    return _IRREGULAR.get(verb, short)

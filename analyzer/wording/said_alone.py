@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import LogTail, OwnLine, Source
+from whyhang.analyzer.facts import LogTail, Source
 from whyhang.analyzer.rank_state.from_logs.log_ends import tails_of_ranks
 from whyhang.analyzer.report import Evidence, cite
 
@@ -29,9 +29,8 @@ def said_alone(case: Case, ranks: Sequence[int]) -> Evidence | None:
     alone = _templates(own) - set[str]().union(*others)
     shared = _templates(own) - alone
     alike = [templates for templates in others if templates & shared]
-    if not 0 < len(alone) <= min(MOST_ALONE, len(shared)) or len(alike) < LEAST_OTHERS:
-        return None
-    if not all(tail.whole for tail in tails.values()):
+    few = 0 < len(alone) <= min(MOST_ALONE, len(shared)) and len(alike) >= LEAST_OTHERS
+    if not few or not all(tail.whole for tail in tails.values()):
         return None
     line = next(line for line in own.lines if line.template in alone)
     if len(_WORD.findall(line.text)) < LEAST_WORDS:
@@ -40,5 +39,4 @@ def said_alone(case: Case, ranks: Sequence[int]) -> Evidence | None:
 
 
 def _templates(tail: LogTail) -> set[str]:
-    lines: tuple[OwnLine, ...] = tail.lines
-    return {line.template for line in lines}
+    return {line.template for line in tail.lines}

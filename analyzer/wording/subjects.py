@@ -39,12 +39,10 @@ def ranks_named(text: str, among: Iterable[int]) -> set[int]:
 
 def hosts_of(case: Case, hit: Hit) -> tuple[str, ...]:
     """Return the hosts that a finding is about: of its ranks, else those whose lines it quotes."""
-    members = [case.member(number).host for number in hit.members]
-    if hit.members or hit.ranks:
-        return tuple(dict.fromkeys(host for host in members if host))
-    places = hit.places
-    quoted = (line.who.host for line in case.job.lines if line.source in places)
-    return tuple(dict.fromkeys(host for host in quoted if host))
+    hosts = [case.member(number).host for number in hit.members]
+    places = set() if hit.members or hit.ranks else hit.places
+    hosts += [line.who.host for line in case.job.lines if line.source in places]
+    return tuple(dict.fromkeys(host for host in hosts if host))
 
 
 def with_names(title: str, culprits: Iterable[int] | None, hosts: tuple[str, ...] = ()) -> str:
@@ -106,11 +104,8 @@ def with_host_of_pid(
     if host is None:
         return text
     others = [case.member(number) for number in hit.members[:MOST] if of_rank is not None]
-    rest = [
-        f"{one.name}: {one.pid} on {one.host}"
-        for one in others
-        if one is not of_rank and one.pid is not None and one.host
-    ]
+    known = (one for one in others if one is not of_rank and one.pid is not None and one.host)
+    rest = [f"{one.name}: {one.pid} on {one.host}" for one in known]
     more = f" ({', '.join(rest)})" if rest else ""
     command, mark, comment = text.partition("  # ")
     if mark or not text[:1].isupper():
@@ -160,14 +155,10 @@ def with_path(text: str, path: str | None) -> str:
 
 
 def _place(case: Case, member: Member) -> str:
-    device = case.job.gpus.of(member.id)
-    gpu = device.name if device is not None else _address(case, member)
     if member.rank is None:
         return member.name
+    device = case.job.gpus.of(member.id)
+    addresses = (a.bus for a in case.job.of(GpuAddress) if case.job.member_of(a.who) is member)
+    gpu = device.name if device is not None else next((f"GPU {bus}" for bus in addresses), "")
     more = ", ".join(filter(None, (f"pid {member.pid}" if member.pid else "", gpu)))
     return f"{member.name} on {member.host}{f' ({more})' if more else ''}"
-
-
-def _address(case: Case, member: Member) -> str:
-    facts = (fact for fact in case.job.of(GpuAddress) if case.job.member_of(fact.who) is member)
-    return next((f"GPU {fact.bus}" for fact in facts), "")

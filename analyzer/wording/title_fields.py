@@ -16,7 +16,6 @@ from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.stacks.usercode import in_words, is_library, user_frame, user_path
 from whyhang.analyzer.toml import table
 from whyhang.analyzer.wording.describe import (
-    POOL,
     activity,
     connection_peer,
     duration,
@@ -59,12 +58,16 @@ def subject_fields(case: Case, states: list[RankState], affected: Iterable[int])
     waits = " and ".join(call.wait for call in calls) or "in their next step"
     verb = "wait" if _are_many(case, affected) else "waits"
     find = f"Find out where {who} {'are' if many else 'is'}"
+    ways = {state.end.how.partition(":")[0] if state.end is not None else "" for state in states}
+    gone = f"{'have' if many else 'has'} no living process"
+    if len(ways) == 1 and ways != {""}:  # all ended in one way
+        gone = f"ended with {ways.pop()}"
     return {
         "who": who,
         "pid": pid_in_words(case, members),
         **(_fields_of_first(case, states, many=many) if states else _OF_NOBODY),
         "its": "their" if many else "its",
-        "gone": _gone(states, many=many),
+        "gone": gone,
         "where": str(place or "an unknown place"),
         "look": f"Look at {place}" if place is not None else find,
         "at": f" at {place}" if place else "",
@@ -84,7 +87,7 @@ def _fields_of_first(case: Case, states: list[RankState], *, many: bool) -> dict
     alone = kind not in {None, WaitKind.DATALOADER} and not first.children
     helper = _OF_LOADER
     if place is not None and waits_for_pool(place):
-        helper = {"helper": f"worker of {POOL}", "batch": "result"}
+        helper = {"helper": "worker of its process pool", "batch": "result"}
     elif kind is WaitKind.SUBPROCESS:
         helper = {"helper": "child process", "batch": "result"}
     return {
@@ -109,10 +112,9 @@ def _advice(state: RankState) -> str:
     """Say what to do about what a member is in, or the worker that it waits for."""
     worker = busy_worker(state)
     place = worker[1] if worker is not None else state.place
+    kinds = _ADVICE["kinds"] | (_ADVICE["workers"] if worker is not None else {})
     if place is None:
-        return _ADVICE["kinds"]["work"]
-    kinds = _ADVICE["workers"] if worker is not None else {}
-    kinds = {**_ADVICE["kinds"], **kinds}
+        return kinds["work"]
     by_kind = kinds.get(place.kind.name.lower(), kinds["work"])
     return _ADVICE["operations"].get(place.op or "", by_kind)
 
@@ -135,10 +137,7 @@ def _far_peer(case: Case, states: list[RankState]) -> str:
     """Name whose the other end is of the connection that these members wait at, if all to one."""
     sides = [connection_peer(case, state) for state in states]
     first = sides[0]
-    if first is None or any(
-        side is None or (side.address, side.member) != (first.address, first.member)
-        for side in sides
-    ):
+    if first is None or len({side and (str(side.address), side.member) for side in sides}) > 1:
         return ""
     host = f"on {first.host}" if first.host else ""
     if first.member == states[0].member:
@@ -184,19 +183,11 @@ def _lasting(state: RankState) -> str:
 def _worker_pid(case: Case, state: RankState) -> str:
     """Return the pid of a member's busy worker; of its own where the dataset runs in the rank."""
     worker, member = busy_worker(state), case.member(state.member)
+    of_workers = state.place is not None and state.place.kind is WaitKind.DATALOADER
+    pid = None if of_workers else member.pid
     if worker is not None:
         pid = member.children[worker[0]].pid
-    else:
-        of_workers = state.place is not None and state.place.kind is WaitKind.DATALOADER
-        pid = None if of_workers else member.pid
     return "PID" if pid is None else str(pid)
-
-
-def _gone(states: list[RankState], *, many: bool) -> str:
-    """Say how processes ended that are no more, if all in one way; else that they are no more."""
-    ways = {state.end.how.partition(":")[0] if state.end is not None else "" for state in states}
-    how = next(iter(ways)) if len(ways) == 1 else ""
-    return f"ended with {how}" if how else f"{'have' if many else 'has'} no living process"
 
 
 def _are_many(case: Case, members: Sequence[int]) -> bool:
@@ -209,9 +200,8 @@ def _own_holder(path: Sequence[Frame], text: LineText) -> Frame | None:
     if not wanted.startswith("with "):
         return None
     outer = (f for f in reversed(path[:-1]) if f.file == path[-1].file)
-    return next(
-        (f for f in outer if any((text(h) or "").strip() == wanted for h in heads(f, text))), None
-    )
+    within = (f for f in outer for h in heads(f, text) if (text(h) or "").strip() == wanted)
+    return next(within, None)
 
 
 def _crossed_locks(main: Thread | None, threads: Iterable[Thread], text: LineText) -> str:
@@ -255,10 +245,6 @@ def _lock_at(frame: Frame, line: Frame, text: LineText) -> _Lock | None:
     return (frame.file, of_class, match["lock"])
 
 
-def _takes_lock(frame: Frame, text: LineText) -> bool:
-    return any(_TAKES_LOCK.match(text(head) or "") for head in heads(frame, text))
-
-
 def _other_lock(case: Case, state: RankState) -> str:
     """Name another thread of a member in the user's code: the one that has the lock.
 
@@ -281,17 +267,15 @@ def _other_lock(case: Case, state: RankState) -> str:
         called = map(last_name, reversed(thread.frames[: thread.frames.index(user)]))
         call = next((f" (in {name})" for name in called if name != "wrapper"), "")
         name = f"thread {thread.name or thread.tid} at {in_words(user)}{call}"
-        if _takes_lock(user, text):
+        if any(_TAKES_LOCK.match(text(head) or "") for head in heads(user, text)):
             return f"; {name} seems to hold it"
         others.append(name)
-    if not others:
-        shared = state.place.op == SHARED_LOCK or waits_for_process(state.place)
-        gone = (
-            ". No other thread of the process is in the program's code: who took it has ended, or "
-            "went on without giving it back"
-        )
-        return "" if shared or dumps[-1].main_only else gone
-    return f"; {others[0]} does not go on either"
+    if others:
+        return f"; {others[0]} does not go on either"
+    shared = state.place.op == SHARED_LOCK or waits_for_process(state.place)
+    nobody = ". No other thread of the process is in the program's code"
+    gone = f"{nobody}: who took it has ended, or went on without giving it back"
+    return "" if shared or dumps[-1].main_only else gone
 
 
 def _does(case: Case, state: RankState, peer: str, *, many: bool) -> str:
@@ -306,10 +290,8 @@ def _does(case: Case, state: RankState, peer: str, *, many: bool) -> str:
     file = _on_file(child.processes, worker[1])
     stopped = "stopped by a signal, " if worker[1].stopped else ""
     of_pool = state.place is not None and waits_for_pool(state.place)
-    name = case.member(state.member).name
-    whose = f"a worker of {POOL}" if of_pool else "its DataLoader worker"
-    if many:
-        whose = f"a worker of {name}'s process pool" if of_pool else f"{name}'s DataLoader worker"
+    owner = f"{case.member(state.member).name}'s" if many else "its"
+    whose = f"a worker of {owner} process pool" if of_pool else f"{owner} DataLoader worker"
     cpu = motion(child.dumps, child.processes).cpu
     burns = ", at full CPU," if cpu is not None and cpu > SPINNING else ""
     return f"{whose}{number} is {stopped}{worker[1].says}{file}{burns}"
@@ -351,8 +333,8 @@ def _fillers_of_queue(case: Case, state: RankState) -> str:
     file = frame.file.rpartition("/")[2] if frame is not None else ""
     gets = frame is not None and (last_name(frame), file) == ("get", "queue.py")
     full = (thread for thread in member.dumps[-1].threads if gets and _is_full(thread))
-    for thread, user in ((thread, user_frame(thread.frames)) for thread in full):
-        if user is not None:
+    for thread in full:
+        if (user := user_frame(thread.frames)) is not None:
             name = f'its thread "{thread.name or thread.tid}" at {in_words(user)}'
             return f", while {name} waits for room in another one that is full,"
     return ""

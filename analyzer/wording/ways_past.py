@@ -27,8 +27,7 @@ def divergence(case: Case, culprits: Sequence[int], others: Sequence[int]) -> st
     """
     if not culprits or not others:
         return None
-    a = list(reversed(frames_of(case.member(culprits[0]))))
-    b = list(reversed(frames_of(case.member(others[0]))))
+    a, b = (frames_of(case.member(each[0]))[::-1] for each in (culprits, others))
     if [(f.function, f.file, f.line) for f in a] == [(f.function, f.file, f.line) for f in b]:
         return None
     shared: Frame | None = None
@@ -209,5 +208,4 @@ def ways_round_in_words(loop: Frame | None, path: Sequence[Frame], text: LineTex
 
     None: the loop is that of a comprehension.
     """
-    ways = dict.fromkeys(quoted(way, text) for way in ways_round(loop, path, text))
-    return " or ".join([*ways][:2])
+    return _left_by([(quoted(way, text), "") for way in ways_round(loop, path, text)])

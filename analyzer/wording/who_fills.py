@@ -35,9 +35,8 @@ def fillers_in_words(case: Case, members: Sequence[int]) -> str:
         return f"{back} after an error, too." if named else ""
     if place.kind is WaitKind.IDLE and _AWAITS_ITEM.search(line):
         named = _lines_with(case, place.user, _PUTS)
-        return f" The queue is filled by {named}: a task that has ended fills it no more." * (
-            named != ""
-        )
+        filled = f" The queue is filled by {named}: a task that has ended fills it no more."
+        return filled if named else ""
     if place.kind is not WaitKind.QUEUE:
         return ""
     if place.frame is not None and last_name(place.frame) == "join" and ".join(" in line:
@@ -53,15 +52,15 @@ def fillers_in_words(case: Case, members: Sequence[int]) -> str:
 def _lines_with(case: Case, user: Frame, pattern: re.Pattern[str]) -> str:
     """Quote the lines of a frame's file that hold a pattern; empty where they are none or many."""
     text = source_lines(case.job.excerpts)
-    found = {
-        replace(user, line=number): None
+    numbers = {
+        number
         for excerpt in case.job.excerpts
         if excerpt.file == user.file
         for number, line in enumerate(excerpt.lines, excerpt.first_line)
         if pattern.search(line)
     }
-    few = sorted(found, key=lambda f: f.line or 0) if len(found) <= MOST_PLACES else ()
-    return " or ".join(quoted(line, text) for line in few)
+    few = sorted(numbers) if len(numbers) <= MOST_PLACES else ()
+    return " or ".join(quoted(replace(user, line=number), text) for number in few)
 
 
 def is_left_alone(case: Case, state: RankState) -> bool:

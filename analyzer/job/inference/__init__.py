@@ -27,7 +27,7 @@ from whyhang.analyzer.job.inference.whose import (
 )
 from whyhang.analyzer.job.inference.years import in_one_year
 
-STEPS: tuple[Callable[[Sequence[Fact]], Sequence[Fact]], ...] = (
+STEPS: tuple[Callable[[Sequence[Fact]], Iterable[Fact]], ...] = (
     once,  # what was given
     *(plausible, of_the_last_attempt, in_one_year, with_numbers_of_pods),  # what is believed
     *(
@@ -46,7 +46,7 @@ STEPS: tuple[Callable[[Sequence[Fact]], Sequence[Fact]], ...] = (
 
 def inferred(facts: Iterable[Fact]) -> Sequence[Fact]:
     """Return the facts with all that follows from them."""
-    known: Sequence[Fact] = list(facts)
+    known = tuple(facts)
     for step in STEPS:
-        known = step(known)
+        known = tuple(step(known))
     return known

@@ -57,11 +57,8 @@ _OF_AN_ATTEMPT = Exit | LastLine | LogLine | RootCause | StackDump | Track
 
 def of_the_last_attempt(facts: Sequence[Fact]) -> list[Fact]:
     """Leave out what tells of attempts before the last one, if that got to work, and say so."""
-    living = [
-        fact
-        for fact in facts
-        if isinstance(fact, Process) and fact.role is Role.RANK and not fact.dead
-    ]
+    processes = (fact for fact in facts if isinstance(fact, Process))
+    living = [each for each in processes if each.role is Role.RANK and not each.dead]
     folders = _earlier_folders(facts, living)
     ends = _ends(facts, living)
     kept: list[Fact] = []
@@ -76,7 +73,16 @@ def of_the_last_attempt(facts: Sequence[Fact]) -> list[Fact]:
         else:
             kept.append(fact)
     if left_out:
-        kept.append(_gap(left_out))
+        files = sorted({source.file for source in left_out})
+        those = f"{files[0]} says" if len(files) == 1 else f"{files[0]} and others say"
+        gap = Gap(
+            what=f"reading what {those} of earlier attempts",
+            why="the job was started anew since",
+            cost="why an earlier attempt ended is not told",
+            remedy="Give what that attempt left alone",
+            source=left_out[-1],
+        )
+        kept.append(gap)
     return kept
 
 
@@ -85,24 +91,23 @@ def _earlier_folders(facts: Sequence[Fact], living: list[Process]) -> set[str]:
     files = {source.file for fact in facts if (source := getattr(fact, "source", None)) is not None}
     attempts = {file: int(m["number"]) for file in files if (m := _FOLDER.search(file))}
     last = max(attempts.values(), default=0)
-    counts = {process.environ.get(RESTARTS) for process in living}
-    if str(last) in counts or any(
-        number == last and _at_work(facts, file, 0) for file, number in attempts.items()
-    ):
-        return {file for file, number in attempts.items() if number < last}
-    return set()
+    lives = str(last) in {process.environ.get(RESTARTS) for process in living}
+    of_last = (file for file, number in attempts.items() if number == last)
+    if not lives and not any(_at_work(facts, file, 0) for file in of_last):
+        return set()
+    return {file for file, number in attempts.items() if number < last}
 
 
 def _ends(facts: Sequence[Fact], living: list[Process]) -> dict[str, int]:
     """Return for each log the last line that tells of an attempt before the last."""
     ends: dict[str, int] = defaultdict(int)
-    rows = [fact for fact in facts if isinstance(fact, Exit)]
     tails: dict[str, list[LogTail]] = defaultdict(list)
     own: dict[tuple[str, int | None], LogTail] = {}
     for fact in facts:
         if isinstance(fact, LogTail) and fact.outlook in AT_WORK:
             tails[fact.source.file].append(fact)
             own[fact.source.file, fact.who.rank] = fact
+    rows = (fact for fact in facts if isinstance(fact, Exit))
     last_row = {(row.source.file, row.who.pid): row.source.line for row in rows}
     for fact in facts:
         if isinstance(fact, StartedAgain) and _tells_of_ranks(facts, fact.source):
@@ -178,15 +183,3 @@ def _trains_on(tail: LogTail | None, gave_up: LogLine) -> bool:
     if gave_up.time is None or len(times) < 2:
         return False
     return gave_up.time < times[0] and (len(steps) >= STEPS or times[1] - gave_up.time >= GONE)
-
-
-def _gap(left_out: list[Source]) -> Gap:
-    files = sorted({source.file for source in left_out})
-    return Gap(
-        what=f"reading what {files[0]}{' and others' if len(files) > 1 else ''} say"
-        f"{'s' if len(files) == 1 else ''} of earlier attempts",
-        why="the job was started anew since",
-        cost="why an earlier attempt ended is not told",
-        remedy="Give what that attempt left alone",
-        source=left_out[-1],
-    )

@@ -22,16 +22,12 @@ from whyhang.analyzer.job.world import size_in
 _WORKER = re.compile(r"(?i)worker[-_. ]?0*(?P<rank>\d+)$")
 
 
-def plausible(facts: Sequence[Fact]) -> Sequence[Fact]:
-    """Return the facts without the ranks and world sizes that no job has, and a gap that says so.
+def plausible(facts: Sequence[Fact]) -> Iterator[Fact]:
+    """Yield the facts without the ranks and world sizes that no job has, and a gap that says so.
 
     Damaged lines and files give such numbers. What such a fact says besides is kept: it is then of
     a rank that nobody knows.
     """
-    return list(_plausible(facts))
-
-
-def _plausible(facts: Sequence[Fact]) -> Iterator[Fact]:
     dropped: list[Source] = []
     for fact in facts:
         if (isinstance(fact, WorldSize) and fact.size >= MAX_RANKS) or (
@@ -71,20 +67,20 @@ def with_numbers_of_pods(facts: Sequence[Fact]) -> Sequence[Fact]:
     }
     if spoken and spoken <= numbers.items():
         return facts
-    kept: list[Fact] = []
-    for fact in facts:
-        if (
-            isinstance(fact, AboutOne)
-            and fact.who.rank is not None
-            and numbers.get(fact.source.file) == fact.who.rank
-            and (_is_guess(fact.who) or isinstance(fact, LogTail))
-        ):
-            label = fact.who.label or f"worker-{fact.who.rank}"
-            who = replace(fact.who, rank=None, trust=Trust.NONE, label=label)
-            kept.append(replace(fact, who=who))
-        else:
-            kept.append(fact)
-    return kept
+
+    def unranked(who: Who) -> Who:
+        label = who.label or f"worker-{who.rank}"
+        return replace(who, rank=None, trust=Trust.NONE, label=label)
+
+    return [
+        replace(fact, who=unranked(fact.who))
+        if isinstance(fact, AboutOne)
+        and fact.who.rank is not None
+        and numbers.get(fact.source.file) == fact.who.rank
+        and (_is_guess(fact.who) or isinstance(fact, LogTail))
+        else fact
+        for fact in facts
+    ]
 
 
 def _is_guess(who: Who) -> bool:

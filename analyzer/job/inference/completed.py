@@ -71,16 +71,15 @@ def with_stacks_of_exceptions(facts: Sequence[Fact]) -> Sequence[Fact]:
         if any(key[0]) and key not in seen and not (sign and _went_on(line, sign)):
             seen.add(key)
             thread = Thread(frames=line.raised.stood, name="MainThread", line=line.source.line)
-            stacks.append(
-                StackDump(
-                    who=line.who,
-                    tool=EXCEPTION_STACK,
-                    threads=(thread,),
-                    source=line.source,
-                    taken_at=line.time,
-                    main_only=True,
-                )
+            stack = StackDump(
+                who=line.who,
+                tool=EXCEPTION_STACK,
+                threads=(thread,),
+                source=line.source,
+                taken_at=line.time,
+                main_only=True,
             )
+            stacks.append(stack)
     return [*facts, *stacks]
 
 
@@ -100,12 +99,10 @@ def with_peers_of_two(facts: Sequence[Fact]) -> Sequence[Fact]:
     """Fill in the other rank as the peer of sends and receives that name none, in a job of two."""
     if size_in(facts) != 2:
         return facts
-    known: list[Fact] = []
-    for fact in facts:
-        if isinstance(fact, Track) and fact.who.rank in {0, 1}:
-            peer, calls = 1 - fact.who.rank, fact.calls
-            named = (replace(c, peer=peer) if c.p2p and c.peer is None else c for c in calls)
-            known.append(replace(fact, calls=tuple(named)))
-        else:
-            known.append(fact)
-    return known
+
+    def named(track: Track) -> Track:
+        peer = 1 - (track.who.rank or 0)
+        calls = (replace(c, peer=peer) if c.p2p and c.peer is None else c for c in track.calls)
+        return replace(track, calls=tuple(calls))
+
+    return [named(f) if isinstance(f, Track) and f.who.rank in {0, 1} else f for f in facts]

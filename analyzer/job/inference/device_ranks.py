@@ -96,9 +96,6 @@ def _own_device(fact: Fact) -> int:
 def _known(facts: Sequence[Fact], devices: Mapping[_Process, set[int]]) -> dict[_Process, int]:
     known: dict[_Process, int] = {}
     for fact in facts:
-        if not isinstance(fact, ProcessRank | NcclDevice) or fact.rank is None:
-            continue
-        process = (fact.who.host, fact.who.pid)
-        if process in devices:
-            known.setdefault(process, fact.rank)
-    return known
+        if isinstance(fact, ProcessRank | NcclDevice) and fact.rank is not None:
+            known.setdefault((fact.who.host, fact.who.pid), fact.rank)
+    return {process: rank for process, rank in known.items() if process in devices}

@@ -7,7 +7,7 @@ moment on two hosts. What stands in one folder with the second of them is left o
 
 import posixpath
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 
 from whyhang.analyzer.facts import Fact, Gap, Process, Role
 
@@ -23,7 +23,8 @@ def once(facts: Sequence[Fact]) -> Sequence[Fact]:
     again = _again(folders)
     left_out = tuple(f"{folder}/" for folder in again)
     kept = [fact for fact in facts if not (again and _file(fact).startswith(left_out))]
-    return [*kept, *(_gap(folder) for folder in again)]
+    why = "it was given twice: another folder is of the same processes, by their pids and times"
+    return [*kept, *(Gap(what=folder, why=why, cost="it was left out") for folder in again)]
 
 
 def _again(folders: dict[str, list[Process]]) -> list[str]:
@@ -33,9 +34,11 @@ def _again(folders: dict[str, list[Process]]) -> list[str]:
     again = []
     for folder, processes in folders.items():
         own_looks = set(map(_look, processes))
-        own = {_rank(process): process.who.host for process in processes}
+        own: dict[Hashable, str | None]
+        own = {(p.who.rank, p.who.pid, p.started_at): p.who.host for p in processes}
         elsewhere = all(key in hosts and hosts[key] != host for key, host in own.items())
-        if own_looks <= looks or (elsewhere and _all_ranked(processes)):
+        ranked = all(process.who.rank is not None for process in processes)
+        if own_looks <= looks or (elsewhere and ranked):
             again.append(folder)
         looks |= own_looks
         hosts = {**own, **hosts}
@@ -47,22 +50,6 @@ def _look(process: Process) -> Hashable:
     return process.who.pid, process.look, moment, process.started_at
 
 
-def _rank(process: Process) -> Hashable:
-    return process.who.rank, process.who.pid, process.started_at
-
-
-def _all_ranked(processes: Iterable[Process]) -> bool:
-    return all(process.who.rank is not None for process in processes)
-
-
 def _file(fact: Fact) -> str:
     source = getattr(fact, "source", None)
     return source.file if source is not None else ""
-
-
-def _gap(folder: str) -> Gap:
-    return Gap(
-        what=folder,
-        why="it was given twice: another folder is of the same processes, by their pids and times",
-        cost="it was left out",
-    )

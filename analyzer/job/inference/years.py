@@ -4,6 +4,7 @@ A time of the day alone (under 86,400 seconds) counts where its file tells one d
 and its own times show no midnight, nor begin near it, as those do that count from the start.
 """
 
+import contextlib
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timezone
@@ -80,8 +81,6 @@ def _has_none(time: float | None) -> bool:
 def _in(year: int, time: float | None) -> float | None:
     if time is None or not _has_none(time):
         return time
-    moment = datetime.fromtimestamp(time, timezone.utc)
-    try:
-        return moment.replace(year=year).timestamp()
-    except ValueError:  # the 29th of February
-        return time
+    with contextlib.suppress(ValueError):  # the 29th of February
+        return datetime.fromtimestamp(time, timezone.utc).replace(year=year).timestamp()
+    return time

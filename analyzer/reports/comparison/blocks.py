@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from whyhang.analyzer.facts import few, unfold
+from whyhang.analyzer.facts import few, listed, unfold
 from whyhang.analyzer.reports.blocks import Block, Items, Para, Section, Table
 from whyhang.analyzer.reports.comparison.records import Alike, Change, Comparison, Group, Ranks
 from whyhang.analyzer.reports.finding import MAX_RANKS, cut
@@ -27,10 +27,8 @@ def page(comparison: Comparison) -> list[Block]:
         ),
     ]
     if comparison.same_job:
-        moved = [each for each in comparison.ranks if each.before != each.after]
-        stayed = [each for each in comparison.ranks if each.before == each.after]
-        blocks += _ranks("What moved", moved)
-        blocks += _ranks("What stayed", stayed)
+        blocks += _ranks("What moved", [r for r in comparison.ranks if r.before != r.after])
+        blocks += _ranks("What stayed", [r for r in comparison.ranks if r.before == r.after])
         blocks += _groups(comparison.groups)
     else:
         blocks += _alike("What is alike", (each for each in comparison.alike if each.same))
@@ -43,9 +41,8 @@ def _ranks(title: str, ranks: list[Ranks]) -> list[Block]:
         return []
     rows = []
     for each in ranks[:MAX_ROWS]:
-        names = ", ".join((*each.names[:3], "…")[: len(each.names)])
         numbers = few(unfold(each.ranks), MAX_RANKS) if each.ranks else ""
-        who = ", ".join(part for part in (numbers, names) if part)
+        who = ", ".join(part for part in (numbers, listed(each.names)) if part)
         if each.before == each.after:
             rows.append((who, "still", each.after))
         else:

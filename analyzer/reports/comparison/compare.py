@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from whyhang.analyzer.facts import counted, few, fold, unfold
-from whyhang.analyzer.report import Finding, ProcessGroup, RankRow, Report
+from whyhang.analyzer.facts import counted, few, fold, listed, unfold
+from whyhang.analyzer.report import Finding, RankRow, Report
 from whyhang.analyzer.reports.comparison.records import Change, Comparison, Group, Ranks, Side
 from whyhang.analyzer.reports.comparison.two_incidents import common_and_different, what_is_alike
 from whyhang.analyzer.reports.page import activity_of
@@ -22,7 +22,17 @@ def compare(
         for name, r in zip(names, (before, after), strict=True)
     ]
     ranks = tuple(rank_moves(before, after)) if one else ()
-    groups = tuple(group_moves(before.groups, after.groups)) if one else ()
+    known = {group.name: group for group in before.groups if one}
+    groups = tuple(
+        Group(
+            name=group.name,
+            entered=(old.entered, group.entered),
+            completed=(old.completed, group.completed),
+            behind=(old.behind, group.behind),
+        )
+        for group in after.groups
+        if (old := known.get(group.name)) is not None
+    )
     alike = () if one else tuple(common_and_different(before, after))
     return Comparison(
         headline=what_moved(before, after, ranks, groups) if one else what_is_alike(alike),
@@ -76,10 +86,8 @@ def is_same_job(before: Report, after: Report) -> bool:
     if starts[0] is not None and starts[1] is not None:
         return abs(starts[0] - starts[1]) <= SAME_START
     here, there = before.job, after.job
-    return here.hosts is not None and (here.hosts, here.world_size) == (
-        there.hosts,
-        there.world_size,
-    )
+    alike = (here.hosts, here.world_size) == (there.hosts, there.world_size)
+    return here.hosts is not None and alike
 
 
 def _standing(row: RankRow | None) -> str:
@@ -109,20 +117,6 @@ def rank_moves(before: Report, after: Report) -> Iterator[Ranks]:
         )
 
 
-def group_moves(before: Sequence[ProcessGroup], after: Sequence[ProcessGroup]) -> Iterator[Group]:
-    """Yield how far the process groups of both reports have come."""
-    known = {group.name: group for group in before}
-    for group in after:
-        old = known.get(group.name)
-        if old is not None:
-            yield Group(
-                name=group.name,
-                entered=(old.entered, group.entered),
-                completed=(old.completed, group.completed),
-                behind=(old.behind, group.behind),
-            )
-
-
 def what_moved(
     before: Report, after: Report, ranks: Sequence[Ranks], groups: Sequence[Group]
 ) -> str:
@@ -142,7 +136,7 @@ def what_moved(
         which = few(rank for each in moved for rank in unfold(each.ranks))
         sentence = f"{count} of {counted(whole, 'rank')} moved{f' ({which})' if which else ''}"
     if on:
-        sentence += f"; calls went on in {', '.join(on[:3])}{', …' if len(on) > 3 else ''}"
+        sentence += f"; calls went on in {listed(on)}"
     elif moved and groups:
         sentence += "; no call went on in any process group"
     if before.verdict != after.verdict:

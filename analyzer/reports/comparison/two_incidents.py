@@ -5,27 +5,28 @@ compared.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
 
-from whyhang.analyzer.report import Finding, Report, StackGroup
+from whyhang.analyzer.facts import listed
+from whyhang.analyzer.report import Finding, Report
 from whyhang.analyzer.reports.comparison.records import Alike, Kind
 
 
 def common_and_different(before: Report, after: Report) -> Iterator[Alike]:
     """Yield what both incidents have, and what tells them apart, the most telling first."""
     causes = [_causes(report) for report in (before, after)]
-    yield from _of_findings((before, after), causes)
-    yield from _of_signatures(*causes)
+    yield from _of_signatures((before, after), causes)
     places = [{(f.location.file, f.location.function) for f in own if f.location} for own in causes]
     for file, function in sorted(places[0] & places[1], key=str):
         yield Alike(kind="place", says=f"the culprit at {function or '?'} ({file})", same=True)
     if all(places) and not places[0] & places[1]:
-        yield Alike(kind="place", says=_two(*(_places(own) for own in causes)), same=False)
+        first = [", ".join(str(f.location) for f in own[:1] if f.location) for own in causes]
+        yield Alike(kind="place", says=_two(*first), same=False)
     yield from _of_frames(before, after)
-    lines = [
-        {_line(p.quote): p.quote for f in own for p in f.evidence if p.line is not None}
-        for own in (before.findings, after.findings)
-    ]
+    pieces = [[p for f in report.findings for p in f.evidence] for report in (before, after)]
+    quotes = [[p.quote for p in own if p.line is not None] for own in pieces]
+    lines = [{_NUMBER.sub("0", " ".join(q.split())): q for q in own} for own in quotes]
     for line in [line for line in lines[0] if line in lines[1]][:3]:
         yield Alike(kind="line", says=lines[1][line], same=True)
     yield from _of_hosts(before, after)
@@ -39,69 +40,44 @@ def _causes(report: Report) -> list[Finding]:
     return [f for f in report.findings if f.caused_by is None and f.kind != "noise"]
 
 
-def _of_findings(reports: Sequence[Report], causes: Sequence[list[Finding]]) -> Iterator[Alike]:
-    """Yield what both have where it is no cause in one of them, and they share no cause."""
-    old, new = ({f.signature for f in own} for own in causes)
-    if old & new:
+def _of_signatures(reports: Sequence[Report], causes: Sequence[list[Finding]]) -> Iterator[Alike]:
+    """Yield the causes that both have; without one, what else they share, and how they differ."""
+    signatures = [dict.fromkeys(f.signature for f in own) for own in causes]
+    if common := [name for name in signatures[1] if name in signatures[0]]:
+        yield from (Alike(kind="signature", says=name, same=True) for name in common)
         return
-    seen = {f.signature for f in reports[0].findings}
-    for name in dict.fromkeys(f.signature for f in reports[1].findings):
-        if name in seen:
-            yield Alike(kind="finding", says=name, same=True)
-
-
-def _of_signatures(before: list[Finding], after: list[Finding]) -> Iterator[Alike]:
-    signatures = [list(dict.fromkeys(f.signature for f in own)) for own in (before, after)]
-    common = [signature for signature in signatures[1] if signature in signatures[0]]
-    for signature in common:
-        yield Alike(kind="signature", says=signature, same=True)
-    if common or not all(signatures):
+    old, new = (dict.fromkeys(f.signature for f in report.findings) for report in reports)
+    yield from (Alike(kind="finding", says=name, same=True) for name in new if name in old)
+    if not all(signatures):
         return
-    categories = [list(dict.fromkeys(f.category for f in own)) for own in (before, after)]
-    shared = [category for category in categories[1] if category in categories[0]]
-    for category in shared:
-        yield Alike(kind="category", says=category, same=True)
-    yield Alike(
-        kind="signature", says=_two(", ".join(signatures[0]), ", ".join(signatures[1])), same=False
-    )
-
-
-def _places(causes: list[Finding]) -> str:
-    return ", ".join(str(f.location) for f in causes[:1] if f.location is not None)
+    before, after = (dict.fromkeys(f.category for f in own) for own in causes)
+    yield from (Alike(kind="category", says=name, same=True) for name in after if name in before)
+    yield Alike(kind="signature", says=_two(*map(", ".join, signatures)), same=False)
 
 
 _NUMBER = re.compile(r"\d+")
 _AT_LINE = re.compile(r":\d+\)$")
 
 
-def _line(quote: str) -> str:
-    return _NUMBER.sub("0", " ".join(quote.split()))
-
-
 def _of_frames(before: Report, after: Report) -> Iterator[Alike]:
     """Compare the culprits' stacks from the innermost frame on; lines may differ."""
-    stacks = [list(_of_culprits(report)) for report in (before, after)]
+    stacks = []
+    for report in (before, after):
+        culprits = {rank for finding in report.findings[:1] for rank in finding.culprit_ranks or ()}
+        groups = (g for g in report.stack_groups if not culprits.isdisjoint(g.ranks))
+        stacks.append([group.frames for group in groups if group.frames])
     best = max((_common(old, new) for old in stacks[0] for new in stacks[1]), key=len, default=())
     if len(best) > 1:
         shown = f"{best[0]} … {best[-1]}"
         yield Alike(kind="frames", says=f"{len(best)} frames: {shown}", same=True)
     elif all(stacks):
-        says = _two(stacks[0][0].frames[0], stacks[1][0].frames[0])
-        yield Alike(kind="frames", says=says, same=False)
+        yield Alike(kind="frames", says=_two(stacks[0][0][0], stacks[1][0][0]), same=False)
 
 
-def _of_culprits(report: Report) -> Iterable[StackGroup]:
-    culprits = {rank for finding in report.findings[:1] for rank in finding.culprit_ranks or ()}
-    return (g for g in report.stack_groups if g.frames and (not culprits.isdisjoint(g.ranks)))
-
-
-def _common(old: StackGroup, new: StackGroup) -> tuple[str, ...]:
-    same = []
-    for one, other in zip(old.frames, new.frames, strict=False):
-        if _AT_LINE.sub(")", one) != _AT_LINE.sub(")", other):
-            break
-        same.append(other)
-    return tuple(same)
+def _common(old: Sequence[str], new: Sequence[str]) -> tuple[str, ...]:
+    pairs = zip(old, new, strict=False)
+    alike = takewhile(lambda pair: len({_AT_LINE.sub(")", each) for each in pair}) == 1, pairs)
+    return tuple(other for _, other in alike)
 
 
 def _of_hosts(before: Report, after: Report) -> Iterator[Alike]:
@@ -109,28 +85,25 @@ def _of_hosts(before: Report, after: Report) -> Iterator[Alike]:
     for report in (before, after):
         ranks = {rank for f in _causes(report) for rank in f.culprit_ranks or ()}
         hosts.append({row.host for row in report.ranks if row.rank in ranks and row.host})
-    common = sorted(hosts[0] & hosts[1])
-    if common:
-        says = f"the culprits are on {', '.join(common[:5])}{', …' if len(common) > 5 else ''}"
-        yield Alike(kind="host", says=says, same=True)
+    if common := sorted(hosts[0] & hosts[1]):
+        yield Alike(kind="host", says=f"the culprits are on {listed(common, 5)}", same=True)
     elif all(hosts):
         says = _two(", ".join(sorted(hosts[0])[:3]), ", ".join(sorted(hosts[1])[:3]))
         yield Alike(kind="host", says=says, same=False)
 
 
 def _of_settings(before: Report, after: Report) -> Iterator[Alike]:
-    for label, name in (
-        ("ranks", "world_size"),
-        ("launcher", "launcher"),
-        ("backend", "backend"),
-        ("torch", "torch_version"),
-        ("NCCL", "nccl_version"),
+    one, other = before.job, after.job
+    for label, old, new in (
+        ("ranks", one.world_size, other.world_size),
+        ("launcher", one.launcher, other.launcher),
+        ("backend", one.backend, other.backend),
+        ("torch", one.torch_version, other.torch_version),
+        ("NCCL", one.nccl_version, other.nccl_version),
     ):
-        old, new = getattr(before.job, name), getattr(after.job, name)
-        if old is None or new is None:
-            continue
-        says = f"{label} {new}" if old == new else f"{label} {_two(str(old), str(new))}"
-        yield Alike(kind="setting", says=says, same=old == new)
+        if old is not None and new is not None:
+            says = str(new) if old == new else _two(str(old), str(new))
+            yield Alike(kind="setting", says=f"{label} {says}", same=old == new)
 
 
 def _two(before: str, after: str) -> str:

@@ -56,11 +56,6 @@ def _above(thread: Thread | None, user: Frame) -> tuple[Frame, ...]:
     """Keep a worker's frames down to its loop; below are its parent's, frozen at the fork."""
     if thread is None:
         return (user,)
-    kept = []
-    for frame in thread.frames:
-        if frame.native:
-            continue
-        kept.append(frame)
-        if frame.function.endswith("_worker_loop"):
-            break
-    return tuple(kept)
+    own = [frame for frame in thread.frames if not frame.native]
+    loops = (n for n, frame in enumerate(own, 1) if frame.function.endswith("_worker_loop"))
+    return tuple(own[: next(loops, None)])

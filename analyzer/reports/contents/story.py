@@ -6,6 +6,7 @@ finding quotes, or the entry into a call that never came back. Each line of a lo
 """
 
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import CallState, LastLine, LogLine, Record, Source, grouped, replace
@@ -71,12 +72,13 @@ def _on_one_clock(moments: Iterable[Moment]) -> list[Moment]:
     """
     clocks: list[list[Moment]] = []
     without = [moment for moment in moments if moment.time is None]
-    for moment in sorted(
-        (moment for moment in moments if moment.time is not None), key=lambda m: m.time or 0.0
-    ):
-        if not clocks or (moment.time or 0.0) - (clocks[-1][-1].time or 0.0) > OTHER_CLOCK:
+    timed = ((moment.time, moment) for moment in moments if moment.time is not None)
+    before = float("-inf")
+    for time, moment in sorted(timed, key=itemgetter(0)):
+        if time - before > OTHER_CLOCK:
             clocks.append([])
         clocks[-1].append(moment)
+        before = time
     clocks.sort(key=len, reverse=True)
     others = [replace(moment, time=None) for clock in clocks[1:] for moment in clock]
     return [*without, *others, *(clocks[0] if clocks else ())]
@@ -181,19 +183,11 @@ def _of_entries(case: Case) -> Iterable[Moment]:
 
 
 def _folded(moments: Iterable[Moment]) -> Iterable[Moment]:
-    return map(_as_one, grouped(moments, lambda moment: moment.says).values())
-
-
-def _as_one(moments: Sequence[Moment]) -> Moment:
     """Join what several ranks did alike: at the time of the first, of all ranks."""
-    first = min(moments, key=lambda moment: (latest(moment.time), moment.source.line or 0))
-    return Moment(
-        time=first.time,
-        ranks=frozenset().union(*(moment.ranks for moment in moments)),
-        says=first.says,
-        source=first.source,
-        lines=len(moments),
-    )
+    for alike in grouped(moments, lambda moment: moment.says).values():
+        first = min(alike, key=lambda moment: (latest(moment.time), moment.source.line or 0))
+        ranks = frozenset[int]().union(*(moment.ranks for moment in alike))
+        yield replace(first, ranks=ranks, lines=len(alike))
 
 
 def _in_order(moments: Iterable[Moment]) -> list[Moment]:

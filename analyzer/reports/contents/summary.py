@@ -15,6 +15,7 @@ from whyhang.analyzer.facts import (
     SettingName,
     counted,
     grouped,
+    listed,
     ranks_in_words,
     replace,
 )
@@ -43,6 +44,9 @@ def job_facts(case: Case) -> Job:
     started_by = (name for each in environs for key, name in STARTED_BY.items() if key in each)
     backend = _most_common(job.of(Setting), "backend")
     of_nccl = backend is None or backend.startswith("nccl")
+    ordered = sorted(job.members, key=lambda m: (m.rank is None, m.rank or 0))
+    commands = (m.processes[-1].command for m in ordered if m.processes)
+    command = next(filter(None, commands), None)
     return Job(
         world_size=job.world_size,
         hosts=hosts or None,
@@ -50,7 +54,7 @@ def job_facts(case: Case) -> Job:
         backend=backend,
         torch_version=_most_common(job.of(Setting), "torch"),
         nccl_version=_most_common(job.of(Setting), "nccl") if of_nccl else None,
-        command=_command(case),
+        command=command and command[:MAX_COMMAND],
         run_id=_run_id(environs),
     )
 
@@ -60,21 +64,13 @@ RUN_IDS = {"SLURM_JOB_ID": "Slurm job", "TORCHELASTIC_RUN_ID": "torchrun", "RAY_
 _NO_ID = {"", "none"}
 
 
-def _run_id(environs: Iterable[Mapping[str, str]]) -> str | None:
+def _run_id(environs: Sequence[Mapping[str, str]]) -> str | None:
     """Return what a launcher or scheduler calls the run, where all ranks are told the same."""
-    known = list(environs)
     for name, kind in RUN_IDS.items():
-        values = {environ.get(name, "") for environ in known}
+        values = {environ.get(name, "") for environ in environs}
         if len(values) == 1 and not values & _NO_ID:
             return f"{kind} {values.pop()}"
     return None
-
-
-def _command(case: Case) -> str | None:
-    """Return the command line of the first rank that was looked at."""
-    ranked = (m for m in case.job.members if m.processes and m.processes[-1].command)
-    first = min(ranked, key=lambda m: (m.rank is None, m.rank or 0), default=None)
-    return first.processes[-1].command[:MAX_COMMAND] if first is not None else None
 
 
 def captured(case: Case) -> Captured | None:
@@ -145,10 +141,10 @@ def gap_lines(case: Case) -> tuple[str, ...]:
     unseen = [rank for rank in case.job.absent if rank not in missing]
     if unseen and case.job.members:
         placed = hosts_of_ranks(case)
-        hosts = dict.fromkeys(placed[rank] for rank in unseen if rank in placed)
-        where = f" on {', '.join(list(hosts)[:8])}{', …' if len(hosts) > 8 else ''}"
+        hosts = list(dict.fromkeys(placed[rank] for rank in unseen if rank in placed))
+        where = f" on {listed(hosts, 8)}" if hosts else ""
         lines.append(
-            f"Nothing was collected of {ranks_in_words(unseen)}{where if hosts else ''} "
+            f"Nothing was collected of {ranks_in_words(unseen)}{where} "
             f"(world size {case.job.world_size}, {case.job.world_size_how}); "
             "what they do cannot be judged. Run whyhang on their hosts, or add their files."
         )
@@ -179,11 +175,9 @@ def _overwritten(case: Case) -> list[str]:
     few, many = min(lost.values()), max(lost.values())
     count = f"{few:,}" if few == many else f"{few:,} to {many:,}"
     each = "of each " if len(lost) > 1 else ""
-    words = (
-        f"The recorders of {ranks_in_words(sorted(lost))} keep their last calls only: {count} "
-        f"earlier records {each}were overwritten. A larger TORCH_FR_BUFFER_SIZE keeps more."
-    )
-    return [words]
+    kept = f"The recorders of {ranks_in_words(lost)} keep their last calls only"
+    gone = f"{count} earlier records {each}were overwritten"
+    return [f"{kept}: {gone}. A larger TORCH_FR_BUFFER_SIZE keeps more."]
 
 
 def _folded(gaps: Iterable[Gap]) -> list[str]:
@@ -211,25 +205,18 @@ def gpu_rows(case: Case, chosen: Iterable[int]) -> tuple[GpuRow, ...]:
     """Return a row for all GPUs among ``chosen`` that are in one state, the fewest first."""
     devices = [case.job.gpus.devices[number] for number in sorted(set(chosen))]
     alike = grouped(devices, lambda device: (_load(device), _trouble(device)))
-    rows = [_gpu_row(case, own, trouble) for (_, trouble), own in alike.items()]
+    rows = [
+        GpuRow(
+            ranks=case.ranks(number for device in own for number in device.members),
+            name=gpu_names(own),
+            devices=tuple(str(device) for device in own[:MOST]),
+            use=_range([v for d in own for v in d.every("busy")], " %"),
+            power=_range([v for d in own for v in d.every("power")], " W"),
+            says=trouble,
+        )
+        for (_, trouble), own in alike.items()
+    ]
     return tuple(sorted(rows, key=lambda row: (not row.says, len(row.devices))))
-
-
-def device_rows(case: Case) -> tuple[GpuRow, ...]:
-    """Return a row for all GPUs of the job that are in one state, those with a fault first."""
-    return gpu_rows(case, range(len(case.job.gpus.devices)))
-
-
-def _gpu_row(case: Case, devices: list[Device], says: str) -> GpuRow:
-    members = [number for device in devices for number in device.members]
-    return GpuRow(
-        ranks=case.ranks(members),
-        name=gpu_names(devices),
-        devices=tuple(str(device) for device in devices[:MOST]),
-        use=_range([v for d in devices for v in d.every("busy")], " %"),
-        power=_range([v for d in devices for v in d.every("power")], " W"),
-        says=says,
-    )
 
 
 def _load(device: Device) -> str:
@@ -272,18 +259,15 @@ def time_between_hosts(case: Case) -> Iterator[str]:
 def clocks(case: Case) -> Iterator[str]:
     """Say which clocks differ, as lines show that ranks print at one moment."""
     offsets = case.job.of(ClockOffset)
-    if not offsets:
-        return
     ways = ("behind", "ahead of")
     first = ", ".join(
         f"that of {fact.who.host} is {abs(fact.seconds):,.0f} s {ways[fact.seconds > 0]} rank 0's"
         for fact in offsets[:MOST_CLOCKS]
     )
     more = f", {len(offsets) - MOST_CLOCKS} more differ" if len(offsets) > MOST_CLOCKS else ""
-    yield (
-        f"Clocks differ, by steps that ranks print at one moment: {first}{more}. Times are told "
-        "by the clock of rank 0."
-    )
+    if offsets:
+        differ = f"Clocks differ, by steps that ranks print at one moment: {first}{more}"
+        yield f"{differ}. Times are told by the clock of rank 0."
 
 
 def pauses(case: Case) -> Iterator[str]:

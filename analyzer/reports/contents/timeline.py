@@ -29,19 +29,15 @@ def process_groups(case: Case) -> tuple[ProcessGroup, ...]:
 
 def _process_group(group: GroupCalls) -> ProcessGroup:
     of_ranks = group.progress
-    completed = [of_ranks[r].completed if r in of_ranks else None for r in group.members]
-    counted = [number for number in completed if number is not None]
-    known = {
-        rank: of_ranks[rank].enqueued or 0
-        for rank in group.members
-        if rank in of_ranks and of_ranks[rank].enqueued is not None
-    }
+    seen = {rank: of_ranks[rank] for rank in group.members if rank in of_ranks}
+    completed = [own.completed for own in seen.values() if own.completed is not None]
+    known = {rank: own.enqueued for rank, own in seen.items() if own.enqueued is not None}
     last = max(known.values(), default=None)
     return ProcessGroup(
         name=group.name,
         ranks=fold(group.members),
         size=len(group.members),
-        completed=min(counted) if counted and len(counted) == len(completed) else None,
+        completed=min(completed) if completed and len(completed) == len(group.members) else None,
         entered=last,
         behind=fold(rank for rank, number in known.items() if last is not None and number < last),
         unseen=fold(rank for rank in group.members if rank not in known),
@@ -87,12 +83,9 @@ def _issued(case: Case) -> dict[int, list[Issued]]:
 
 
 def _order(issued: Issued) -> tuple[float, float, int]:
-    call = issued[1]
-    return (
-        float(call.order) if call.order is not None else float("inf"),
-        call.created_at or float("inf"),
-        call.seq or 0,
-    )
+    call, never = issued[1], float("inf")
+    order = float(call.order) if call.order is not None else never
+    return order, call.created_at or never, call.seq or 0
 
 
 def _end(case: Case, start: float | None, events: Sequence[Event]) -> float | None:
@@ -114,11 +107,7 @@ def _last_common(case: Case, start: float | None) -> LaneCall | None:
     Where no group holds half of the ranks, such a call says nothing of the job.
     """
     half = len(case.job.members) / 2
-    groups = [
-        group
-        for group in case.graph.calls.groups
-        if group.space in SPACES and len(group.members) >= half
-    ]
+    groups = (g for g in case.graph.calls.groups if g.space in SPACES and len(g.members) >= half)
     for group in sorted(groups, key=lambda group: -len(group.members)):
         seq = _process_group(group).completed
         if seq:
@@ -180,7 +169,6 @@ def _lanes(
     lanes = []
     for own in folded:
         ranks = [row.rank for row in own if row.rank is not None]
-        having = next((rank for rank in ranks if rank in issued), None)
         lanes.append(
             Lane(
                 ranks=fold(ranks),
@@ -189,7 +177,7 @@ def _lanes(
                 activity=own[0].activity,
                 names=tuple(row.name for row in own if row.rank is None)[:MAX_NAMES],
                 culprit=own[0].rank in culprits,
-                calls=_calls(case, ranks, having, issued, start),
+                calls=_calls(case, ranks, issued, start),
                 events=tuple(sorted({n for rank in ranks for n in of_rank.get(rank, ())})),
             )
         )
@@ -208,11 +196,11 @@ def _furthest(issued: Iterable[Issued]) -> Hashable:
 def _calls(
     case: Case,
     ranks: Sequence[int],
-    shown: int | None,
     issued: Mapping[int, list[Issued]],
     start: float | None,
 ) -> tuple[LaneCall, ...]:
     """Return the last calls of one rank of a lane, with when the others entered the same."""
+    shown = next((rank for rank in ranks if rank in issued), None)
     if shown is None:
         return ()
     whole = _whole(case, shown) or issued[shown]

@@ -55,11 +55,10 @@ def _recorded(case: Case, row_of: Mapping[int | str, int]) -> Iterable[Wait]:
 
 def _of_locks(case: Case, subject: Callable[[int], int | None]) -> Iterable[Wait]:
     """Return the waits for locks: on a file, whose holder is known, and on one processes share."""
-    wanting = [state.member for state in case.states if is_shared_lock(state.place)]
+    wanting = {state.member for state in case.states if is_shared_lock(state.place)}
     others = {subject(state.member) for state in case.states if state.member not in wanting}
     on = frozenset(one for one in others if one is not None)
-    for number in wanting if on else ():
-        one = subject(number)
+    for one in map(subject, sorted(wanting)) if on else ():
         if one is not None:
             yield _edge(one, "a lock that processes share", on, certain=False)
     for member in case.job.members:
@@ -74,8 +73,8 @@ def _of_files(case: Case, subject: Callable[[int], int | None]) -> Iterable[Wait
     looks = [s for s in case.states if s.place is not None and s.place.op == AWAITED_FILE]
     others = [subject(state.member) for state in case.states if state not in looks]
     on = frozenset(one for one in others if one is not None)
-    for state in looks if len(others) == len(on) == 1 < len(looks) else ():
-        one = subject(state.member)
+    waiters = (subject(state.member) for state in looks)
+    for one in waiters if len(others) == len(on) == 1 < len(looks) else ():
         if one is not None:
             yield _edge(one, "a file", on, certain=False)
 
@@ -130,9 +129,9 @@ class _Drawing:
         row = self.rows[one]
         if row.state == "missing":
             return "missing"
-        if row.state == "unreachable" and row.rank not in self.culprits:
-            return ""  # of whom nothing is known may be there
-        return "root" if one in self.ends else ""
+        # Of whom nothing is known may be there.
+        may_be_there = row.state == "unreachable" and row.rank not in self.culprits
+        return "root" if one in self.ends and not may_be_there else ""
 
     def folded(self) -> tuple[list[list[int]], bool]:
         """Return the subjects of each node, and whether those of one differ in their calls."""

@@ -6,13 +6,12 @@ same shapes as its types.
 
 import itertools
 from collections import defaultdict
-from collections.abc import Hashable
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import msgspec
 
-from whyhang.analyzer.exports.stacks import shown_frame
-from whyhang.analyzer.facts import fold
+from whyhang.analyzer.exports.stacks import count_of, shown_frame
+from whyhang.analyzer.facts import fold, unfold
 from whyhang.analyzer.report import RankRow, Report
 from whyhang.analyzer.reports.finding import cut
 from whyhang.analyzer.reports.page import activity_of
@@ -22,26 +21,18 @@ MAX_QUOTES = 2000  # pieces of evidence that can be reached from the cell of a r
 MAX_STACKS = 64
 MAX_CELLS = 20_000
 
-T = TypeVar("T", bound=Hashable)
 
-
-class _Numbered(Generic[T]):
-    """Gives each different value a number, in the order they come."""
-
-    def __init__(self) -> None:
-        self.numbers: dict[T, int] = {}
-
-    def __call__(self, value: T) -> int:
-        return self.numbers.setdefault(value, len(self.numbers))
+def _numbers() -> defaultdict[str, int]:
+    """Make a table that gives each different text a number, in the order they come."""
+    return defaultdict(itertools.count().__next__)
 
 
 def drawn(report: Report) -> dict[str, Any]:
     """Return the data of all drawings of a report."""
-    first = report.findings[0] if report.findings else None
     cells = _cells(report)
     return {
         "verdict": report.verdict,
-        "culprits": fold(first.culprit_ranks or ()) if first else "",
+        "culprits": fold(rank for f in report.findings[:1] for rank in f.culprit_ranks or ()),
         "first": _first(report, cells),
         "ranks": _ranks(cells),
         "count": len(report.ranks),
@@ -64,58 +55,55 @@ def _cells(report: Report) -> tuple[RankRow, ...]:
     """Return the rows that have a cell: of too many, those that do not wait come first."""
     if len(report.ranks) <= MAX_CELLS:
         return report.ranks
-    telling = [n for n, row in enumerate(report.ranks) if row.state not in {"waiting", "running"}]
-    others = [n for n, row in enumerate(report.ranks) if row.state in {"waiting", "running"}]
-    return tuple(report.ranks[n] for n in sorted([*telling, *others][:MAX_CELLS]))
+    telling = sorted(
+        range(len(report.ranks)), key=lambda n: report.ranks[n].state in {"waiting", "running"}
+    )
+    return tuple(report.ranks[n] for n in sorted(telling[:MAX_CELLS]))
 
 
 def _first(report: Report, cells: tuple[RankRow, ...]) -> int:
     """Return the cell to show first: of whom the first finding is about, else where waits end."""
     about = set(report.findings[0].subjects) if report.findings else set()
-    ends = {node.ranks.partition(",")[0] for node in report.waits.nodes if node.role}
-    ends = {ranks.partition("-")[0] for ranks in ends}
+    ends = {str(unfold(n.ranks)[0]) for n in report.waits.nodes if n.role and n.ranks}
     of_finding = (number for number, row in enumerate(cells) if row.name in about)
     of_graph = (number for number, row in enumerate(cells) if str(row.rank) in ends)
     return next(itertools.chain(of_finding, of_graph), 0)
 
 
 def _ranks(rows: tuple[RankRow, ...]) -> dict[str, Any]:
-    hosts, states, activities, places = (_Numbered[str]() for _ in range(4))
-    columns = {
+    hosts, states, activities, places = (_numbers() for _ in range(4))
+    return {
         "rank": [row.rank for row in rows],
         "pid": [row.pid for row in rows],
-        "host": [hosts(row.host or "") for row in rows],
-        "state": [states(row.state) for row in rows],
-        "activity": [activities(activity_of(row)) for row in rows],
-        "place": [places(str(row.location or "")) for row in rows],
-    }
-    return {
-        **columns,
+        "host": [hosts[row.host or ""] for row in rows],
+        "state": [states[row.state] for row in rows],
+        "activity": [activities[activity_of(row)] for row in rows],
+        "place": [places[str(row.location or "")] for row in rows],
         "names": {number: row.name for number, row in enumerate(rows) if row.rank is None},
-        "hosts": list(hosts.numbers),
-        "states": list(states.numbers),
-        "activities": list(activities.numbers),
-        "places": list(places.numbers),
+        "hosts": list(hosts),
+        "states": list(states),
+        "activities": list(activities),
+        "places": list(places),
     }
 
 
 def _stacks(report: Report) -> dict[str, Any]:
     """Return the stacks, outermost frame first, frames by number, and whose code each is."""
-    frames = _Numbered[str]()
+    frames = _numbers()
     groups = [
         {
             "ranks": fold(group.ranks),
-            "count": max(len(group.ranks), len(group.names), 1),
+            "count": count_of(group),
             "names": group.names[:64],
             "waits": group.waits_for or "",
             "thread": group.thread,
-            "frames": [frames(frame) for frame in reversed(group.frames)],
+            "frames": [frames[frame] for frame in reversed(group.frames)],
         }
         for group in report.stack_groups[:MAX_STACKS]
     ]
-    files = {number: shown_frame(frame).file for frame, number in frames.numbers.items()}
-    user = [n for n, file in files.items() if file and origin_of_file(file) is Origin.USER]
-    return {"groups": groups, "frames": list(frames.numbers), "user": user}
+    files = enumerate(shown_frame(frame).file for frame in frames)
+    user = [n for n, file in files if file and origin_of_file(file) is Origin.USER]
+    return {"groups": groups, "frames": list(frames), "user": user}
 
 
 def _evidence(report: Report) -> dict[int, list[list[str]]]:

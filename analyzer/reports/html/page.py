@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import resources
 from typing import Any
 
@@ -18,9 +18,9 @@ import msgspec
 from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
-from whyhang.analyzer.facts import Record, few
-from whyhang.analyzer.report import Lane, LinesAround, Report
-from whyhang.analyzer.reports.blocks import Block, Headline, Section, Table
+from whyhang.analyzer.facts import Record, few, replace
+from whyhang.analyzer.report import Report
+from whyhang.analyzer.reports.blocks import Block, Headline, Section, split
 from whyhang.analyzer.reports.finding import is_command
 from whyhang.analyzer.reports.html.data import drawn
 from whyhang.analyzer.reports.page import job_line, looked_line, page, run_line
@@ -72,8 +72,10 @@ def render(report: Report) -> bytes:
         looked=looked_line(report).rstrip(","),
         parts={part.name: part for part in _parts(report, blocks)},
         around=around,
-        numbered=_numbered,
-        in_time=any(_is_drawn(report, lane) for lane in report.timeline.lanes),
+        in_time=any(
+            lane.calls or any(report.story[n].seconds is not None for n in lane.events)
+            for lane in report.timeline.lanes
+        ),
         devices=[row for row in report.devices if row not in report.gpus],
         policy=_POLICY.format(script=_hash(script), style=_hash(style)),
         style=Markup(style),  # noqa: S704 - files of this package
@@ -83,59 +85,26 @@ def render(report: Report) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-def _is_drawn(report: Report, lane: Lane) -> bool:
-    """Return whether a line of the timeline has anything on it: a call, or an event with a time."""
-    return bool(lane.calls) or any(report.story[n].seconds is not None for n in lane.events)
-
-
-def _parts(report: Report, blocks: Iterable[Block]) -> list[Part]:
+def _parts(report: Report, blocks: Iterable[Block]) -> Iterator[Part]:
     """Nest blocks into sections, and sections of findings into theirs."""
-    parts: list[tuple[Section, list[Block], list[tuple[Section, list[Block]]]]] = []
-    for block in blocks:
-        if isinstance(block, Section) and block.level < 3:
-            parts.append((block, [], []))
-        elif isinstance(block, Section):
-            parts[-1][2].append((block, []))
-        else:
-            (parts[-1][2][-1][1] if parts[-1][2] else parts[-1][1]).append(block)
     findings = {f"finding-{n}": finding for n, finding in enumerate(report.findings, 1)}
-    effects = {name for name, finding in findings.items() if finding.caused_by is not None}
-    runbooks = {name: _link(finding.runbook_url) for name, finding in findings.items()}
-    return [
-        Part(
-            title=section.title,
-            name=section.name,
-            blocks=tuple(own),
-            parts=tuple(
-                Part(title=inner.title, name=inner.name, blocks=tuple(its)) for inner, its in inside
-            ),
-            effect=section.name in effects,
-            runbook=runbooks.get(section.name, ""),
+    for section in split(blocks, level=2):
+        whole, *inside = (_part(blocks) for blocks in split(section, level=3))
+        finding = findings.get(whole.name)
+        url = (finding.runbook_url if finding is not None else None) or ""
+        yield replace(
+            whole,
+            parts=tuple(inside),
+            effect=finding is not None and finding.caused_by is not None,
+            # A script in the place of an address is none.
+            runbook=url if url.startswith(("https://", "http://")) else "",
         )
-        for section, own, inside in parts
-    ]
 
 
-def _link(url: str | None) -> str:
-    """Return an address that may be followed; a script in the place of one is none."""
-    return url if url and url.startswith(("https://", "http://")) else ""
-
-
-def _numbered(around: LinesAround) -> list[tuple[int, str, bool]]:
-    return [
-        (number, text, number == around.line)
-        for number, text in enumerate(around.lines, around.first)
-    ]
-
-
-def _kind(block: Block) -> str:
-    return type(block).__name__
-
-
-def _filled(table: Table) -> tuple[list[str], list[list[str]]]:
-    """Return the columns and rows of a table without the columns in which nothing stands."""
-    kept = [n for n in range(len(table.columns)) if any(row[n] for row in table.rows)]
-    return [table.columns[n] for n in kept], [[row[n] for n in kept] for row in table.rows]
+def _part(blocks: Sequence[Block]) -> Part:
+    section, *own = blocks
+    assert isinstance(section, Section)
+    return Part(title=section.title, name=section.name, blocks=tuple(own))
 
 
 def _step(text: str) -> tuple[str, str] | None:
@@ -169,6 +138,6 @@ def _template() -> Template:
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters.update(kind=_kind, step=_step, ranks=few, filled=_filled)
+    environment.filters.update(kind=lambda block: type(block).__name__, step=_step, ranks=few)
     environment.globals.update(most=MAX_QUOTES, most_rows=MAX_ROWS, todo=("now", "confirm"))
     return environment.from_string(_file("page.html.jinja"))

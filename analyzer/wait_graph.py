@@ -25,7 +25,7 @@ from whyhang.analyzer.facts import (
     replace,
 )
 from whyhang.analyzer.facts.calls import is_of_all
-from whyhang.analyzer.job.connected_groups import connected_groups, last_used
+from whyhang.analyzer.job.connected_groups import groups_in_call
 from whyhang.analyzer.job.records import Job
 from whyhang.analyzer.rank_state.over_time.job_progress import progress
 from whyhang.analyzer.rank_state.state import NOT_WAITING, RankState, Status
@@ -228,19 +228,18 @@ def _groups_in_use(
 ) -> dict[int, Group]:
     """Return the group of the collective that each member stands in; none where one is not known.
 
-    Its line may say that it is of all ranks, or of another group than that.
+    By its connections; of several groups in a call it may be that of all ranks, as its line says.
     """
-    connected, text = connected_groups(job), source_lines(job.excerpts)
+    connected, text = groups_in_call(job), source_lines(job.excerpts)
     groups: dict[int, Group] = {}
     for state in states:
-        own = connected.get(job.members[state.member].rank or 0, [])
-        name = named_group(state.place, text) if state.place is not None else None
+        own = {*connected.get(job.members[state.member].rank or 0, ())}
+        name = named_group(state.place, text) if state.place is not None and len(own) > 1 else None
         if name is not None and is_of_all_ranks(name):
-            ranks = frozenset(everyone) if own else None
-        else:
-            ranks = last_used(g for g in own if name is None or g.ranks != frozenset(everyone))
-        if ranks is None:
+            own &= {frozenset(everyone)}
+        if len(own) != 1:
             return {}
+        ranks = own.pop()
         groups[state.member] = Group(name=f"ranks {fold(ranks)}", ranks=tuple(sorted(ranks)))
     return groups
 

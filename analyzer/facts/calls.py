@@ -123,16 +123,12 @@ class Track(Sourced):
 class GroupConnections(Statement):
     """The TCP connections that the process of a rank has for one process group over gloo.
 
-    gloo waits for the connections of a group by an epoll instance of its own. ``ends`` are both
-    addresses of each, the own one first. ``sent`` and ``received`` are the seconds since anything
-    was last sent or received over any of them; None: not told. A call begins with sending, be it
-    only the word that a receiver is ready, so the group that was last sent to is the one in whose
-    call a rank stands.
+    ``ends`` are both addresses of each, the own one first. ``in_call``: it waits for others of the
+    group in a collective.
     """
 
     ends: tuple[tuple[str, str], ...]
-    sent: float | None = None
-    received: float | None = None
+    in_call: bool = False
 
 
 def is_of_all(op: str) -> bool:

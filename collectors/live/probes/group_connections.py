@@ -1,61 +1,85 @@
-"""The connections of each rank by process group, as gloo makes them, and when they were last used.
+"""The connections of each rank by process group over gloo, and in which groups it is in a call.
 
-gloo's TCP transport has an epoll instance for each device that it makes, and torch makes one for
-each process group: /proc/PID/fdinfo lists what is registered there (proc(5)).
+torch makes a device of gloo's for each process group: a thread of its own that waits for the
+group's connections by epoll, which /proc/PID/fdinfo lists, and after it the threads that run the
+group's collectives. One of these that runs none waits for work without a limit; within a collective
+it waits for other ranks with one (futex(2), proc(5)).
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
-from whyhang.analyzer.facts import GroupConnections, Source
+from whyhang.analyzer.facts import GroupConnections, Record, Source, replace
+from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import JobProcess
 from whyhang.collectors.live.probes.probe import Collected, Probe, Site
-from whyhang.collectors.live.proc import Proc
-from whyhang.collectors.live.sock_diag import LastData, last_data
 from whyhang.collectors.live.sockets import Sockets
+from whyhang.collectors.live.syscalls import SystemCall
 
 MOST = 64
-"""Epoll instances of one process that are looked at."""
-_EPOLL = "anon_inode:[eventpoll]"
+"""Groups of one process that are looked at."""
+TRIES = 5
+"""Readings of a thread that wakes up every few milliseconds, until it is seen asleep."""
+_DEVICE, _RUNNER = "gloo_tcp_loop", "pt_gloo_runloop"
 _REGISTERED = re.compile(rb"^tfd:\s*(\d+)", re.MULTILINE)
+_LIMIT = 3
+"""The argument of futex(2) that says where its limit stands."""
+
+
+class _Device(Record):
+    """The epoll descriptor of a group's device, and whether one of its threads is in a call."""
+
+    epoll: int
+    in_call: bool = False
 
 
 def collect(site: Site, collected: Collected) -> None:
-    """Read them of all ranks; when they were used only in the network that whyhang is in."""
-    proc = site.host.proc
+    """Read them of all ranks."""
     sockets = site.snapshots[0].sockets
-    try:
-        times = last_data()
-    except OSError:
-        times = {}
     for rank in site.job.ranks:
-        own = {} if proc.foreign(rank.pid, "net") else times
-        collected.facts += _connections(proc, rank, site.hostname, sockets, own)
+        collected.facts += _connections(site.host, rank, site.hostname, sockets)
 
 
 def _connections(
-    proc: Proc,
-    rank: JobProcess,
-    hostname: str,
-    sockets: Sockets,
-    times: Mapping[str, LastData],
+    host: Host, rank: JobProcess, hostname: str, sockets: Sockets
 ) -> Iterator[GroupConnections]:
-    files = proc.open_files(rank.pid)
-    instances = [number for number, link in files.items() if link == _EPOLL]
-    for number in instances[:MOST]:
-        listed = _REGISTERED.findall(proc.bytes_of(f"{rank.pid}/fdinfo/{number}") or b"")
-        links = (files.get(int(registered), "") for registered in listed)
-        inodes = [link[8:-1] for link in links if link.startswith("socket:[")]
-        ends = {inode: sockets.ends(rank.pid, inode) for inode in inodes}
-        known = [times[inode] for inode in inodes if inode in times and ends[inode]]
-        if both := tuple(sorted(pair for pair in ends.values() if pair is not None)):
+    devices = _devices(host, rank.pid)
+    files = host.proc.open_files(rank.pid) if devices else {}
+    for device in devices:
+        registered = host.proc.bytes_of(f"{rank.pid}/fdinfo/{device.epoll}") or b""
+        links = (files.get(int(number), "") for number in _REGISTERED.findall(registered))
+        inodes = (link[8:-1] for link in links if link.startswith("socket:["))
+        ends = [pair for inode in inodes if (pair := sockets.ends(rank.pid, inode)) is not None]
+        if ends:
             yield GroupConnections(
-                ends=both,
-                sent=min((data.sent for data in known), default=None),
-                received=min((data.received for data in known), default=None),
+                ends=tuple(sorted(ends)),
+                in_call=device.in_call,
                 who=rank.who(hostname),
                 source=Source(file="group_connections.json"),
             )
+
+
+def _devices(host: Host, pid: int) -> list[_Device]:
+    """List the devices of a process in the order in which it made them, that of its threads."""
+    devices: list[_Device] = []
+    for tid in sorted(host.proc.thread_ids(pid)):
+        stat = host.proc.stat(pid, tid)
+        name = stat.comm if stat is not None else ""
+        if name == _DEVICE and len(devices) < MOST:
+            calls = (host.system_call(pid, tid) for _ in range(TRIES))
+            asleep = (call.arguments[0] for call in calls if call.name.startswith("epoll"))
+            devices.append(_Device(epoll=next(asleep, -1)))
+        elif name == _RUNNER and devices and _waits_for_ranks(host.system_call(pid, tid)):
+            devices[-1] = replace(devices[-1], in_call=True)
+    return devices
+
+
+def _waits_for_ranks(call: SystemCall) -> bool:
+    """Return whether a wait has a limit.
+
+    One that a pause has cut short goes on as restart_syscall(2), with the same arguments.
+    """
+    return call.name in {"futex", ""} and bool(call.arguments[_LIMIT])
 
 
 PROBE = Probe(name="the connections of process groups", limit=2.0, collect=collect)

@@ -10,6 +10,7 @@ from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.job.store_keys import joined
 from whyhang.analyzer.queries.hits import hit_about, places_of
 from whyhang.analyzer.queries.registry import query
+from whyhang.analyzer.queries.waits.left_loops import came_past_in_words
 from whyhang.analyzer.queries.waits.states import all_wait
 from whyhang.analyzer.rank_state.state import RankState
 from whyhang.analyzer.report import Collective
@@ -67,11 +68,20 @@ def groups_crossed(case: Case, kind: WaitKind) -> Iterator[Hit]:
         shown=[*odd[:1], *(states[0].member for _, states in sides)],
         evidence=places_of(case, *(states[0].member for _, states in sides)),
         fields={
-            "sides": "; ".join(_side(case, group or "", states) for (group, _), states in sides)
+            "sides": "; ".join(_side(case, group or "", states) for (group, _), states in sides),
+            "past": _past_in_words(case, [states for _, states in sides]),
         },
         collective=Collective(op=(first.op if first else None) or "a collective"),
         located=bool(odd),
     )
+
+
+def _past_in_words(case: Case, sides: Sequence[Sequence[RankState]]) -> str:
+    """Say which of two sides has come past the call of the other; empty for more than two."""
+    if len(sides) != 2:
+        return ""
+    one, other = ([state.member for state in states] for states in sides)
+    return came_past_in_words(case, one, other)
 
 
 def _alone_with_all(case: Case, by_group: Mapping[str, Sequence[RankState]]) -> tuple[int, ...]:

@@ -37,12 +37,13 @@ def collect(site: Site, collected: Collected) -> None:
     """Read them of all ranks."""
     sockets = site.snapshots[0].sockets
     for rank in site.job.ranks:
-        collected.facts += _connections(site.host, rank, site.hostname, sockets)
+        collected.facts += connections(site.host, rank, site.hostname, sockets)
 
 
-def _connections(
+def connections(
     host: Host, rank: JobProcess, hostname: str, sockets: Sockets
 ) -> Iterator[GroupConnections]:
+    """Yield those of one rank, by group in the order in which it made the groups."""
     devices = _devices(host, rank.pid)
     files = host.proc.open_files(rank.pid) if devices else {}
     for device in devices:

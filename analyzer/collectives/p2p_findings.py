@@ -72,7 +72,7 @@ def _culprits(
 ) -> tuple[tuple[int, ...], tuple[Departure, ...]]:
     """Find who got the peer wrong, or who diverged before."""
     caught = {rank for cycle in cycles for rank in cycle.members}
-    wrong = wrong_peers(graph.job, graph.p2p, caught)
+    wrong = wrong_peers(graph.job, graph.p2p, caught) or _at_odd_distance(unmatched)
     if wrong:
         return wrong, ()
     ranks = {rank for p in unmatched if p.rank in caught for rank in (p.rank, p.peer)}
@@ -80,6 +80,23 @@ def _culprits(
         ranks = {link.wait.waiter for cycle in cycles[:1] for link in cycle.chain}
     diverged = departures(graph.job, tuple(sorted(ranks)))
     return tuple(each.rank for each in diverged) or _awaited_by_all(graph, caught), diverged
+
+
+def _at_odd_distance(unmatched: Sequence[PendingP2P]) -> tuple[int, ...]:
+    """Return the ranks that send to another distance than that from which all others receive.
+
+    As stages of a pipeline do that add one to their rank where each stage has two ranks. Round a
+    ring the distance counts the shorter way; there must be more who receive, and three of them.
+    """
+    ranks = 1 + max((max(p.rank, p.peer) for p in unmatched), default=0)
+    distances: dict[str, dict[int, int]] = {"send": {}, "recv": {}}
+    for p in unmatched:
+        away = abs(p.rank - p.peer)
+        distances.get(p.call.op, {})[p.rank] = min(away, ranks - away)
+    sent, received = distances["send"], distances["recv"]
+    alike = len({*received.values()}) == 1 and len(received) >= max(3, len(sent) + 1)
+    odd = alike and not {*received.values()} & {*sent.values()}
+    return tuple(sorted(sent)) if odd else ()
 
 
 def _awaited_by_all(graph: CallGraph, caught: Collection[int]) -> tuple[int, ...]:

@@ -92,9 +92,9 @@ def first_failures(case: Case) -> tuple[int, ...]:
     if not ended or _brought_down(case.job.lines):
         return ()
     times = [exit_.time for exit_ in ended.values()]
-    if len(ended) == 1 or all(_same_moment(time, times[:1]) for time in times):
-        return tuple(sorted(ended))
     roots = {rank for fact in case.job.of(RootCause) if (rank := fact.who.rank) in ended}
+    if not roots and (len(ended) == 1 or all(_same_moment(time, times[:1]) for time in times)):
+        return tuple(sorted(ended))
     known = [time for rank in roots if (time := ended[rank].time) is not None]
     if len(known) == len(roots) > 1:
         # Each host's launcher names its own: the earliest failed first.

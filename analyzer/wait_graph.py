@@ -228,15 +228,17 @@ def _groups_in_use(
 ) -> dict[int, Group]:
     """Return the group of the collective that each member stands in; none where one is not known.
 
-    By its connections; of several groups in a call it may be that of all ranks, as its line says.
+    By its connections; of several groups in a call, as where one is asynchronous, its line may tell
+    whether it is that of all ranks.
     """
     connected, text = groups_in_call(job), source_lines(job.excerpts)
     groups: dict[int, Group] = {}
     for state in states:
         own = {*connected.get(job.members[state.member].rank or 0, ())}
         name = named_group(state.place, text) if state.place is not None and len(own) > 1 else None
-        if name is not None and is_of_all_ranks(name):
-            own &= {frozenset(everyone)}
+        if name is not None:
+            whole = {frozenset(everyone)}
+            own = own & whole if is_of_all_ranks(name) else own - whole
         if len(own) != 1:
             return {}
         ranks = own.pop()

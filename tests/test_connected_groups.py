@@ -94,7 +94,7 @@ def test_of_two_that_wait_for_each_other_it_is_told_in_which_groups_and_who_has_
     "in_call",
     [
         {**STOPPED_IN, 3: ()},  # of one it is not seen
-        {**STOPPED_IN, 1: ((0, 1), EVERYONE)},  # of one there are two, and its line names neither
+        {**STOPPED_IN, 1: ((0, 1), (1, 3))},  # of one there are two, and its line tells neither
     ],
 )
 def test_a_circle_is_told_only_where_the_groups_of_all_are_known(

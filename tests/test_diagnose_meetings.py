@@ -89,6 +89,34 @@ def test_sends_and_receives_at_once_may_be_on_their_way() -> None:
     assert all(f.category != "p2p-mismatch" for f in findings)
 
 
+ROTATES = """\
+def attend(block):
+    for hop in range(size):
+        if not block.any():
+            break
+        rotate(block)
+def step(block):
+    attend(block)
+    dist.all_reduce(loss)
+"""
+
+
+@pytest.mark.parametrize("seen", [True, False])
+def test_who_left_the_loop_of_messages_by_a_break_is_told(*, seen: bool) -> None:
+    """Two of a ring send and receive, the third is in a collective behind the loop."""
+    ring = "{} (torch/distributed/distributed_c10d.py:2500)\nattend (ring.py:5)\nstep (ring.py:7)\n"
+    stacks = {
+        0: ring.format("send"),
+        1: ring.format("recv"),
+        2: "all_reduce (torch/distributed/distributed_c10d.py:3100)\nstep (ring.py:8)\n",
+    }
+    source = Excerpt(file="ring.py", first_line=1, lines=tuple(ROTATES.splitlines()))
+    findings = report_of([*still(stacks), *([source] if seen else [])]).findings
+
+    words = "rank 2 has come past that call: it may have left by `break` (ring.py:4)"
+    assert [f.category for f in findings if words in f.title] == ["p2p-mismatch"] * seen
+
+
 def test_all_in_sends_and_receives_that_do_not_move_do_not_pair() -> None:
     """A ring of which one rank has another order; one look alone may catch it on its way."""
     send = RECV.replace("recv", "send")

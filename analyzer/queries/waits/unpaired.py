@@ -1,5 +1,6 @@
 """Sends and receives that stacks show and that do not pair."""
 
+import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -9,6 +10,7 @@ from whyhang.analyzer.facts import Setting, replace
 from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE, INDIRECT, Hit
 from whyhang.analyzer.queries.hits import hit_about, places_of
 from whyhang.analyzer.queries.registry import query
+from whyhang.analyzer.queries.waits.left_loops import came_past_in_words
 from whyhang.analyzer.queries.waits.loop_left import loop_left
 from whyhang.analyzer.queries.waits.states import all_recorded, all_wait, count
 from whyhang.analyzer.rank_state.over_time.job_progress import counts_more, step_counters
@@ -16,7 +18,7 @@ from whyhang.analyzer.rank_state.over_time.motion import Moved, python_frames
 from whyhang.analyzer.report import Collective, cite
 from whyhang.analyzer.stacks import WaitKind
 from whyhang.analyzer.wait_graph import PendingOperation
-from whyhang.analyzer.wording.describe import evidence_of
+from whyhang.analyzer.wording.describe import evidence_of, path_of
 from whyhang.analyzer.wording.ways_past import divergence
 
 
@@ -32,8 +34,8 @@ def unpaired_by_stacks(case: Case) -> Iterator[Hit]:
     if not paired or (rest and case.graph.calls.findings):
         return
     ways = {_way(m) for m in paired}
-    unknown = ways == {None} and rest and paired[0].op != "rpc"
-    if len(ways) != 1 or (None in ways and not unknown):
+    unknown = bool(rest) and (len(ways) > 1 or ways == {None}) and paired[0].op != "rpc"
+    if not unknown and (len(ways) != 1 or None in ways):
         return
     members = tuple(sorted(n for meeting in paired for n in meeting.members))
     if len(members) + len(rest) < 2:
@@ -42,15 +44,13 @@ def unpaired_by_stacks(case: Case) -> Iterator[Hit]:
     does = ("receive", "sends") if receive else ("send", "receives")
     says = f"{case.names(members)} all wait to {does[0]} and none {does[1]}"
     if rest:
+        calls = " and ".join(dict.fromkeys(str(m.says.call) for m in paired))
         waits = f"to {does[0]}, and no rank {does[1]}"
-        if unknown:
-            waits = f"in {paired[0].says.call}, and no other rank is in such a call"
-        elsewhere = "; ".join(
-            f"{case.names(m.members)} {'is' if len(m.members) == 1 else 'are'} in {m.op}{m.at}"
-            for m in rest
-        )
-        verb = "waits" if count(case, members) == 1 else "wait"
-        says = f"{case.names(members)} {verb} {waits}: {elsewhere}"
+        waits = f"in {calls}, and no other rank is in such a call" if unknown else waits
+        past = came_past_in_words(case, _nearest(case, members, rest), members)
+        if len(ways) > 1 and not past:
+            return  # messages may be on their way
+        says = _beside_collectives(case, members, waits, rest) + past
     gone = None if rest else next(loop_left(case, "few"), None)
     ring = _ring(case, members) if gone is None else ()
     if gone is not None:
@@ -79,6 +79,34 @@ def unpaired_by_stacks(case: Case) -> Iterator[Hit]:
             location=gone.location,
         )
     yield hit
+
+
+def _beside_collectives(
+    case: Case, members: Sequence[int], waits: str, rest: Sequence[PendingOperation]
+) -> str:
+    """Say in what these members wait, and where all others are."""
+    elsewhere = "; ".join(
+        f"{case.names(m.members)} {'is' if len(m.members) == 1 else 'are'} in {m.op}{m.at}"
+        for m in rest
+    )
+    verb = "waits" if count(case, members) == 1 else "wait"
+    return f"{case.names(members)} {verb} {waits}: {elsewhere}"
+
+
+def _nearest(
+    case: Case, members: Sequence[int], rest: Sequence[PendingOperation]
+) -> tuple[int, ...]:
+    """Return the ranks of the call that is nearest in the program to that of these members."""
+    path = path_of(case, case.states[members[0]])
+
+    def shared(operation: PendingOperation) -> int:
+        its = path_of(case, case.states[operation.members[0]])
+        alike = (
+            (a.function, a.file) == (b.function, b.file) for a, b in zip(path, its, strict=False)
+        )
+        return sum(itertools.takewhile(bool, alike))
+
+    return max(rest, key=shared).members
 
 
 def _ring(case: Case, members: Sequence[int]) -> tuple[int, ...]:

@@ -106,10 +106,11 @@ def _awaited_by_all(graph: CallGraph, caught: Collection[int]) -> tuple[int, ...
     """
     unmatched = [p for p in graph.p2p if not p.matched and p.peer_known]
     peers = {p.rank: p.peer for p in unmatched}
-    apart = tuple(rank for rank in caught if rank not in peers)
-    if len(apart) != 1 or len(peers) < 2 or len({p.call.op for p in unmatched}) > 1:
+    if len(peers) < 2 or len({p.call.op for p in unmatched}) > 1:
         return ()
-    return apart if all(apart[0] in _followed(peers, rank) for rank in peers) else ()
+    ends = [_followed(peers, rank) - peers.keys() for rank in peers]
+    apart = set(caught).intersection(*ends)
+    return tuple(apart) if len(apart) == 1 else ()
 
 
 def as_one_call(p2p: Iterable[PendingP2P]) -> SharedCall | None:

@@ -31,15 +31,21 @@ def divergence(case: Case, culprits: Sequence[int], others: Sequence[int]) -> st
     if [(f.function, f.file, f.line) for f in a] == [(f.function, f.file, f.line) for f in b]:
         return None
     shared: Frame | None = None
-    for mine, its in zip(a, b, strict=False):
+    for depth, (mine, its) in enumerate(zip(a, b, strict=False)):
         if (mine.function, short(mine.file)) != (its.function, short(its.file)):
             break
         shared = mine
         if mine.line != its.line:
-            here = f"{case.names(culprits)} at line {mine.line}"
-            there = f"{case.names(others)} at line {its.line}"
+            here = f"{case.names(_at(case, culprits, depth, mine))} at line {mine.line}"
+            there = f"{case.names(_at(case, others, depth, its))} at line {its.line}"
             return f"{mine.function} ({short(mine.file)}): {here}, {there}"
     return in_words(shared) if shared is not None else None
+
+
+def _at(case: Case, members: Sequence[int], depth: int, frame: Frame) -> list[int]:
+    """Return which of some members have this frame so far in from the outermost, as the first."""
+    paths = {n: frames_of(case.member(n))[::-1] for n in members}
+    return [n for n in members if n == members[0] or frame in paths[n][depth : depth + 1]]
 
 
 def branch_in_words(

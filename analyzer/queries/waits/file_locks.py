@@ -16,10 +16,13 @@ from whyhang.analyzer.wording.describe import call_of
 
 
 @query
-def file_locks(case: Case, held_by: Literal["rank", "outsider", "each-other"]) -> Iterator[Hit]:
+def file_locks(
+    case: Case, held_by: Literal["rank", "outsider", "each-other", "itself"]
+) -> Iterator[Hit]:
     """Yield one hit for each holder of a lock that ranks wait for, or each circle of holders.
 
-    ``held_by`` is a rank that waits for other ranks itself, or a process that is no rank.
+    ``held_by`` is a rank that waits for other ranks itself, a process that is no rank, or the very
+    process that waits.
     """
     for states in _waiting_by_holder(case):
         holder = lock_holder(case.job, case.member(states[0].member))
@@ -29,8 +32,16 @@ def file_locks(case: Case, held_by: Literal["rank", "outsider", "each-other"]) -
                 yield _circle_hit(case, circle)
             continue
         waits = holder is not None and case.states[holder.id].status is Status.WAITING
-        if not circle and (waits if held_by == "rank" else holder is None):
+        other = "itself" if _holds_it(case.member(states[0].member)) else "outsider"
+        if not circle and (waits if held_by == "rank" else holder is None and held_by == other):
             yield _hit(case, states)
+
+
+def _holds_it(member: Member) -> bool:
+    """Return whether a process waits for a lock that it has by another handle of the file."""
+    lock = member.processes[-1].lock
+    children = (child.processes[-1].lock for child in member.children if child.processes)
+    return lock is not None and lock.holder_pid == member.pid and lock not in children
 
 
 def _circle(case: Case, holder: Member | None) -> list[Member]:

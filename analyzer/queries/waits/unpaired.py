@@ -2,7 +2,7 @@
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import Verdict
@@ -111,24 +111,37 @@ def _nearest(
 
 def _ring(case: Case, members: Sequence[int]) -> tuple[int, ...]:
     """Return members that wait in a ring, each for the next; empty where none are known to."""
-    by_rank = case.job.by_rank
-    partner = {
-        by_rank[rank]: by_rank[position.call.peer]
-        for rank, position in case.graph.calls.positions.items()
-        if position.inside and rank in by_rank and position.call.peer in by_rank
-    }
+    partners = _partners(case)
     for first in members:
-        path = [first]
-        while (after := partner.get(path[-1])) is not None and after not in path:
-            path.append(after)
-        if after == first and len(path) > 1:
+        path = _followed(first, partners)
+        if partners.get(path[-1]) == first and len(path) > 1:
             return tuple(path)
     return ()
 
 
+def _partners(case: Case) -> dict[int, int]:
+    """Return the member that each one in a send or receive has named, as far as is known."""
+    by_rank = case.job.by_rank
+    return {
+        by_rank[rank]: by_rank[position.call.peer]
+        for rank, position in case.graph.calls.positions.items()
+        if position.inside and rank in by_rank and position.call.peer in by_rank
+    }
+
+
+def _followed(first: int, partners: Mapping[int, int]) -> list[int]:
+    """Return a member, its partner, the partner of that one and so on, each once."""
+    path = [first]
+    while (after := partners.get(path[-1])) is not None and after not in path:
+        path.append(after)
+    return path
+
+
 def _ring_in_words(case: Case, ring: Sequence[int], members: Sequence[int]) -> str:
     """Say who waits for each other, where they come apart, and who waits for one of them."""
-    others = [n for n in members if n not in ring]
+    partners = _partners(case)
+    outside = (n for n in members if n not in ring)
+    others = [n for n in outside if not {*ring}.isdisjoint(_followed(n, partners))]
     if len(ring) == 2:
         words = f": {case.names(ring)} for each other"
         where = divergence(case, ring[:1], ring[1:])

@@ -64,7 +64,7 @@ SIGNATURE = Signature(
     title="The ranks disagree on the root of one call: {sides}",
     when=when,
     means=(
-        "These ranks stand in one call{at}, but not for the same root: {sides}. Whoever is taken "
+        "These ranks stand in one call, but not for the same root: {sides}. Whoever is taken "
         "for the sender waits for another one."
     ),
     confidence="strong",

@@ -89,7 +89,7 @@ def _own_device(fact: Fact) -> int:
     if not isinstance(fact, LogLine) or fact.names_whom:
         return 0
     who, device = fact.who, fact.fields.get("device", "")
-    known = (who.rank, who.local_rank, who.pid, who.label) != (None,) * 4
+    known = (who.rank, who.local_rank, who.label) != (None,) * 3
     return 0 if known or not re.fullmatch(r"[0-9]{1,2}", device) else int(device)
 
 

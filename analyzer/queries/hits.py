@@ -7,6 +7,7 @@ from types import MappingProxyType
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import LogLine, Process, Who, replace
 from whyhang.analyzer.findings.signature import CLEAR, Hit
+from whyhang.analyzer.job.records import Member
 from whyhang.analyzer.report import Collective, Evidence, cite
 from whyhang.analyzer.wording.describe import evidence_of, location_of
 from whyhang.analyzer.wording.title_fields import subject_fields
@@ -111,6 +112,11 @@ def cite_line(line: LogLine) -> Evidence:
 def cite_lines(lines: Iterable[LogLine]) -> tuple[Evidence, ...]:
     """Return the first few of some log lines as evidence."""
     return tuple(map(cite_line, itertools.islice(lines, MAX_QUOTES)))
+
+
+def cite_process(member: Member, words: str) -> Evidence:
+    """Cite the process of a member, as it was seen last, with words for what it shows."""
+    return cite(member.processes[-1].source, f"pid {member.pid}: {words}", member.rank)
 
 
 def cite_environ(process: Process, keys: Iterable[str]) -> Evidence:

@@ -9,7 +9,13 @@ from whyhang.analyzer.rank_state.state import Status
 from whyhang.analyzer.stacks import LineText, WaitKind
 from whyhang.analyzer.stacks.kinds import EXIT
 from whyhang.analyzer.stacks.source_blocks import BRANCH, heads, rank_branch, unasked
-from whyhang.analyzer.stacks.source_paths import apart_by, comes_first, fork, two_calls
+from whyhang.analyzer.stacks.source_paths import (
+    apart_by,
+    comes_first,
+    condition_apart,
+    fork,
+    two_calls,
+)
 from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.stacks.usercode import in_words, short
 from whyhang.analyzer.stacks.ways_out import errors_passed, ways_out, ways_round
@@ -122,10 +128,9 @@ def kept_in_words(case: Case, members: Sequence[int], others: Sequence[int]) -> 
         return ""
     if _ways_out(its[its.index(forked[1]) + 1 :], text):
         return ""  # they say more
-    asks = [block for block in apart_by(its, mine, text) if BRANCH.match(text(block) or "")]
-    names = case.names(others)
-    there = "stand" if len(others) > 1 else "stands"
-    return f"; {names} {there} there under {quoted(asks[0], text)}" if asks else ""
+    asks = condition_apart(its, mine, text)
+    there = f"{case.names(others)} {'stand' if len(others) > 1 else 'stands'} there"
+    return f"; {there} under {quoted(asks, text)}" if asks is not None else ""
 
 
 def ways_round_again(

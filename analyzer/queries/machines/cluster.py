@@ -168,10 +168,9 @@ def _numbers_of_pods(pods: Iterable[Scheduled]) -> dict[str, int]:
 def hosts_of_ranks(case: Case) -> dict[int, str]:
     """Name the host or pod of ranks, those too that nothing was seen of, by the scheduler."""
     for member in case.job.members:
-        for process in member.processes[-1:]:
-            task = process.environ.get("SLURM_PROCID", "")
-            if task.isdecimal() and int(task) == member.rank:
-                return dict(enumerate(slurm_hosts.hosts_of_ranks(process.environ)))
+        task = member.environ.get("SLURM_PROCID", "")
+        if task.isdecimal() and int(task) == member.rank:
+            return dict(enumerate(slurm_hosts.hosts_of_ranks(member.environ)))
     return {rank: pod.name for pod in own_pods(case) for rank in ranks_of_pod(case, pod.name)}
 
 

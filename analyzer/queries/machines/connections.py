@@ -8,13 +8,13 @@ from whyhang.analyzer.facts import HostSilence, ranks_in_words, same_host
 from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE, INDIRECT, Hit
 from whyhang.analyzer.job.connections import Unanswered
 from whyhang.analyzer.job.sockets import Socket
-from whyhang.analyzer.queries.hits import places_of
+from whyhang.analyzer.queries.hits import cite_process, places_of
 from whyhang.analyzer.queries.machines.cluster import ranks_on
 from whyhang.analyzer.queries.registry import side
 from whyhang.analyzer.queries.startup.store_place import OPEN, starting_ranks
 from whyhang.analyzer.queries.waits.states import waiters_for
 from whyhang.analyzer.rank_state.state import Status
-from whyhang.analyzer.report import Evidence, cite
+from whyhang.analyzer.report import Evidence
 from whyhang.analyzer.wording.title_fields import subject_fields
 
 MAX_QUOTES = 6
@@ -50,14 +50,7 @@ def unanswered(case: Case) -> list[Unanswered]:
 
 def cite_unanswered(case: Case, connections: Iterable[Unanswered]) -> list[Evidence]:
     """Cite the sockets that get no answer, with whose they are."""
-    return [
-        cite(
-            case.member(one.member).processes[-1].source,
-            f"pid {case.member(one.member).pid}: {one.socket}",
-            case.member(one.member).rank,
-        )
-        for one in connections
-    ]
+    return [cite_process(case.member(one.member), str(one.socket)) for one in connections]
 
 
 def leads_to(case: Case, connection: Unanswered, host: str) -> bool:
@@ -209,6 +202,4 @@ def _listening(case: Case, connection: Unanswered) -> list[Evidence]:
     ends = (s for s in sockets if s.own == peer and s.peer == connection.socket.own)
     listens = (s for s in sockets if s.state == "listen" and s.own.port == peer.port)
     found = next(ends, None) or next(listens, None)
-    if found is None:
-        return []
-    return [cite(member.processes[-1].source, f"pid {member.pid}: {found}", member.rank)]
+    return [cite_process(member, str(found))] if found is not None else []

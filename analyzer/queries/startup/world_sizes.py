@@ -44,7 +44,7 @@ def _joins_differ(case: Case) -> Iterator[Hit]:
     if len(set(sizes.values())) < 2 or case.graph.progress:
         return
     for member in case.job.members:  # who is through its call was started with this one
-        size = member.processes[-1].environ.get("WORLD_SIZE", "") if member.processes else ""
+        size = member.environ.get("WORLD_SIZE", "")
         if size.isdecimal():
             sizes.setdefault(member.id, size)
     yield from _differ(case, sizes, lambda number, size: _cite_size(case, number, int(size)))

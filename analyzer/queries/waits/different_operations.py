@@ -21,7 +21,6 @@ from whyhang.analyzer.rank_state.over_time.job_progress import counts_more, step
 from whyhang.analyzer.stacks import WaitKind
 from whyhang.analyzer.stacks.source_blocks import ends, heads, may_be_in_branch, rank_branch
 from whyhang.analyzer.stacks.source_paths import comes_first, fork
-from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.wait_graph import PendingOperation
 from whyhang.analyzer.wording.describe import collective_of, evidence_of, path_of
 from whyhang.analyzer.wording.ways_past import may_be_left_out, ways_round_again
@@ -104,11 +103,10 @@ def side_in_branch(case: Case, sides: Sequence[tuple[int, ...]]) -> tuple[int, .
     """
     if any(operation.op.startswith(PEER_TO_PEER) for operation in case.graph.operations):
         return None
-    text = source_lines(case.job.excerpts)
     paths = {n: path_of(case, case.states[n]) for side in sides for n in side}
-    inside = [side for side in sides if all(rank_branch(paths[n], text) for n in side)]
+    inside = [side for side in sides if all(rank_branch(paths[n], case.text) for n in side)]
     others = [n for side in sides if side not in inside for n in side]
-    alone = len(inside) == 1 and not any(may_be_in_branch(paths[n], text) for n in others)
+    alone = len(inside) == 1 and not any(may_be_in_branch(paths[n], case.text) for n in others)
     return inside[0] if alone else None
 
 
@@ -236,12 +234,11 @@ def _partner(case: Case, number: int) -> int | None:
 
 def _come_again(case: Case, meetings: Sequence[PendingOperation]) -> PendingOperation | None:
     """Return the one of two calls to which ranks have come a second time, past the other call."""
-    text = source_lines(case.job.excerpts)
     paths = [path_of(case, case.states[meeting.members[0]]) for meeting in meetings]
     if not all(needs_everybody(meeting.op) for meeting in meetings):
         return None
     for own, other in ((0, 1), (1, 0)):
-        if ways_round_again(paths[own], paths[other], text):
+        if ways_round_again(paths[own], paths[other], case.text):
             return meetings[own]
     return None
 
@@ -261,7 +258,7 @@ def _passed_by(case: Case, meetings: Sequence[PendingOperation]) -> PendingOpera
     The rank has come through a collective of all in which some of them stand again, as may those
     that stand above it in the loop.
     """
-    text = source_lines(case.job.excerpts)
+    text = case.text
     paths = {m: [path_of(case, case.states[n]) for n in m.members] for m in meetings}
     of_all = [m for m in meetings if needs_everybody(m.op)]
     for one in of_all:
@@ -288,10 +285,9 @@ def _others_may_have_left(
     roots = {call.root for call in case.job.of(RootArgument) if call.who.rank == rank}
     if roots and rank not in roots:
         return False
-    text = source_lines(case.job.excerpts)
     path = path_of(case, case.states[meeting.members[0]])
     paths = [path_of(case, case.states[n]) for other in others for n in other.members]
-    return all(comes_first(path, its, text) for its in paths)
+    return all(comes_first(path, its, case.text) for its in paths)
 
 
 def _roots_differ(case: Case, meeting: PendingOperation) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import LockWait, program
+from whyhang.analyzer.facts import LockWait, grouped, program
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.job.records import Member, lock_holder
 from whyhang.analyzer.queries.hits import hit_about, places_of
@@ -60,19 +60,18 @@ def _circle_hit(case: Case, circle: list[Member]) -> Hit:
 
 def _waiting_by_holder(case: Case) -> Iterable[list[RankState]]:
     """Group the ranks that wait for a lock by its holder; none where the job moves."""
-    groups: dict[tuple[str | None, int], list[RankState]] = {}
-    for state in case.states:
-        lock = _lock(case, state)
-        if lock is not None and not case.graph.progress:
-            key = (case.member(state.member).host, lock.holder_pid)
-            groups.setdefault(key, []).append(state)
-    return groups.values()
+    locks = [(s, lock) for s in case.states if (lock := _lock(case, s)) is not None]
+    by_holder = grouped(
+        [] if case.graph.progress else locks,
+        lambda each: (case.member(each[0].member).host, each[1].holder_pid),
+    )
+    return [[state for state, _ in own] for own in by_holder.values()]
 
 
 def _lock(case: Case, state: RankState) -> LockWait | None:
-    member = case.member(state.member)
+    last = case.member(state.member).last
     waits = state.status in {Status.BLOCKED, Status.WAITING}
-    return member.processes[-1].lock if waits and member.processes else None
+    return last.lock if waits and last is not None else None
 
 
 def _hit(case: Case, states: list[RankState]) -> Hit:
@@ -124,7 +123,7 @@ def _cite_wait(case: Case, member: Member) -> Evidence:
     if lock is not None and (lock.holder or holder is not None):
         rank = f"{holder.name}, " if holder is not None else ""
         held_by = f"{rank}process {lock.holder_pid}: {lock.holder}".removesuffix(": ")
-    asks = (c for c in member.children if c.processes and c.processes[-1].lock == lock)
+    asks = (c for c in member.children if c.last is not None and c.last.lock == lock)
     worker = next(asks, None) if lock is not None else None  # it loads what its rank waits for
     pid = member.pid if worker is None else worker.pid
     words = f"pid {pid} waits for the lock on {file}, held by {held_by}"

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import Who, ranks_in_words
+from whyhang.analyzer.facts import Who, grouped, ranks_in_words
 from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INDIRECT, Hit
 from whyhang.analyzer.job.records import MissingRank
 from whyhang.analyzer.queries.hits import hit_about, places_of
@@ -81,19 +81,19 @@ def lagging(
     if (while_in and not operations & set(while_in)) or operations & set(not_while_in):
         return ()
     starting = while_in == (WaitKind.INIT,)
-    groups: dict[tuple[object, ...], list[RankState]] = {}
-    for state in _not_waiting(case, waiters):
-        if (
-            state.status in states
-            and (not kinds or kinds_of(state) & set(kinds))
-            and not kinds_of(state) & set(besides)
-            and (not moves or state.motion.moved in moves)
-            and (not op or ((p := state.place) is not None and op in {p.op, p.api, p.main_op}))
-            and only(state)
-            and not (starting and has_initialized(case.member(state.member)))
-        ):
-            groups.setdefault(_where(state), []).append(state)
-    return tuple(_lagging_hit(case, states, waiters) for states in groups.values())
+    chosen = (
+        state
+        for state in _not_waiting(case, waiters)
+        if state.status in states
+        and (not kinds or kinds_of(state) & set(kinds))
+        and not kinds_of(state) & set(besides)
+        and (not moves or state.motion.moved in moves)
+        and (not op or ((p := state.place) is not None and op in {p.op, p.api, p.main_op}))
+        and only(state)
+        and not (starting and has_initialized(case.member(state.member)))
+    )
+    groups = grouped(chosen, _where).values()
+    return tuple(_lagging_hit(case, alike, waiters) for alike in groups)
 
 
 def _not_waiting(case: Case, waiters: tuple[int, ...]) -> list[RankState]:
@@ -120,10 +120,9 @@ def _not_waiting(case: Case, waiters: tuple[int, ...]) -> list[RankState]:
 
 
 def _where(state: RankState) -> tuple[object, ...]:
-    place = state.place
+    place, user = state.place, state.user
     if place is None:
         return (state.status,)
-    user = place.user
     site = (user.file, user.function, user.line) if user else None
     return (state.status is Status.STOPPED, place.kind, place.context, site)
 
@@ -209,16 +208,14 @@ def absent(case: Case, *, starting: bool) -> tuple[Hit, ...]:
         return ()
     stores = (s.member for s in case.states if WaitKind.STORE in kinds_of(s))
     waiters = tuple(sorted({*waiters_for(case), *stores}))
-    seen = [state for state in case.states if state.status is not Status.UNSEEN]
-    if not waiters and seen and all(map(_on_its_own, seen)):
-        return ()  # who is gone has ended, and nobody waits for it
-    if not waiters and seen and ended_meanwhile(case.job).issuperset(s.member for s in seen):
-        return ()  # the job has come to its end: the others were there already
     if waiters and not starting and _may_have_done_its_part(case):
         return ()
     if not waiters:
-        over = {case.member(number).rank for number in ended_meanwhile(case.job)}
-        gone = [lost for lost in gone if lost.rank not in over]
+        seen = [state for state in case.states if state.status is not Status.UNSEEN]
+        over = ended_meanwhile(case.job)
+        if seen and (all(map(_on_its_own, seen)) or over.issuperset(s.member for s in seen)):
+            return ()  # who is gone has ended and nobody waits for it, or the job is at its end
+        gone = [lost for lost in gone if lost.rank not in {case.member(n).rank for n in over}]
         if not gone:
             return ()
     ranks = [lost.rank for lost in gone]

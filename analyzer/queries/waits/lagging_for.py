@@ -43,11 +43,8 @@ def _helper_stopped(case: Case) -> Iterator[Hit]:
         process = child.processes[-1]
         quote = f"pid {child.pid} State: {process.state}, {process.command}"
         evidence = cite(process.source, quote, case.member(state.member).rank)
-        fields = {
-            **hit.fields,
-            "child": str(child.pid),
-            "runs": program(process.command) or "a process",
-        }
+        runs = program(process.command) or "a process"
+        fields = {**hit.fields, "child": str(child.pid), "runs": runs}
         yield replace(hit, evidence=(evidence, *hit.evidence), fields=fields)
 
 
@@ -57,7 +54,7 @@ def _stopped(case: Case, state: RankState) -> Child | None:
         return None
     member = case.member(state.member)
     below = (*member.children, *member.helpers)
-    return next((c for c in below if c.processes and c.processes[-1].stopped), None)
+    return next((c for c in below if c.last is not None and c.last.stopped), None)
 
 
 AT_ONCE = 0.25

@@ -11,16 +11,15 @@ from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.stacks import LineText, WaitKind
 from whyhang.analyzer.stacks.kinds import last_name
 from whyhang.analyzer.stacks.source_blocks import (
-    BRANCH,
     LOOP,
     heads,
     indent,
+    loops_around,
     may_be_in_branch,
     may_be_left_within,
     rank_branch,
 )
-from whyhang.analyzer.stacks.source_paths import apart_by, called_first, fork
-from whyhang.analyzer.stacks.threads import source_lines
+from whyhang.analyzer.stacks.source_paths import called_first, condition_apart, fork
 from whyhang.analyzer.stacks.usercode import COMPREHENSIONS
 from whyhang.analyzer.wording.describe import path_of, quoted
 from whyhang.analyzer.wording.ways_past import kept_in_words, left_in_words
@@ -59,14 +58,13 @@ def is_over_data(line: str) -> bool:
 
 def went_on(case: Case, state: RankState, other: RankState) -> bool:
     """Return whether a rank has left the loop of another, and neither has a part of its own."""
-    text = source_lines(case.job.excerpts)
-    own = any(rank_branch(path_of(case, each), text) for each in (state, other))
+    own = any(rank_branch(path_of(case, each), case.text) for each in (state, other))
     return not own and has_left(case, state, other) == 1.0
 
 
 def has_left(case: Case, state: RankState, other: RankState) -> float:
     """Return how sure it is that ``state`` has left the loop of ``other``; 0 is: not at all."""
-    text = source_lines(case.job.excerpts)
+    text = case.text
     forked = fork(path_of(case, state), path_of(case, other))
     if forked is None:
         caller = called_first(path_of(case, state), path_of(case, other), text)
@@ -97,7 +95,7 @@ def has_left(case: Case, state: RankState, other: RankState) -> float:
         below = below and in_loop_below(text, its, path_of(case, other))
         return 1.0 if left or below else 0.0
     # A barrier further down may as well be the bug itself; shutting down is past any loop.
-    return INCOMPLETE if state.place is not None and state.place.kind is WaitKind.TEARDOWN else 0.0
+    return INCOMPLETE if state.kind is WaitKind.TEARDOWN else 0.0
 
 
 _COUNTS_TURNS = re.compile(r"(?i)%|epoch|step|iter|batch|every|last|final")
@@ -110,18 +108,17 @@ def _under_own_condition(case: Case, state: RankState, other: RankState) -> bool
     Others may have answered it differently and come past the call; not where it counts turns, or
     asks for an option, which is alike on all ranks.
     """
-    lines = conditions_on(case, state, other)
-    return any(re.search("[<>]", line) and not _COUNTS_TURNS.search(line) for line in lines)
+    line = condition_on(case, state, other)
+    return re.search("[<>]", line) is not None and not only_counts_turns(line)
 
 
-def conditions_on(case: Case, state: RankState, other: RankState) -> list[str]:
-    """Return the lines of the conditions that a rank's call stands under, and ``other`` does not.
+def condition_on(case: Case, state: RankState, other: RankState) -> str:
+    """Return the line of the condition that a rank's call stands under, and ``other`` does not.
 
-    Not those that are alike on all ranks, as far as is seen.
+    Not one that is alike on all ranks, as far as is seen; empty without one.
     """
-    text = source_lines(case.job.excerpts)
-    blocks = apart_by(path_of(case, state), path_of(case, other), text)
-    return [line for block in blocks if BRANCH.match(line := text(block) or "")]
+    condition = condition_apart(path_of(case, state), path_of(case, other), case.text)
+    return (case.text(condition) or "") if condition is not None else ""
 
 
 def only_counts_turns(line: str) -> bool:
@@ -191,7 +188,7 @@ def _loops_around(path: Sequence[Frame], text: LineText) -> Iterator[Frame]:
     near = (replace(f, line=max(1, (f.line or 0) + n)) for f in below[:1] for n in around)
     if any(re.search(r"\byield\b", text(line) or "") for line in near):
         yield from (head for head in [frame] if LOOP.match(text(head) or ""))
-    yield from (head for head in heads(frame, text) if LOOP.match(text(head) or ""))
+    yield from loops_around(frame, text)
 
 
 def loop_between(text: LineText, past: list[Frame], inside: list[Frame]) -> Frame | None:
@@ -213,9 +210,8 @@ def loop_that_others_left(case: Case, state: RankState, other: RankState) -> str
     """Return the loop that ``other`` is in and ``state`` has left, in words; empty for none."""
     if not went_on(case, state, other):
         return ""
-    text = source_lines(case.job.excerpts)
-    loop = loop_between(text, path_of(case, state), path_of(case, other))
-    return f"the loop {quoted(loop, text)}" if loop is not None else ""
+    loop = loop_between(case.text, path_of(case, state), path_of(case, other))
+    return f"the loop {quoted(loop, case.text)}" if loop is not None else ""
 
 
 def came_past_in_words(
@@ -233,10 +229,10 @@ def came_past_in_words(
     for past, waits in sides:
         if loop := loop_that_others_left(case, case.states[past[0]], case.states[waits[0]]):
             has, wait = "s" * (len(past) == 1) or "ve", "s" * (len(waits) == 1)
-            text = source_lines(case.job.excerpts)
+
             inside, outside = (path_of(case, case.states[side[0]]) for side in (waits, past))
-            asks = [b for b in apart_by(inside, outside, text) if BRANCH.match(text(b) or "")]
-            under = f" under {quoted(asks[-1], text)}" if asks else ""
+            asks = condition_apart(inside, outside, case.text)
+            under = f" under {quoted(asks, case.text)}" if asks is not None else ""
             return (
                 f"; {case.names(past)} ha{has} left {loop} "
                 f"in which {case.names(waits)} wait{wait}{under}"

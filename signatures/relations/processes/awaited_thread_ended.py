@@ -40,10 +40,7 @@ def when(case: Case) -> Iterator[Hit]:
     if not hits:
         hits = _hits(case, children, _is_of_child, WaitKind.QUEUE, WaitKind.FUTURE)
         hits = hits if len(hits) == 1 else []
-    if not hits:
-        lines = case.job.lines_with(ENDED)
-        hits = _hits(case, lines, _is_left_alone, WaitKind.QUEUE)
-    yield from hits
+    yield from hits or _hits(case, case.job.lines_with(ENDED), _is_left_alone, WaitKind.QUEUE)
 
 
 def _hits(case: Case, lines: Sequence[LogLine], of: _Of, *kinds: WaitKind) -> list[Hit]:
@@ -72,10 +69,10 @@ def _hits(case: Case, lines: Sequence[LogLine], of: _Of, *kinds: WaitKind) -> li
 
 def _is_of_thread(case: Case, line: LogLine, state: RankState) -> bool:
     """Return whether a thread ended in the process of a rank, as its label or its source shows."""
-    rank, user = case.member(state.member).rank, state.place.user if state.place else None
     frame = line.raised.frame if line.raised is not None else None
     if line.who.rank is not None:
-        return line.who.rank == rank
+        return line.who.rank == case.member(state.member).rank
+    user = state.user
     return frame is not None and user is not None and frame.file.endswith(user.file)
 
 

@@ -23,7 +23,7 @@ from whyhang.analyzer.queries.hits import (
 )
 from whyhang.analyzer.queries.logs.failures import failures, first_failures, left_others
 from whyhang.analyzer.queries.logs.log import logged
-from whyhang.analyzer.queries.machines.cluster import VIRTUAL, hosts_of_job, networks_of, ranks_on
+from whyhang.analyzer.queries.machines.cluster import hosts_of_job, ranks_on
 from whyhang.analyzer.queries.machines.connections import (
     cite_unanswered,
     leads_to,
@@ -32,6 +32,7 @@ from whyhang.analyzer.queries.machines.connections import (
     unanswered,
 )
 from whyhang.analyzer.queries.machines.gpus import cite_gpu, gpu_names, hit_on
+from whyhang.analyzer.queries.machines.networks import VIRTUAL, networks_of
 from whyhang.analyzer.queries.startup.store_place import is_loopback
 from whyhang.analyzer.queries.waits.different_operations import needs_everybody
 from whyhang.analyzer.queries.waits.moving import left_behind, stragglers

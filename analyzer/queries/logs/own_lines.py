@@ -56,11 +56,11 @@ def _absent_from_roll(case: Case) -> Iterator[Hit]:
         return
     yield Hit(
         ranks=call.ranks,
-        affected=members_of(case, call.named),
+        affected=members_of(case, call.others),
         evidence=(cite(call.source, call.line.text),),
         fields={
             "who": ranks_in_words(call.ranks),
-            "others": ranks_in_words(call.named),
+            "others": ranks_in_words(call.others),
             "line": call.line.text[:LONGEST],
         },
         category="init-missing-rank" if call.at_start else "",

@@ -7,11 +7,10 @@ evaluation is over with the next line; a job that has become slow has several sl
 
 import itertools
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
 
-from whyhang.analyzer.facts import LogTail, OwnLine, Record, Source
+from whyhang.analyzer.facts import LogTail, OwnLine, Record, Source, grouped
 
 EARLIER = 4  # paces from which the usual one is known
 LAST = 3  # that must all be slow
@@ -61,10 +60,8 @@ def slowed(tails: Iterable[LogTail]) -> Slowed | None:
 
 
 def _of_tail(tail: LogTail) -> Iterator[Slowed]:
-    statements: dict[str, list[OwnLine]] = defaultdict(list)
-    for line in tail.lines:
-        if line.values:
-            statements[line.template].append(line)
+    counting = (line for line in tail.lines if line.values)
+    statements = grouped(counting, lambda line: line.template)
     for template, lines in statements.items():
         if len(lines) <= EARLIER + LAST:
             continue

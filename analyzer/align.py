@@ -29,7 +29,7 @@ from whyhang.analyzer.rank_state.from_stacks.states import (
     with_waits_for_setters,
     without_bystanders,
 )
-from whyhang.analyzer.rank_state.over_time.job_progress import IN_STEP, with_growing_counters
+from whyhang.analyzer.rank_state.over_time.job_progress import with_growing_counters
 from whyhang.analyzer.rank_state.over_time.long_steps import with_long_steps
 from whyhang.analyzer.rank_state.over_time.recent import (
     AT_REST,
@@ -38,7 +38,7 @@ from whyhang.analyzer.rank_state.over_time.recent import (
     since_the_last_death,
 )
 from whyhang.analyzer.rank_state.records_beside import ranked_tracks, records_of
-from whyhang.analyzer.rank_state.state import RankState
+from whyhang.analyzer.rank_state.state import IN_STEP, RankState
 from whyhang.analyzer.stacks import (
     PlaceOf,
     WaitKind,

@@ -88,9 +88,8 @@ def _call_of(
 
 def _source(job: Job, state: RankState) -> Source | None:
     member = job.members[state.member]
-    if member.dumps:
-        return member.dumps[-1].source
-    return member.processes[-1].source if member.processes else None
+    seen = member.dumps[-1] if member.dumps else member.last
+    return seen.source if seen is not None else None
 
 
 def _may_belong(group: Group, rank: int) -> bool:

@@ -25,6 +25,9 @@ class Status(enum.Enum):
     UNSEEN = "unseen"  # no stack and no process state says anything
 
 
+IN_STEP = {Status.WAITING, Status.MAYBE}
+"""Waiting for other ranks, or perhaps."""
+
 NOT_WAITING = {Status.BLOCKED, Status.RUNNING, Status.STOPPED, Status.MOVING, Status.GONE}
 """Statuses that prove that a rank is in no collective of the others."""
 

@@ -14,7 +14,6 @@ from whyhang.analyzer.queries.hits import hit_about, places_of
 from whyhang.analyzer.queries.registry import query, side
 from whyhang.analyzer.queries.waits.left_loops import condition_on, only_counts_turns
 from whyhang.analyzer.queries.waits.states import (
-    WAITERS,
     all_recorded,
     all_wait,
     collective_beside,
@@ -22,7 +21,7 @@ from whyhang.analyzer.queries.waits.states import (
     kinds_of,
 )
 from whyhang.analyzer.rank_state.over_time.job_progress import step_counters
-from whyhang.analyzer.rank_state.state import RankState, Status
+from whyhang.analyzer.rank_state.state import IN_STEP, RankState, Status
 from whyhang.analyzer.report import Evidence
 from whyhang.analyzer.stacks import Place, WaitKind
 from whyhang.analyzer.stacks.source_blocks import MAX_BLOCK, indent, lines_at, rank_branch
@@ -52,7 +51,7 @@ def _compilation(case: Case) -> Iterator[Hit]:
     """Yield one hit for the ranks that wait inside a compilation, while others wait outside."""
     if not all_wait(case):
         return
-    waiting = [s for s in case.states if s.status in WAITERS and s.place is not None]
+    waiting = [s for s in case.states if s.status in IN_STEP and s.place is not None]
     inside = [s for s in waiting if WaitKind.COMPILE in kinds_of(s)]
     members = tuple(s.member for s in inside)
     others = tuple(s.member for s in waiting if s not in inside)
@@ -88,7 +87,7 @@ def _group_creation(case: Case) -> Iterator[Hit]:
     creating = meetings.get(WaitKind.GROUP)
     if creating is None or case.graph.progress or case.graph.lagging:
         return
-    waiting = (s.member for s in case.states if s.status in WAITERS and s.place is not None)
+    waiting = (s.member for s in case.states if s.status in IN_STEP and s.place is not None)
     outside = tuple(number for number in waiting if number not in creating.members)
     if not outside:
         return
@@ -148,7 +147,7 @@ def _threads(case: Case) -> Iterator[Hit]:
     yield hit_about(
         case,
         (),
-        (s.member for s in case.states if s.status in WAITERS),
+        (s.member for s in case.states if s.status in IN_STEP),
         shown=members,
         evidence=(*places_of(case, state.member), *_places_beside(case, state, beside)),
         fields={

@@ -69,15 +69,6 @@ def _gone_on(
     return rooted[0], ahead[0]
 
 
-def _has_gone_on(case: Case, meeting: PendingOperation, others: Sequence[PendingOperation]) -> bool:
-    """Return whether all in an operation have come past the calls of the others, by right.
-
-    Only one with a root can be left before everybody has come.
-    """
-    rooted = all(other.op in ONE_SIDED for other in others)
-    return rooted and _is_ahead(case, meeting, others)
-
-
 def _is_ahead(case: Case, meeting: PendingOperation, others: Sequence[PendingOperation]) -> bool:
     """Return whether all in an operation count a step more than all in the others."""
     counted = step_counters(case.job)
@@ -146,7 +137,8 @@ def _different_hit(
         tie = tie or any(m.op in ONE_SIDED for m in meetings if m is not fewest)
     others = [meeting for meeting in meetings if meeting is not fewest]
     tie = tie or any(_roots_differ(case, meeting) for meeting in others)
-    tie = tie or _has_gone_on(case, fewest, others)
+    # only one with a root can be left before everybody has come
+    tie = tie or (all(m.op in ONE_SIDED for m in others) and _is_ahead(case, fewest, others))
     tie = tie or any(m.op in OF_A_HOLDER for m in meetings)
     tie = tie or _others_may_have_left(case, fewest, others)
     tie = tie or any(any(groups_crossed(case, m.kind)) for m in meetings)
@@ -174,7 +166,9 @@ def _different_hit(
             "sides": sides,
             "differ": "stand in different calls" if one_name else "call different collectives",
             "messages": _messages_in_words(case, meetings),
-            "past": _past_in_words(case, meetings) if tie else "",
+            "past": came_past_in_words(case, meetings[0].members, meetings[1].members)
+            if tie and len(meetings) == 2
+            else "",
         },
         strength=(INDIRECT if not tie else INCOMPLETE) if plain else CONTRADICTED,
         names_culprit=not tie,
@@ -184,13 +178,6 @@ def _different_hit(
         category="mpi-missing-rank" if fewest.op == LAST_CALL and not tie else "",
     )
     return of_nobody(hit) if tie else hit
-
-
-def _past_in_words(case: Case, meetings: Sequence[PendingOperation]) -> str:
-    """Say which of two sides has come past the call of the other; empty for more than two."""
-    if len(meetings) != 2:
-        return ""
-    return came_past_in_words(case, meetings[0].members, meetings[1].members)
 
 
 def _messages_in_words(case: Case, meetings: Sequence[PendingOperation]) -> str:

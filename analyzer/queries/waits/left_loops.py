@@ -7,7 +7,7 @@ from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Frame, replace
 from whyhang.analyzer.findings.signature import INCOMPLETE
 from whyhang.analyzer.queries.waits.states import await_messages
-from whyhang.analyzer.rank_state.state import RankState, Status
+from whyhang.analyzer.rank_state.state import IN_STEP, RankState, Status
 from whyhang.analyzer.stacks import LineText, WaitKind
 from whyhang.analyzer.stacks.kinds import last_name
 from whyhang.analyzer.stacks.source_blocks import (
@@ -69,7 +69,7 @@ def has_left(case: Case, state: RankState, other: RankState) -> float:
     if forked is None:
         caller = called_first(path_of(case, state), path_of(case, other), text)
         in_loop = caller is not None and in_loop_below(text, caller, path_of(case, other))
-        return 1.0 if in_loop and state.status in {Status.WAITING, Status.MAYBE} else 0.0
+        return 1.0 if in_loop and state.status in IN_STEP else 0.0
     mine, its = forked
     if mine.line is None or its.line is None or mine.line <= its.line:
         return 0.0
@@ -88,7 +88,7 @@ def has_left(case: Case, state: RankState, other: RankState) -> float:
             for head in heads(its, text)
             if head not in around
         )
-        waits = state.status in {Status.WAITING, Status.MAYBE}
+        waits = state.status in IN_STEP
         own_part = _is_part_of_some([its], text)
         given = its in around  # by a generator, which stands in its loop meanwhile
         below = waits and not (own_part or given)

@@ -8,9 +8,6 @@ from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.stacks import Place, WaitKind
 from whyhang.analyzer.stacks.kinds import SHARED_LOCK
 
-WAITERS = {Status.WAITING, Status.MAYBE}
-"""Waiting for other ranks, or perhaps."""
-
 OWN = {Status.BLOCKED, Status.RUNNING, Status.MOVING}
 """At something of their own."""
 

@@ -14,7 +14,6 @@ from whyhang.analyzer.queries.waits.loop_left import in_loop_over_data, loop_lef
 from whyhang.analyzer.queries.waits.moving import left_behind
 from whyhang.analyzer.queries.waits.named_groups import is_of_world
 from whyhang.analyzer.queries.waits.states import (
-    WAITERS,
     all_wait,
     await_messages,
     collective_beside,
@@ -22,7 +21,7 @@ from whyhang.analyzer.queries.waits.states import (
 from whyhang.analyzer.rank_state.over_time.beats import usual_step
 from whyhang.analyzer.rank_state.over_time.job_progress import Counter
 from whyhang.analyzer.rank_state.over_time.motion import Moved
-from whyhang.analyzer.rank_state.state import RankState, Status
+from whyhang.analyzer.rank_state.state import IN_STEP, RankState, Status
 from whyhang.analyzer.report import Collective, Evidence
 from whyhang.analyzer.stacks.source_blocks import ends, heads
 from whyhang.analyzer.stacks.source_paths import fork
@@ -204,7 +203,7 @@ def _stand_in_one_loop(case: Case) -> bool:
     """
     if not all_wait(case) or case.job.absent or len(case.states) < 2:
         return False
-    if any(s.status not in WAITERS or s.motion.moved is not Moved.STILL for s in case.states):
+    if any(s.status not in IN_STEP or s.motion.moved is not Moved.STILL for s in case.states):
         return False
     if any(collective_beside(state) is not None for state in case.states):
         return False

@@ -20,9 +20,9 @@ from collections.abc import Iterable
 from whyhang.analyzer.facts import Frame, Process, Record, Thread, replace
 from whyhang.analyzer.job.records import Job, Member
 from whyhang.analyzer.job.roles import main_thread
-from whyhang.analyzer.rank_state.over_time.job_progress import IN_STEP, status_by_place
+from whyhang.analyzer.rank_state.over_time.job_progress import status_by_place
 from whyhang.analyzer.rank_state.over_time.motion import Motion, Moved
-from whyhang.analyzer.rank_state.state import RankState, Status
+from whyhang.analyzer.rank_state.state import IN_STEP, RankState, Status
 from whyhang.analyzer.stacks import Place, PlacesOf, Scope, WaitKind
 from whyhang.analyzer.stacks.kinds import EXIT, FILE_LOCK
 from whyhang.analyzer.stacks.usercode import is_library, user_frame

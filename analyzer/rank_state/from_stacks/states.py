@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from whyhang.analyzer.facts import program, replace
 from whyhang.analyzer.job.records import Child, Job, Member, lock_holder
 from whyhang.analyzer.rank_state.from_stacks.served import awaits_another, is_served
-from whyhang.analyzer.rank_state.over_time.job_progress import ANSWERED, IN_STEP, status_by_place
+from whyhang.analyzer.rank_state.over_time.job_progress import ANSWERED, status_by_place
 from whyhang.analyzer.rank_state.over_time.motion import (
     SPINNING,
     SQUEEZED,
@@ -15,7 +15,7 @@ from whyhang.analyzer.rank_state.over_time.motion import (
     motion_of_thread,
     python_frames,
 )
-from whyhang.analyzer.rank_state.state import NOT_WAITING, RankState, Status
+from whyhang.analyzer.rank_state.state import IN_STEP, NOT_WAITING, RankState, Status
 from whyhang.analyzer.stacks import LineText, Place, PlaceOf, WaitKind
 from whyhang.analyzer.stacks.kinds import SERVES
 from whyhang.analyzer.stacks.usercode import is_library, short

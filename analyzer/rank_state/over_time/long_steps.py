@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from whyhang.analyzer.facts import Frame, LoopCounter, Process, StackDump, replace
 from whyhang.analyzer.job.records import Job, Member
 from whyhang.analyzer.rank_state.over_time.beats import usual_step
-from whyhang.analyzer.rank_state.over_time.job_progress import IN_STEP, PLAIN, counted_on, progress
+from whyhang.analyzer.rank_state.over_time.job_progress import PLAIN, counted_on, progress
 from whyhang.analyzer.rank_state.over_time.motion import (
     SPINNING,
     SQUEEZED,
@@ -29,7 +29,7 @@ from whyhang.analyzer.rank_state.over_time.motion import (
     motion_of_thread,
     python_frames,
 )
-from whyhang.analyzer.rank_state.state import LongStep, RankState, Status, busy_worker
+from whyhang.analyzer.rank_state.state import IN_STEP, LongStep, RankState, Status, busy_worker
 from whyhang.analyzer.stacks import LineText, Place, WaitKind, source_lines
 from whyhang.analyzer.stacks.source_blocks import ends, heads
 from whyhang.analyzer.stacks.usercode import is_library, user_path
@@ -60,7 +60,7 @@ def with_long_steps(job: Job, states: tuple[RankState, ...]) -> tuple[RankState,
     working = {member: dumps for member, dumps in shown.items() if dumps is not None}
     if not waiting and len(working) == len(states) and all(map(busy_worker, states)):
         waiting = list(states)  # each for its own worker
-    starting = any(s.place is not None and s.place.kind in _STARTING for s in waiting)
+    starting = any(s.kind in _STARTING for s in waiting)
     if not (waiting and working) or starting or progress(job, states) is not False:
         return states
     step = _long_step(job, states, waiting)
@@ -126,7 +126,7 @@ def _at_work(job: Job, state: RankState) -> tuple[StackDump, ...] | None:
         return member.dumps
     if state.status is not Status.BLOCKED or IN_STEP & {*state.earlier}:
         return None
-    if state.place is not None and state.place.kind is WaitKind.SUBPROCESS:
+    if state.kind is WaitKind.SUBPROCESS:
         computes = (
             (motion_of_thread(p.pid or 0, p.dumps, p.processes).cpu or 0.0) > SQUEEZED
             for p in member.helpers
@@ -233,8 +233,8 @@ def _judged(member: Member, state: RankState, step: LongStep) -> RankState:
         return replace(state, status=Status.MOVING) if is_known else state
     if state.status is not Status.MOVING and not _ran(state):
         return state  # it looks again after a nap, for what is not seen here
-    speaks = [p.silent_for for p in member.processes[-1:] if p.silent_for is not None]
-    if any(silent < step.lasts / 2 for silent in speaks):
+    silent = member.last.silent_for if member.last is not None else None
+    if silent is not None and silent < step.lasts / 2:
         return replace(state, status=Status.MOVING)  # it prints what it does
     place = state.place
     if place is None:

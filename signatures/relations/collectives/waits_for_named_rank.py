@@ -67,7 +67,6 @@ def _hit(case: Case, named: int, own: list[_Wait]) -> Hit:
         fields={
             "who": queries.ranks_in_words((named,)),
             "others": queries.ranks_in_words(waiters),
-            "wait": "waits" if len(waiters) == 1 else "wait",
             "call": " and ".join(ops),
         },
     )

@@ -40,7 +40,8 @@ def when(case: Case) -> Iterator[Hit]:
     if not hits:
         hits = _hits(case, children, _is_of_child, WaitKind.QUEUE, WaitKind.FUTURE)
         hits = hits if len(hits) == 1 else []
-    yield from hits or _hits(case, case.job.lines_with(ENDED), _is_left_alone, WaitKind.QUEUE)
+    told = case.job.lines_with(ENDED)
+    yield from hits or _hits(case, told, lambda c, _, s: is_left_alone(c, s), WaitKind.QUEUE)
 
 
 def _hits(case: Case, lines: Sequence[LogLine], of: _Of, *kinds: WaitKind) -> list[Hit]:
@@ -74,10 +75,6 @@ def _is_of_thread(case: Case, line: LogLine, state: RankState) -> bool:
         return line.who.rank == case.member(state.member).rank
     user = state.user
     return frame is not None and user is not None and frame.file.endswith(user.file)
-
-
-def _is_left_alone(case: Case, _: LogLine, state: RankState) -> bool:
-    return is_left_alone(case, state)
 
 
 def _is_of_child(case: Case, line: LogLine, state: RankState) -> bool:

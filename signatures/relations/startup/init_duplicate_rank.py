@@ -115,7 +115,6 @@ def _said_twice(case: Case) -> Iterator[Hit]:
             evidence=tuple(cite(source, text, None) for *_, source, text in twice[:MAX_QUOTES]),
             fields={
                 "who": queries.ranks_in_words(ranks),
-                "is": "are" if len(ranks) > 1 else "is",
                 "pids": " and ".join(sorted({where for _, where, *_ in twice})),
                 "pid": "PID",
                 "missing": f"; nobody is {queries.ranks_in_words(missing)}",

@@ -10,7 +10,15 @@ what ranks do, evidence with its source, words for a title (more of them in
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import Verdict
 from whyhang.analyzer.facts import ranks_in_words
-from whyhang.analyzer.findings.signature import Hit, Kind, Signature
+from whyhang.analyzer.findings.signature import (
+    CLEAR,
+    GUESSED,
+    INCOMPLETE,
+    INDIRECT,
+    Hit,
+    Kind,
+    Signature,
+)
 from whyhang.analyzer.queries.hits import (
     cite_environ,
     cite_line,
@@ -42,5 +50,12 @@ from whyhang.analyzer.rank_state.over_time.motion import Moved
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.report import cite
 from whyhang.analyzer.stacks import WaitKind
-from whyhang.analyzer.wording.describe import evidence_of, location_of, path_of
+from whyhang.analyzer.wording.describe import (
+    call_of,
+    duration,
+    evidence_of,
+    location_of,
+    path_of,
+    quoted,
+)
 from whyhang.analyzer.wording.title_fields import subject_fields

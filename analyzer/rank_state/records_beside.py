@@ -100,18 +100,11 @@ def _may_belong(group: Group, rank: int) -> bool:
 
 def _record(rank: int, group: Group, source: Source, call: Call | None = None) -> Track:
     who = Who(rank=rank, trust=Trust.CONTENT)
+    track = Track(who=who, group=group, kind=STATE, source=source)
     if call is None or call.seq is None:
-        return Track(who=who, group=group, kind=STATE, source=source, idle=True)
+        return replace(track, idle=True)
     inside = Call(op=call.op, seq=call.seq, state=CallState.SCHEDULED)
-    return Track(
-        who=who,
-        group=group,
-        kind=STATE,
-        source=source,
-        enqueued=call.seq,
-        completed=call.seq - 1,
-        calls=(inside,),
-    )
+    return replace(track, enqueued=call.seq, completed=call.seq - 1, calls=(inside,))
 
 
 def ranked_tracks(job: Job) -> tuple[Track, ...]:

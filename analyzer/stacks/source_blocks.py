@@ -159,6 +159,9 @@ def may_be_in_branch(path: Sequence[Frame], text: LineText) -> bool:
 
 LOOP = re.compile(r"\s*(?:async\s+)?(?P<kind>for|while)\b(?:.*?\bin\b(?P<over>.*))?")
 
+LITERAL = re.compile(r"\bin\s*(?:[(\[]\s*[\"'\d]|range\([\d_,\s]+\)\s*:)")
+"""What a loop goes over that is written there, and so the same on all ranks."""
+
 _WITHOUT_END = re.compile(r"count\(|cycle|repeat\(|iter|stream|infinite|endless|forever|loop|gen")
 
 _KNOWN = re.compile(r"\b(?:range|enumerate|zip|reversed|sorted|tqdm|trange|list|tuple|set|len)\(")

@@ -8,7 +8,13 @@ from itertools import pairwise
 from whyhang.analyzer.facts import Frame, StackDump
 from whyhang.analyzer.job.roles import main_thread
 from whyhang.analyzer.stacks.kinds import LineText, last_name
-from whyhang.analyzer.stacks.source_blocks import BRANCH, SAME_FOR_ALL, heads, returns_above
+from whyhang.analyzer.stacks.source_blocks import (
+    BRANCH,
+    LITERAL,
+    SAME_FOR_ALL,
+    heads,
+    returns_above,
+)
 from whyhang.analyzer.stacks.usercode import user_path
 
 
@@ -101,9 +107,7 @@ _CONDITION = re.compile(r"\s*(?:(?:el)?if|while)\b(?! True\b| 1\b)")
 
 _FOR = re.compile(r"\s*(?:async\s+)?for\b")
 
-_ALIKE = re.compile(
-    r"\bin\s*(?:[(\[]\s*[\"'\d]|range\([\d_,\s]+\)\s*:)|param|grad|bucket|layer|module|tensor"
-)
+_ALIKE = re.compile(rf"{LITERAL.pattern}|param|grad|bucket|layer|module|tensor")
 """What a loop goes over that is as long on all ranks: numbers written there, parts of a model."""
 
 

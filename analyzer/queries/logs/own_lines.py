@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import LogTail, Outlook, Setting, Source, WorldSize, ranks_in_words
 from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INCOMPLETE, Hit
-from whyhang.analyzer.queries.hits import members_of
+from whyhang.analyzer.queries.hits import LONGEST, members_of
 from whyhang.analyzer.queries.registry import side
 from whyhang.analyzer.rank_state.from_logs.absent_from_lists import (
     LEAST_SPEAKING,
@@ -19,8 +19,6 @@ from whyhang.analyzer.rank_state.from_logs.pace import slowed
 from whyhang.analyzer.rank_state.state import Status
 from whyhang.analyzer.report import cite
 from whyhang.analyzer.wording.title_fields import subject_fields
-
-LONGEST = 80  # characters of a line in a title
 
 
 @side("own_lines_show", what="absent")

@@ -8,7 +8,7 @@ from whyhang.analyzer.facts import HostSilence, ranks_in_words, same_host
 from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE, INDIRECT, Hit
 from whyhang.analyzer.job.connections import Unanswered
 from whyhang.analyzer.job.sockets import Socket
-from whyhang.analyzer.queries.hits import cite_process, places_of
+from whyhang.analyzer.queries.hits import MAX_QUOTES, cite_process, places_of
 from whyhang.analyzer.queries.machines.cluster import ranks_on
 from whyhang.analyzer.queries.registry import side
 from whyhang.analyzer.queries.startup.store_place import OPEN, starting_ranks
@@ -17,7 +17,6 @@ from whyhang.analyzer.rank_state.state import Status
 from whyhang.analyzer.report import Evidence
 from whyhang.analyzer.wording.title_fields import subject_fields
 
-MAX_QUOTES = 6
 SURE = 4
 """Times that a packet was sent again from which on it is no busy network any more."""
 
@@ -138,7 +137,6 @@ def _hit(case: Case, connections: Sequence[Unanswered], host: str) -> Hit:
         "runs_there": f"on which {ranks_in_words(ranks)} {'run' if len(ranks) > 1 else 'runs'}"
         if ranks
         else "which was not looked at",
-        "there": there,
         "address": first.to.address.host,
         "port": str(first.to.address.port),
         "how": "was made before, and nothing that is sent is acknowledged any more"

@@ -14,6 +14,7 @@ from whyhang.analyzer.facts import (
     NetworkPort,
     SignOfLife,
     Variable,
+    grouped,
     ranks_in_words,
     replace,
     same_host,
@@ -66,11 +67,11 @@ _MAX_COUNTERS = 3
 @side("networks_show", what="errors-grew")
 def _errors_grew(case: Case) -> Iterator[Hit]:
     """Yield one hit for each host on which counters of errors are higher in a later print."""
-    values: dict[tuple[str | None, str | None, str], list[ErrorCounter]] = defaultdict(list)
-    for fact in case.job.of(ErrorCounter):
+    values = grouped(
+        case.job.of(ErrorCounter),
         # Without host and port, prints in different files may be of different things.
-        place = fact.who.host or fact.port or fact.source.file
-        values[place, fact.port, fact.name].append(fact)
+        lambda fact: (fact.who.host or fact.port or fact.source.file, fact.port, fact.name),
+    )
     grown: dict[str | None, list[tuple[int, ErrorCounter, ErrorCounter]]] = defaultdict(list)
     for prints in values.values():
         low, high = min(prints, key=lambda f: f.value), max(prints, key=lambda f: f.value)
@@ -157,7 +158,12 @@ def ports_down(case: Case, *, rdma: bool) -> Iterator[Hit]:
 
     ``rdma``: ports of InfiniBand and RoCE cards, or else network interfaces.
     """
-    prints = _prints(case, rdma=rdma)
+    shown = (
+        port
+        for port in case.job.of(NetworkPort)
+        if port.up is not None and ("/" in port.name) is rdma and not port.name.startswith(UNUSED)
+    )
+    prints = grouped(shown, lambda port: (port.who.host, port.name))
     now = {key: ports[-1] for key, ports in prints.items()}
     down = {key: port for key, port in now.items() if port.up is False}
     odd = {key: port for key, port in down.items() if _is_odd(key, now)}
@@ -192,15 +198,6 @@ def ports_down(case: Case, *, rdma: bool) -> Iterator[Hit]:
             "others": ", and up on other hosts" if odd and up else "",
         },
     )
-
-
-def _prints(case: Case, *, rdma: bool) -> dict[tuple[str | None, str], list[NetworkPort]]:
-    """Return what was printed of each port, in order, by host and name."""
-    prints: dict[tuple[str | None, str], list[NetworkPort]] = defaultdict(list)
-    for port in case.job.of(NetworkPort):
-        if port.up is not None and ("/" in port.name) is rdma and not port.name.startswith(UNUSED):
-            prints[port.who.host, port.name].append(port)
-    return prints
 
 
 def _is_odd(key: tuple[str | None, str], now: dict[tuple[str | None, str], NetworkPort]) -> bool:

@@ -217,20 +217,15 @@ def _quotes(agents: list[Agent]) -> list[Evidence]:
     return [cite(agent.source, agent.quote) for agent in agents[:MAX_QUOTES]]
 
 
-def _stacks(case: Case, agents: Iterable[Agent]) -> list[Evidence]:
+def _stacks(case: Case, agents: list[Agent]) -> list[Evidence]:
     """Cite the frame in which each agent stands, where stacks were taken."""
-    of = list(agents)
     evidence = []
     for launcher in case.job.launchers:
-        if not launcher.dumps or not any(_is_of(launcher, agent) for agent in of):
-            continue
-        dump = launcher.dumps[-1]
-        thread = main_thread(dump)
-        frames = [f for f in thread.frames if "rendezvous" in f.file] if thread else []
-        if frames:
+        frames = [frame for frame in launcher.main_frames() if "rendezvous" in frame.file]
+        if frames and any(_is_of(launcher, agent) for agent in agents):
             frame = next((f for f in frames if f.function.endswith(OPENS_STORE)), frames[-1])
             quote = str(replace(frame, file=short(frame.file)))
-            evidence.append(Evidence(source=dump.source.file, line=None, rank=None, quote=quote))
+            evidence.append(Evidence(source=launcher.dumps[-1].source.file, quote=quote))
     return evidence[:MAX_QUOTES]
 
 

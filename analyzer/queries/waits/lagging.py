@@ -6,7 +6,7 @@ from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Who, grouped, ranks_in_words
 from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INDIRECT, Hit
 from whyhang.analyzer.job.records import MissingRank
-from whyhang.analyzer.queries.hits import hit_about, places_of
+from whyhang.analyzer.queries.hits import LONGEST, hit_about, places_of
 from whyhang.analyzer.queries.registry import query
 from whyhang.analyzer.queries.waits.different_operations import ONE_SIDED
 from whyhang.analyzer.queries.waits.states import (
@@ -26,8 +26,6 @@ from whyhang.analyzer.stacks import Scope, WaitKind
 from whyhang.analyzer.wording.describe import call_of, connection_peer, evidence_of, other_end
 from whyhang.analyzer.wording.title_fields import subject_fields
 from whyhang.analyzer.wording.ways_past import ways_before_in_words
-
-LONGEST_LINE = 80  # characters of a line that is quoted
 
 HELD = (Status.BLOCKED, Status.RUNNING)
 """Neither waiting for other ranks, nor stopped, moving or dead: held by something local."""
@@ -248,7 +246,7 @@ def _left_in_words(case: Case, ranks: Sequence[int], waiters: Sequence[int]) -> 
     last = by_rank.get(ranks[0], "")
     if not last:
         return ""
-    words = f" The last that {ranks_in_words(ranks[:1])} said is “{last.strip()[:LONGEST_LINE]}”"
+    words = f" The last that {ranks_in_words(ranks[:1])} said is “{last.strip()[:LONGEST]}”"
     ways = ways_before_in_words(case, waiters[0]) if waiters else ""
     return f"{words}; it may have ended by {ways}." if ways else f"{words}."
 

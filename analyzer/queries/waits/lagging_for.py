@@ -224,10 +224,9 @@ def _has_child_in(case: Case, state: RankState, place: tuple[str, str]) -> bool:
 def _unset_key(case: Case) -> Iterator[Hit]:
     """Yield one hit for the ranks that wait for a key at one place."""
     for hit in lagging(case, WaitKind.STORE, alone=True):
-        wants = "waits" if len(hit.members) == 1 else "wait"
-        its = _of_one_rank(
-            case, hit, "has not set the key", f"{wants} for a key of the store that nobody sets"
-        )
+        wait = "waits" if len(hit.members) == 1 else "wait"
+        wants = f"{wait} for a key of the store that nobody sets"
+        its = _of_one_rank(case, hit, "has not set the key", wants)
         fewer = not hit.affected or len(hit.members) < len(hit.affected)
         names = hit.names_culprit and fewer and not case.job.missing
         yield replace(its, names_culprit=names) if its.members == hit.members else its

@@ -11,6 +11,7 @@ from whyhang.analyzer.rank_state.state import IN_STEP, RankState, Status
 from whyhang.analyzer.stacks import LineText, WaitKind
 from whyhang.analyzer.stacks.kinds import last_name
 from whyhang.analyzer.stacks.source_blocks import (
+    LITERAL,
     LOOP,
     heads,
     indent,
@@ -35,8 +36,6 @@ _OF_A_MODEL = re.compile(
 )
 """A loop over parts of a model, ranks or calls: to be out of it is to be further in the step."""
 
-_LITERAL = re.compile(r"\bin\s*(?:[(\[]\s*[\"'\d]|range\([\d_,\s]+\)\s*:)")
-"""What a loop goes over that is written there, and so the same on all ranks."""
 
 _SHARE = re.compile(r"\b(?!(?:range|len|enumerate|zip|reversed|sorted|list)\()\w+\([^()]*\)")
 """A call that is looped over: what it is given may be the rank, for its share of the data."""
@@ -152,7 +151,7 @@ def _leaves_loop(text: LineText, inside: Frame, to: int) -> bool:
 
 def _is_as_long_for_all(text: LineText, loop: Frame, inside: Frame) -> bool:
     """Return whether a loop goes over what is written there, and nothing seen in it leaves it."""
-    literal = _LITERAL.search(text(loop) or "")
+    literal = LITERAL.search(text(loop) or "")
     return literal is not None and not may_be_left_within(loop, inside, text)
 
 
@@ -166,7 +165,7 @@ def in_loop_below(text: LineText, caller: Frame, path: list[Frame]) -> bool:
         return False  # a module, which is called by itself, goes over its parts
     if last_name(below[0]) in COMPREHENSIONS:
         match = _IN_BRACKETS.search(text(below[0]) or "")
-        return match is not None and not _LITERAL.search(match[0]) and is_over_data(match[0])
+        return match is not None and not LITERAL.search(match[0]) and is_over_data(match[0])
     loops = (
         text(head) or ""
         for head in _loops_around(below, text)
@@ -206,10 +205,8 @@ def loop_between(text: LineText, past: list[Frame], inside: list[Frame]) -> Fram
     return next((head for head in loops if LOOP.match(text(head) or "")), None)
 
 
-def loop_that_others_left(case: Case, state: RankState, other: RankState) -> str:
+def loop_left_in_words(case: Case, state: RankState, other: RankState) -> str:
     """Return the loop that ``other`` is in and ``state`` has left, in words; empty for none."""
-    if not went_on(case, state, other):
-        return ""
     loop = loop_between(case.text, path_of(case, state), path_of(case, other))
     return f"the loop {quoted(loop, case.text)}" if loop is not None else ""
 
@@ -227,11 +224,11 @@ def came_past_in_words(
         if words := left_in_words(case, past, waits, said):
             return words
     for past, waits in sides:
-        if loop := loop_that_others_left(case, case.states[past[0]], case.states[waits[0]]):
+        state, other = case.states[past[0]], case.states[waits[0]]
+        if went_on(case, state, other) and (loop := loop_left_in_words(case, state, other)):
             has, wait = "s" * (len(past) == 1) or "ve", "s" * (len(waits) == 1)
 
-            inside, outside = (path_of(case, case.states[side[0]]) for side in (waits, past))
-            asks = condition_apart(inside, outside, case.text)
+            asks = condition_apart(path_of(case, other), path_of(case, state), case.text)
             under = f" under {quoted(asks, case.text)}" if asks is not None else ""
             return (
                 f"; {case.names(past)} ha{has} left {loop} "

@@ -15,6 +15,7 @@ from whyhang.analyzer.queries.waits.left_loops import (
     is_over_data,
     left_blocks,
     loop_between,
+    loop_left_in_words,
 )
 from whyhang.analyzer.queries.waits.named_groups import may_be_of_some
 from whyhang.analyzer.queries.waits.states import OF_A_HOLDER, await_messages
@@ -158,8 +159,7 @@ def past_its_partners(case: Case) -> tuple[RankState, str] | None:
     if len(left) != 1:
         return None
     state, partner = left[0]
-    loop = loop_between(case.text, path_of(case, state), path_of(case, partner))
-    return state, f"the loop {quoted(loop, case.text)}" if loop is not None else "the loop"
+    return state, loop_left_in_words(case, state, partner) or "the loop"
 
 
 def _asked_within(text: LineText, past: list[Frame], inside: list[Frame]) -> str:

@@ -73,9 +73,8 @@ def _cite(case: Case, number: int, of: Counter | None = None) -> Evidence:
     return Evidence(source=file, rank=member.rank, quote=words)
 
 
-_Variable = tuple[str, str, str]  # name, function and file of what counts
-_Counts = dict[_Variable, int]
-NOTED: _Variable = ("step", "whyhang.heartbeat", "")
+_Counts = dict[Counter, int]
+NOTED: Counter = ("step", "whyhang.heartbeat", "")
 
 
 @side("counters_show", what="in-another-step")
@@ -181,7 +180,7 @@ def _call_passed(case: Case, state: RankState, members: Sequence[int]) -> dict[s
     return {"behind": f"{name} {stand}", "call": f"{call}{at}", "through": through}
 
 
-def _ways_past(case: Case, state: RankState, differing: list[_Variable]) -> str:
+def _ways_past(case: Case, state: RankState, differing: list[Counter]) -> str:
     """Say what may lead past the call of a rank that is behind in a loop of its path."""
     text, path = case.text, path_of(case, state)
     for name, function, _ in differing:
@@ -222,7 +221,7 @@ def _counts(case: Case) -> dict[int, _Counts]:
     return counts
 
 
-def _differing(counts: Mapping[int, _Counts], ranks: Mapping[int, int | None]) -> list[_Variable]:
+def _differing(counts: Mapping[int, _Counts], ranks: Mapping[int, int | None]) -> list[Counter]:
     """List what all ranks count and not all alike, without what only follows from their rank."""
     everyone = list(counts.values())
     return [
@@ -234,9 +233,7 @@ def _differing(counts: Mapping[int, _Counts], ranks: Mapping[int, int | None]) -
     ]
 
 
-def _by_rank(
-    what: _Variable, counts: Mapping[int, _Counts], ranks: Mapping[int, int | None]
-) -> bool:
+def _by_rank(what: Counter, counts: Mapping[int, _Counts], ranks: Mapping[int, int | None]) -> bool:
     """Return whether each rank may count from its own number: ``range(rank, end, world)``."""
     return len(what[0]) == 1 and all(
         ranks.get(number) is not None and (known[what] - (ranks[number] or 0)) % len(counts) == 0
@@ -244,7 +241,7 @@ def _by_rank(
     )
 
 
-def _words(differing: list[_Variable], values: tuple[int, ...]) -> str:
+def _words(differing: list[Counter], values: tuple[int, ...]) -> str:
     named = [f"{name}={value}" for (name, _, _), value in zip(differing, values, strict=True)]
     return ", ".join(dict.fromkeys(reversed(named[:3])))  # a function may be given the step
 

@@ -8,10 +8,9 @@ the ranks with more data wait in it for those that have left the loop.
 from collections.abc import Iterator
 
 from whyhang.analyzer import queries
-from whyhang.analyzer.queries import Case, Hit, RankState, Signature, WaitKind
+from whyhang.analyzer.queries import Case, Hit, RankState, Signature, WaitKind, call_of
 from whyhang.analyzer.stacks.kinds import last_name
 from whyhang.analyzer.stacks.usercode import in_words
-from whyhang.analyzer.wording.describe import call_of
 
 _JOIN = "torch/distributed/algorithms/join.py"
 _API = ("torch/distributed/distributed_c10d.py", "torch/distributed/c10d_logger.py")

@@ -9,9 +9,8 @@ past a backward: who stands further down in that turn, in a call of all ranks, h
 from collections.abc import Iterator
 
 from whyhang.analyzer import queries
-from whyhang.analyzer.queries import Case, Hit, RankState, Signature
+from whyhang.analyzer.queries import Case, Hit, RankState, Signature, call_of
 from whyhang.analyzer.stacks.source_paths import apart_by, comes_first
-from whyhang.analyzer.wording.describe import call_of
 
 
 def when(case: Case) -> Iterator[Hit]:

@@ -9,13 +9,12 @@ lock again; the lines that leave the function between the two show where it was 
 from collections.abc import Iterator
 
 from whyhang.analyzer import queries
-from whyhang.analyzer.queries import Case, Hit, Signature, WaitKind
+from whyhang.analyzer.queries import Case, Hit, Signature, WaitKind, call_of, quoted
 from whyhang.analyzer.queries.waits.left_loops import went_on
 from whyhang.analyzer.queries.waits.states import OF_A_HOLDER
 from whyhang.analyzer.stacks.usercode import in_words, line_of
 from whyhang.analyzer.stacks.ways_out import exits_before
 from whyhang.analyzer.wait_graph import PendingOperation
-from whyhang.analyzer.wording.describe import call_of, quoted
 
 MOST_SHOWN = 3
 """Ways out of the function that are named."""

@@ -9,9 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from whyhang.analyzer import queries
 from whyhang.analyzer.facts import CallArgument, RootArgument, grouped, replace
-from whyhang.analyzer.queries import Case, Hit, Signature
+from whyhang.analyzer.queries import Case, Hit, Signature, WaitKind
 from whyhang.analyzer.report import Collective, cite
-from whyhang.analyzer.stacks import WaitKind
 
 _DIRECT = {"scatter", "gather"}
 """Operations without a tree: each rank's part goes from or to the root itself."""

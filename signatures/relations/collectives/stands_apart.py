@@ -9,11 +9,8 @@ from collections.abc import Iterator
 
 from whyhang.analyzer import queries
 from whyhang.analyzer.facts import grouped
-from whyhang.analyzer.findings.signature import GUESSED
 from whyhang.analyzer.job.records import Job
-from whyhang.analyzer.queries import Case, Hit, Signature
-from whyhang.analyzer.rank_state.over_time.motion import Moved
-from whyhang.analyzer.rank_state.state import RankState, Status
+from whyhang.analyzer.queries import GUESSED, Case, Hit, Moved, RankState, Signature, Status
 from whyhang.analyzer.stacks.usercode import line_of
 
 MOST = 2 / 3

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 
 from whyhang.analyzer import queries
 from whyhang.analyzer.facts import grouped, ranks_in_words
-from whyhang.analyzer.findings.signature import INCOMPLETE
-from whyhang.analyzer.queries import Case, Hit, Signature
+from whyhang.analyzer.queries import INCOMPLETE, Case, Hit, Signature, cite
 
 LEAST = 3
 """Ranks that agree, at least: of fewer nobody is the odd one."""
@@ -37,7 +36,7 @@ def when(case: Case) -> Iterator[Hit]:
         affected=queries.members_of(case, many),
         strength=INCOMPLETE,
         evidence=tuple(
-            queries.cite(shown[rank].source, f"gave up in {calls[rank].op}", rank)
+            cite(shown[rank].source, f"gave up in {calls[rank].op}", rank)
             for rank in (few[0], many[0])
         ),
         fields={

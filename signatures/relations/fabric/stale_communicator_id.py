@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from whyhang.analyzer import queries
 from whyhang.analyzer.facts import CallState, grouped
-from whyhang.analyzer.queries import Case, Hit, Signature
+from whyhang.analyzer.queries import Case, Hit, Signature, cite
 
 
 def when(case: Case) -> Iterator[Hit]:
@@ -35,7 +35,7 @@ def when(case: Case) -> Iterator[Hit]:
         members,
         [m.id for m in case.job.members if m.id not in members],
         evidence=[
-            queries.cite(track.source, f"{track.group.name} is set up", track.who.rank)
+            cite(track.source, f"{track.group.name} is set up", track.who.rank)
             for track in shown[:6]
         ],
         fields={"id": tracks[0].group.name.removeprefix("nccl ")},

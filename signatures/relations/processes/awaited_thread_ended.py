@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from whyhang.analyzer import queries
 from whyhang.analyzer.facts import LogLine, replace
-from whyhang.analyzer.findings.signature import CLEAR, INDIRECT
-from whyhang.analyzer.queries import Case, Hit, RankState, Signature, WaitKind
+from whyhang.analyzer.queries import CLEAR, INDIRECT, Case, Hit, RankState, Signature, WaitKind
 from whyhang.analyzer.queries.waits.lagging import lagging
 from whyhang.analyzer.stacks import PROCESS_POOL
 from whyhang.analyzer.wording.who_fills import is_left_alone

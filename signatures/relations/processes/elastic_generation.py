@@ -9,9 +9,8 @@ that catches the error, or computes, or waits for something else, never comes.
 from collections.abc import Iterator
 
 from whyhang.analyzer import queries
-from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE
 from whyhang.analyzer.job.inference.attempts import RESTARTS
-from whyhang.analyzer.queries import Case, Hit, Signature, WaitKind
+from whyhang.analyzer.queries import CLEAR, INCOMPLETE, Case, Hit, Signature, WaitKind
 
 
 def when(case: Case) -> Iterator[Hit]:

@@ -9,11 +9,10 @@ from collections.abc import Iterator
 
 from whyhang.analyzer import queries
 from whyhang.analyzer.facts import grouped, ranks_in_words
-from whyhang.analyzer.queries import Case, Hit, RankState, Signature, Status
+from whyhang.analyzer.queries import Case, Hit, RankState, Signature, Status, quoted
 from whyhang.analyzer.rank_state.over_time.job_progress import step_counters
 from whyhang.analyzer.stacks.file_waits import awaited_file
 from whyhang.analyzer.stacks.kinds import AWAITED_FILE
-from whyhang.analyzer.wording.describe import quoted
 
 
 def when(case: Case) -> Iterator[Hit]:
@@ -31,7 +30,10 @@ def when(case: Case) -> Iterator[Hit]:
         others,
         shown=apart or others[:1],
         evidence=queries.places_of(case, *(apart[:1] or others[:1]), others[-1]),
-        fields={"loop": quoted(loop, case.text) if loop is not None else "a loop", "apart": words},
+        fields={
+            "loop": quoted(loop, case.text) if loop is not None else "a loop",
+            "apart": words,
+        },
     )
 
 

@@ -8,7 +8,7 @@ in the agent, so that init_process_group and new_group get no answer either.
 from collections.abc import Iterator
 
 from whyhang.analyzer import queries
-from whyhang.analyzer.queries import Case, Hit, Signature, Status, WaitKind
+from whyhang.analyzer.queries import Case, Hit, Signature, Status, WaitKind, cite
 
 _ASKS_STORE = {WaitKind.INIT, WaitKind.STORE, WaitKind.GROUP}
 """What needs the store, which lives in the agent of torchrun."""
@@ -33,7 +33,7 @@ def when(case: Case) -> Iterator[Hit]:
     yield Hit(
         affected=ended or queries.waiters_for(case),
         evidence=tuple(
-            queries.cite(process.source, f"pid {pid} State: {process.state}, {process.command}")
+            cite(process.source, f"pid {pid} State: {process.state}, {process.command}")
             for pid, process in stopped
         ),
         names_culprit=False,

@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from whyhang.analyzer import queries
 from whyhang.analyzer.facts import MAX_RANKS, LogTail, Source
 from whyhang.analyzer.job.records import Member
-from whyhang.analyzer.queries import Case, Hit, Signature
-from whyhang.analyzer.report import cite
+from whyhang.analyzer.queries import Case, Hit, Signature, cite
 
 MAX_QUOTES = 4
 _SAYS_RANK = re.compile(

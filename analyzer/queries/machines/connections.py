@@ -7,7 +7,6 @@ from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import HostSilence, ranks_in_words, same_host
 from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE, INDIRECT, Hit
 from whyhang.analyzer.job.connections import Unanswered
-from whyhang.analyzer.job.sockets import Socket
 from whyhang.analyzer.queries.hits import MAX_QUOTES, cite_process, places_of
 from whyhang.analyzer.queries.machines.cluster import ranks_on
 from whyhang.analyzer.queries.registry import side
@@ -142,7 +141,10 @@ def _hit(case: Case, connections: Sequence[Unanswered], host: str) -> Hit:
         "how": "was made before, and nothing that is sent is acknowledged any more"
         if first.made
         else "cannot be made",
-        "others": _other_connection(first, other),
+        # the two hosts have reached each other, where only some of their ports do not
+        "others": f" Another connection between the two was made ({other}): it is not all ports."
+        if other is not None and not first.made
+        else "",
     }
     at_store = {at.address.port for at in starting_ranks(case)}
     at_meeting = not made and any(one.to.address.port in at_store for one in connections)
@@ -181,13 +183,6 @@ def _other_end(case: Case, connection: Unanswered) -> str:
     listens = f" ({case.names((to.member,))} listens there)" if to.member is not None else ""
     unknown = "" if to.known else " (on no host that was looked at)"
     return f"{place}{unknown}" if connection.made else f"{place} port {to.address.port}{listens}"
-
-
-def _other_connection(first: Unanswered, other: Socket | None) -> str:
-    """Say that the two hosts have reached each other, where only some of their ports do not."""
-    if other is None or first.made:
-        return ""
-    return f" Another connection between the two was made ({other}): it is not all ports."
 
 
 def _listening(case: Case, connection: Unanswered) -> list[Evidence]:

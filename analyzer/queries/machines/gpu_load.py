@@ -37,11 +37,6 @@ class Load(Record):
     others: tuple[Device, ...]  # between, or not told
     samples: int  # of the GPU that has fewest
 
-    @property
-    def busy(self) -> tuple[Device, ...]:
-        """Return all that are at work or spin."""
-        return (*self.spinning, *self.computing)
-
 
 def load_of(case: Case) -> Load:
     """Sort the GPUs by their load; those that nobody uses are left out."""

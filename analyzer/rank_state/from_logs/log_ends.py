@@ -50,10 +50,8 @@ def tails_of_ranks(job: Job) -> dict[int, LogTail]:
 
 def own_line(job: Job, last: LastLine) -> str:
     """Return the words of a rank's last line, without the header of a logger."""
-    for tail in job.of(LogTail):
-        if tail.source == last.source:
-            return tail.lines[-1].text
-    return last.text.strip()
+    texts = (tail.lines[-1].text for tail in job.of(LogTail) if tail.source == last.source)
+    return next(texts, last.text.strip())
 
 
 def all_tails(job: Job) -> tuple[LogTail, ...]:

@@ -79,7 +79,7 @@ def place_by_main_threads(
     """Place ranks by their main threads, where the thread that these wait for is as on others."""
     states = list(states)
     usual = {
-        _site(thread.frames)
+        _site(user_frame(thread.frames))
         for state in states
         if state.status in IN_STEP and (state.place is None or not state.place.through)
         for dump in job.members[state.member].dumps[-1:]
@@ -88,7 +88,7 @@ def place_by_main_threads(
     }
     return [
         _at_main_thread(job.members[state.member], state, places_of)
-        if state.place is not None and _idles(state.place) and _of(state.place.user) in usual
+        if state.place is not None and _idles(state.place) and _site(state.user) in usual
         else state
         for state in states
     ]
@@ -111,11 +111,7 @@ def _at_main_thread(member: Member, state: RankState, places_of: PlacesOf) -> Ra
     return replace(state, place=own, status=status_by_place(own))
 
 
-def _site(frames: Iterable[Frame]) -> tuple[str, str, int | None] | None:
-    return _of(user_frame(tuple(frames)))
-
-
-def _of(frame: Frame | None) -> tuple[str, str, int | None] | None:
+def _site(frame: Frame | None) -> tuple[str, str, int | None] | None:
     return None if frame is None else (frame.file, frame.function, frame.line)
 
 

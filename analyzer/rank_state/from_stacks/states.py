@@ -7,8 +7,6 @@ from whyhang.analyzer.job.records import Child, Job, Member, lock_holder
 from whyhang.analyzer.rank_state.from_stacks.served import awaits_another, is_served
 from whyhang.analyzer.rank_state.over_time.job_progress import ANSWERED, status_by_place
 from whyhang.analyzer.rank_state.over_time.motion import (
-    SPINNING,
-    SQUEEZED,
     Motion,
     Moved,
     motion,
@@ -211,13 +209,13 @@ def _status(member: Member, place: Place | None, moves: Motion) -> Status:
         return Status.BLOCKED if state == "D" else Status.UNSEEN
     if (moves.moved is Moved.ON or moves.file) and status_by_place(place) not in IN_STEP:
         return Status.MOVING
-    if place.kind is WaitKind.FILE and _burns(moves):
+    if place.kind is WaitKind.FILE and moves.spins:
         return Status.RUNNING  # who uses a CPU gets the data that it asks for
-    if place.kind in _OWN_CODE and _computes(moves):
+    if place.kind in _OWN_CODE and (moves.moved is Moved.IN_PLACE or moves.squeezed):
         return Status.RUNNING  # the user's own code: what waits in there is a kind of its own
     if place.kind is WaitKind.BACKWARD and moves.moved is Moved.STILL:
         return Status.WAITING  # a backward that uses no CPU at all waits in a collective
-    if place.kind is WaitKind.BACKWARD and place.native and state == "R" and _burns(moves):
+    if place.kind is WaitKind.BACKWARD and place.native and state == "R" and moves.spins:
         return Status.RUNNING  # in no call that waits, by its native stack: it computes
     return status_by_place(place)
 
@@ -229,13 +227,3 @@ def _stopped_by(member: Member) -> str:
     if last is not None and last.tracer_pid is not None:
         return f"stopped by a debugger ({program(last.tracer or 'process')}, pid {last.tracer_pid})"
     return "stopped by a signal"
-
-
-def _burns(moves: Motion) -> bool:
-    return moves.cpu is not None and moves.cpu > SPINNING
-
-
-def _computes(moves: Motion) -> bool:
-    """Return whether a thread uses a CPU, be it one that it shares with many."""
-    stirred = moves.moved is Moved.STIRRED and (moves.cpu or 0.0) > SQUEEZED
-    return moves.moved is Moved.IN_PLACE or stirred

@@ -11,7 +11,7 @@ from whyhang.analyzer.facts import (
     replace,
 )
 from whyhang.analyzer.job.records import Job, Member
-from whyhang.analyzer.rank_state.over_time.motion import SPINNING, Moved
+from whyhang.analyzer.rank_state.over_time.motion import Moved
 from whyhang.analyzer.rank_state.state import IN_STEP, RankState, Status
 from whyhang.analyzer.stacks import Place, Scope, WaitKind
 from whyhang.analyzer.stacks.kinds import AWAITED_FILE
@@ -220,7 +220,7 @@ def _answered(state: RankState, member: Member) -> bool:
     motion = state.motion
     if motion.moved not in {Moved.STIRRED, Moved.IN_PLACE}:
         return False
-    if motion.cpu is None or motion.cpu <= SPINNING:
+    if not motion.spins:
         return motion.moved is Moved.STIRRED or IN_STEP.issuperset(state.earlier)
     last = places[-1] if places else ""
     comes_and_goes = (motion.sleeps or 0) >= MIN_SLEEPS and last.startswith(ASLEEP)

@@ -21,16 +21,14 @@ from whyhang.analyzer.job.records import Job, Member
 from whyhang.analyzer.rank_state.over_time.beats import usual_step
 from whyhang.analyzer.rank_state.over_time.job_progress import PLAIN, counted_on, progress
 from whyhang.analyzer.rank_state.over_time.motion import (
-    SPINNING,
     SQUEEZED,
-    Motion,
     Moved,
     motion,
     motion_of_thread,
     python_frames,
 )
 from whyhang.analyzer.rank_state.state import IN_STEP, LongStep, RankState, Status, busy_worker
-from whyhang.analyzer.stacks import LineText, Place, WaitKind, source_lines
+from whyhang.analyzer.stacks import LineText, WaitKind, source_lines
 from whyhang.analyzer.stacks.source_blocks import ends, heads
 from whyhang.analyzer.stacks.usercode import is_library, user_path
 
@@ -137,8 +135,9 @@ def _at_work(job: Job, state: RankState) -> tuple[StackDump, ...] | None:
     child = member.children[worker[0]]
     moves = motion(child.dumps, child.processes)
     naps = worker[1].kind is WaitKind.SLEEP and moves.moved is Moved.STIRRED
-    may_run = worker[1].kind in WORKS or _computes(worker[1], moves)
-    runs = may_run and (moves.moved in _AT_WORK or _is_squeezed(moves))
+    # a read or write that takes the CPU is that of a compressed file, for one
+    may_run = worker[1].kind in WORKS or (worker[1].kind is WaitKind.FILE and moves.spins)
+    runs = may_run and (moves.moved in _AT_WORK or moves.squeezed)
     return child.dumps if runs or naps else None
 
 
@@ -149,18 +148,8 @@ def _works(state: RankState) -> bool:
     if state.status is Status.MOVING:
         return state.motion.moved is Moved.ON
     sleeps = state.place.kind is WaitKind.SLEEP
-    return (state.motion.moved is Moved.IN_PLACE and (sleeps or _ran(state))) or (
-        _is_squeezed(state.motion) and _ran(state)
-    )
-
-
-def _computes(place: Place, moves: Motion) -> bool:
-    """Return whether a read or write takes the CPU, as that of a compressed file does."""
-    return place.kind is WaitKind.FILE and (moves.cpu or 0.0) > SPINNING
-
-
-def _is_squeezed(moves: Motion) -> bool:
-    return moves.moved is Moved.STIRRED and (moves.cpu or 0.0) > SQUEEZED
+    in_place = state.motion.moved is Moved.IN_PLACE
+    return (in_place and sleeps) or ((in_place or state.motion.squeezed) and _ran(state))
 
 
 def _ran(state: RankState) -> bool:

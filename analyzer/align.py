@@ -4,6 +4,7 @@ Nothing here knows what any particular hang is called.
 """
 
 from collections.abc import Mapping
+from functools import partial
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import recorded_calls
@@ -17,19 +18,18 @@ from whyhang.analyzer.rank_state.from_logs.clocks import on_one_clock
 from whyhang.analyzer.rank_state.from_logs.ends import End, ends_of
 from whyhang.analyzer.rank_state.from_logs.log_ends import without_overcome
 from whyhang.analyzer.rank_state.from_stacks.at_exit import gaps_beside, places_at_the_end
-from whyhang.analyzer.rank_state.from_stacks.loaders_locks import with_loaders_locks
+from whyhang.analyzer.rank_state.from_stacks.file_locks import with_loaders_locks, with_polled_locks
 from whyhang.analyzer.rank_state.from_stacks.other_threads import (
     place_by_main_threads,
     place_by_working_threads,
 )
-from whyhang.analyzer.rank_state.from_stacks.polled_locks import with_polled_locks
 from whyhang.analyzer.rank_state.from_stacks.states import (
     child_place,
     state_from_stacks,
     with_waits_for_setters,
     without_bystanders,
 )
-from whyhang.analyzer.rank_state.over_time.job_progress import IN_STEP, with_growing_counters
+from whyhang.analyzer.rank_state.over_time.job_progress import with_growing_counters
 from whyhang.analyzer.rank_state.over_time.long_steps import with_long_steps
 from whyhang.analyzer.rank_state.over_time.recent import (
     AT_REST,
@@ -38,8 +38,15 @@ from whyhang.analyzer.rank_state.over_time.recent import (
     since_the_last_death,
 )
 from whyhang.analyzer.rank_state.records_beside import ranked_tracks, records_of
-from whyhang.analyzer.rank_state.state import RankState
-from whyhang.analyzer.stacks import LineText, WaitKind, WaitRule, source_lines
+from whyhang.analyzer.rank_state.state import IN_STEP, RankState
+from whyhang.analyzer.stacks import (
+    PlaceOf,
+    WaitKind,
+    WaitRule,
+    place_of,
+    places_of,
+    source_lines,
+)
 from whyhang.analyzer.wait_graph import calls_in_stacks, wait_graph
 
 
@@ -57,9 +64,16 @@ def align(job: Job, rules: tuple[WaitRule, ...]) -> Case:
     """
     job = without_overcome(on_one_clock(since_the_last_death(job)))
     line_text = source_lines(job.excerpts)
-    job = with_polled_locks(job, rules, line_text)
-    job = with_loaders_locks(job, rules, line_text)
-    job, states = _states_from_stacks(job, rules, line_text)
+    place = partial(place_of, rules=rules, line_text=line_text)
+    job = with_loaders_locks(with_polled_locks(job, place), place)
+    # What ranks at their end were missing for is no gap.
+    last = places_at_the_end(job)
+    job = replace(job, gaps=gaps_beside(job, last)) if last else job
+    seen = [state_from_stacks(job, m, place, line_text, last.get(m.id)) for m in job.members]
+    places = partial(places_of, rules=rules, line_text=line_text)
+    seen = place_by_main_threads(job, place_by_working_threads(job, seen, places), places)
+    states = without_bystanders(job, with_growing_counters(job, seen))
+    states = with_waits_for_setters(states)
     at_rest = _looks_at_rest(job, states)
     if at_rest is not None:
         return align(at_rest, rules)
@@ -67,25 +81,17 @@ def align(job: Job, rules: tuple[WaitRule, ...]) -> Case:
     tracks = _tracks(job, states, ends)
     calls = recorded_calls(tracks, job.groups, job.world_size or at_least(job))
     states = with_long_steps(job, completed(job, states, calls.positions, ends))
-    agents = _agents(job, rules, line_text)
+    agents = _agents(job, place)
     graph = wait_graph(job, states, calls)
-    connections = Connections(job)
     return Case(
-        job=job, states=states, graph=graph, ends=ends, agents=agents, connections=connections
+        job=job,
+        states=states,
+        graph=graph,
+        ends=ends,
+        agents=agents,
+        connections=Connections(job),
+        text=line_text,
     )
-
-
-def _states_from_stacks(
-    job: Job, rules: tuple[WaitRule, ...], line_text: LineText
-) -> tuple[Job, tuple[RankState, ...]]:
-    """Place every member by its stacks; the job comes back without gaps that this fills."""
-    last = places_at_the_end(job)
-    job = replace(job, gaps=gaps_beside(job, last)) if last else job
-    states = [state_from_stacks(job, m, rules, line_text, last.get(m.id)) for m in job.members]
-    states = place_by_working_threads(job, states, rules, line_text)
-    states = place_by_main_threads(job, states, rules, line_text)
-    states = with_growing_counters(job, states)
-    return job, with_waits_for_setters(without_bystanders(job, states))
 
 
 def _looks_at_rest(job: Job, states: tuple[RankState, ...]) -> Job | None:
@@ -102,8 +108,8 @@ def _tracks(job: Job, states: tuple[RankState, ...], ends: Mapping[int, End]) ->
     return (*tracks, *calls_in_stacks(job, states, tracks))
 
 
-def _agents(job: Job, rules: tuple[WaitRule, ...], line_text: LineText) -> tuple[Agent, ...]:
+def _agents(job: Job, place_of: PlaceOf) -> tuple[Agent, ...]:
     """Return the agents of torchrun, by what they print and by the stacks of launchers."""
-    places = [child_place(one, rules, line_text) for one in job.launchers]
+    places = [child_place(one, place_of) for one in job.launchers]
     in_rendezvous = [place.kind is WaitKind.INIT if place else None for place in places]
     return each_once(job.agents, agents_of(job.launchers, in_rendezvous))

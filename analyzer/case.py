@@ -8,6 +8,7 @@ from whyhang.analyzer.job.connections import Connections
 from whyhang.analyzer.job.records import ANONYMOUS, Job, Member
 from whyhang.analyzer.rank_state.from_logs.ends import End
 from whyhang.analyzer.rank_state.state import RankState
+from whyhang.analyzer.stacks import LineText
 from whyhang.analyzer.wait_graph import WaitGraph
 
 
@@ -16,7 +17,8 @@ class Case(Record):
 
     ``ends`` is how each rank ended, as far as is known, by rank.
     ``agents`` are the launchers with a rendezvous of their own, as logs and processes tell,
-    ``connections`` the TCP connections of the ranks by their ends.
+    ``connections`` the TCP connections of the ranks by their ends. ``text`` gives the line of
+    source at which a frame stands, where it was kept.
     """
 
     job: Job
@@ -25,6 +27,7 @@ class Case(Record):
     ends: dict[int, End]
     agents: tuple[Agent, ...]
     connections: Connections
+    text: LineText
 
     def member(self, number: int) -> Member:
         """Return a member by its number."""

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     @dataclass_transform(frozen_default=True, kw_only_default=True)
     class Record:
         """The base of all facts: frozen, compared by value, built by keyword."""
+
+        def __init_subclass__(cls, *, kw_only: bool = True) -> None: ...
 else:
 
     class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):

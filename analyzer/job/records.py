@@ -9,6 +9,7 @@ from whyhang.analyzer.facts import (
     Excerpt,
     Exit,
     FileView,
+    Frame,
     Gap,
     Group,
     InitArguments,
@@ -27,6 +28,7 @@ from whyhang.analyzer.facts import (
     replace,
 )
 from whyhang.analyzer.job.device import Devices
+from whyhang.analyzer.job.roles import main_thread
 
 GROUP_RANK = re.compile(
     r"((?:(?:ATTN|MOE)_)?(?:DP|TP|PP|EP|CP)|process |worker |task |PG rank )(\d{1,4})"
@@ -34,20 +36,43 @@ GROUP_RANK = re.compile(
 """A label that counts within a group of ranks, or among processes."""
 
 
-class Child(Record):
+class Observed(Record):
+    """A process with what was seen of it: one record per snapshot, in order; either may be none."""
+
+    processes: tuple[Process, ...] = ()
+    dumps: tuple[StackDump, ...] = ()
+
+    @property
+    def last(self) -> Process | None:
+        """The process as it was seen last; None where no snapshot has it."""
+        return self.processes[-1] if self.processes else None
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """What was kept of its environment; empty where it was not seen."""
+        return self.processes[-1].environ if self.processes else {}
+
+    def process_at(self, look: int) -> Process | None:
+        """Return the process as a snapshot has it."""
+        return next((p for p in reversed(self.processes) if p.look == look), None)
+
+    def main_frames(self) -> tuple[Frame, ...]:
+        """Return the main thread's frames in the last stack, innermost first, native ones too."""
+        thread = main_thread(self.dumps[-1]) if self.dumps else None
+        return thread.frames if thread is not None else ()
+
+
+class Child(Observed, kw_only=True):
     """A process that belongs to a rank: a DataLoader worker, a compile worker."""
 
     role: Role
     pid: int | None
-    processes: tuple[Process, ...] = ()  # one per snapshot
-    dumps: tuple[StackDump, ...] = ()  # one per snapshot
 
 
-class Member(Record):
+class Member(Observed, kw_only=True):
     """One rank of the job, or a process that is one though its number is not known.
 
-    ``processes`` and ``dumps`` hold one record per snapshot, in order; either may be empty when
-    only logs or recorder dumps speak of the rank. ``children`` work for it as workers do,
+    There may be logs or recorder dumps of it alone. ``children`` work for it as workers do,
     ``helpers`` are other programs that it started. ``copies`` is how many processes the
     evidence says it stands for.
     """
@@ -59,8 +84,6 @@ class Member(Record):
     pid: int | None = None
     label: str | None = None
     local_rank: int | None = None
-    processes: tuple[Process, ...] = ()
-    dumps: tuple[StackDump, ...] = ()
     children: tuple[Child, ...] = ()
     helpers: tuple[Child, ...] = ()
     copies: int = 1
@@ -184,8 +207,7 @@ def with_lines(job: Job, lines: tuple[LogLine, ...]) -> Job:
 
 def lock_holder(job: Job, member: Member) -> Member | None:
     """Find the member that holds the lock on a file that another one waits for."""
-    lock = member.processes[-1].lock if member.processes else None
-    if lock is None:
+    if member.last is None or member.last.lock is None:
         return None
-    holder = job.member_of(Who(host=member.host, pid=lock.holder_pid))
+    holder = job.member_of(Who(host=member.host, pid=member.last.lock.holder_pid))
     return holder if holder is not member else None

@@ -10,7 +10,15 @@ what ranks do, evidence with its source, words for a title (more of them in
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import Verdict
 from whyhang.analyzer.facts import ranks_in_words
-from whyhang.analyzer.findings.signature import Hit, Kind, Signature
+from whyhang.analyzer.findings.signature import (
+    CLEAR,
+    GUESSED,
+    INCOMPLETE,
+    INDIRECT,
+    Hit,
+    Kind,
+    Signature,
+)
 from whyhang.analyzer.queries.hits import (
     cite_environ,
     cite_line,
@@ -23,7 +31,7 @@ from whyhang.analyzer.queries.hits import (
 )
 from whyhang.analyzer.queries.logs.failures import failures, first_failures, left_others
 from whyhang.analyzer.queries.logs.log import logged
-from whyhang.analyzer.queries.machines.cluster import VIRTUAL, hosts_of_job, networks_of, ranks_on
+from whyhang.analyzer.queries.machines.cluster import hosts_of_job, ranks_on
 from whyhang.analyzer.queries.machines.connections import (
     cite_unanswered,
     leads_to,
@@ -32,6 +40,7 @@ from whyhang.analyzer.queries.machines.connections import (
     unanswered,
 )
 from whyhang.analyzer.queries.machines.gpus import cite_gpu, gpu_names, hit_on
+from whyhang.analyzer.queries.machines.networks import VIRTUAL, networks_of
 from whyhang.analyzer.queries.startup.store_place import is_loopback
 from whyhang.analyzer.queries.waits.different_operations import needs_everybody
 from whyhang.analyzer.queries.waits.moving import left_behind, stragglers
@@ -41,5 +50,12 @@ from whyhang.analyzer.rank_state.over_time.motion import Moved
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.report import cite
 from whyhang.analyzer.stacks import WaitKind
-from whyhang.analyzer.wording.describe import evidence_of, location_of, path_of
+from whyhang.analyzer.wording.describe import (
+    call_of,
+    duration,
+    evidence_of,
+    location_of,
+    path_of,
+    quoted,
+)
 from whyhang.analyzer.wording.title_fields import subject_fields

@@ -121,11 +121,10 @@ def arguments_of(name: str) -> dict[str, tuple[Any, bool]]:
     if asked.argument:
         return {asked.argument: (Literal[tuple(asked.sides)], False)}
     hints = get_type_hints(asked.sides[""])
+    _case, *parameters = _signature(asked.sides[""]).parameters.items()
     return {
         key: (hints[key], parameter.kind is parameter.VAR_POSITIONAL)
-        for key, parameter in list(_signature(asked.sides[""]).parameters.items())[
-            1:
-        ]  # but for the case
+        for key, parameter in parameters
         if key != LINES and get_origin(hints[key]) is not Callable
     }
 

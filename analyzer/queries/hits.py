@@ -6,13 +6,18 @@ from types import MappingProxyType
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import LogLine, Process, Who, replace
+from whyhang.analyzer.facts.times import latest
 from whyhang.analyzer.findings.signature import CLEAR, Hit
+from whyhang.analyzer.job.records import Member
 from whyhang.analyzer.report import Collective, Evidence, cite
 from whyhang.analyzer.wording.describe import evidence_of, location_of
 from whyhang.analyzer.wording.title_fields import subject_fields
 
 MAX_QUOTES = 6
 """Lines of a log that a finding quotes."""
+
+LONGEST = 80
+"""Characters of a line that stands in a title."""
 
 
 def merged(*answers: Iterable[Hit]) -> tuple[Hit, ...]:
@@ -111,6 +116,16 @@ def cite_line(line: LogLine) -> Evidence:
 def cite_lines(lines: Iterable[LogLine]) -> tuple[Evidence, ...]:
     """Return the first few of some log lines as evidence."""
     return tuple(map(cite_line, itertools.islice(lines, MAX_QUOTES)))
+
+
+def when_printed(line: LogLine) -> tuple[float, str, int]:
+    """Return a key that sorts log lines by their time, those without one last."""
+    return (latest(line.time), line.source.file, line.source.line or 0)
+
+
+def cite_process(member: Member, words: str) -> Evidence:
+    """Cite the process of a member, as it was seen last, with words for what it shows."""
+    return cite(member.processes[-1].source, f"pid {member.pid}: {words}", member.rank)
 
 
 def cite_environ(process: Process, keys: Iterable[str]) -> Evidence:

@@ -7,7 +7,6 @@ way, whichever evidence it is known from. ``records_beside.py`` goes the other w
 """
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
 from whyhang.analyzer.collectives.pending import IssuedCall
 from whyhang.analyzer.facts import LastLine, LogTail, Outlook, replace
@@ -15,7 +14,7 @@ from whyhang.analyzer.facts.exceptions import EXCEPTION_STACK
 from whyhang.analyzer.job.records import Job, Member
 from whyhang.analyzer.rank_state.from_logs.ends import End
 from whyhang.analyzer.rank_state.from_logs.gave_up import at_work_until_ended, gave_up
-from whyhang.analyzer.rank_state.from_logs.last_phase import LastPhase, last_phases
+from whyhang.analyzer.rank_state.from_logs.last_phase import last_phases
 from whyhang.analyzer.rank_state.from_logs.log_ends import tails_of_ranks
 from whyhang.analyzer.rank_state.listed import STATUSES, odd_processes, ras_states
 from whyhang.analyzer.rank_state.over_time.beats import Pulse, pulses
@@ -57,19 +56,26 @@ def completed(
             for rank, position in positions.items()
             if rank not in phases or position.inside or position.call.op != COMM_INIT
         }
-    known = _Accounts(
-        positions=positions,
-        ends=ends,
-        at_work=at_work,
-        waited=waited if at_work else frozenset(),
-        phases=phases,
-        last=printed,
-    )
 
     def filled(state: RankState) -> RankState:
         member = job.members[state.member]
         rank = _rank(member)
-        state = _completed(member, state, known)
+        state = replace(state, end=ends.get(rank, state.end))
+        if state.status is not Status.UNSEEN:
+            state = state_with_end(member, state)
+        elif state.end is not None and state.end.own:
+            state = replace(state, status=Status.GONE)
+        elif (position := positions.get(rank)) is not None:
+            state = _at_recorded_call(state, position)
+        elif state.end is not None and rank in at_work:
+            after = printed.get(rank, "")[:MAX_LINE].strip()
+            before = f"after '{after}', " if after else ""
+            state = _at_work(state, f"at work {before}until the launcher ended it")
+        elif state.end is not None and at_work and rank in waited:
+            place = Place(kind=WaitKind.COLLECTIVE, scope=Scope.RANKS, says=UNNAMED, certain=False)
+            state = replace(state, status=Status.WAITING, place=place)
+        elif (phase := phases.get(rank)) is not None:
+            state = _at_work(state, f"at '{phase.line.text[:MAX_LINE]}', its last line")
         if state.place is None and rank in listed:
             state = replace(state, status=STATUSES[listed[rank].state])
         pulse = beats.get(state.member)
@@ -103,47 +109,17 @@ def _by_log(tail: LogTail | None, pulse: Pulse | None, *, waited: bool) -> Statu
     return {Outlook.ENDED: Status.GONE, Outlook.IDLE: Status.IDLE}.get(tail.outlook, Status.RUNNING)
 
 
-class _Accounts(NamedTuple):
-    """What records and logs tell of ranks, by rank.
-
-    Where records show them, how they ended, whom a launcher ended at work and who gave up before,
-    where their own lines part, and the last of these.
-    """
-
-    positions: Mapping[int, IssuedCall]
-    ends: Mapping[int, End]
-    at_work: frozenset[int]
-    waited: frozenset[int]
-    phases: Mapping[int, LastPhase]
-    last: Mapping[int, str]
+def _at_recorded_call(state: RankState, position: IssuedCall) -> RankState:
+    """Place a rank where records show it: inside a call, or at work behind its last one."""
+    state = replace(state, position=position)
+    if not position.inside:
+        return _at_work(state, str(position))
+    return replace(state, status=Status.WAITING, place=_place_of(position))
 
 
-def _completed(member: Member, state: RankState, known: _Accounts) -> RankState:
-    rank = _rank(member)
-    end, position, phase = known.ends.get(rank), known.positions.get(rank), known.phases.get(rank)
-    if end is not None:
-        state = replace(state, end=end)
-    if state.status is not Status.UNSEEN:
-        return state_with_end(member, state)
-    if end is not None and end.own:
-        return replace(state, status=Status.GONE)
-    if position is not None and position.inside:
-        return replace(state, status=Status.WAITING, place=_place_of(position), position=position)
-    if position is not None:
-        says = str(position)
-    elif end is not None and rank in known.at_work:
-        last = known.last.get(rank, "")[:MAX_LINE].strip()
-        after = f"after '{last}', " if last else ""
-        says = f"at work {after}until the launcher ended it"
-    elif end is not None and rank in known.waited:
-        place = Place(kind=WaitKind.COLLECTIVE, scope=Scope.RANKS, says=UNNAMED, certain=False)
-        return replace(state, status=Status.WAITING, place=place)
-    elif phase is not None:
-        says = f"at '{phase.line.text[:MAX_LINE]}', its last line"
-    else:
-        return state
+def _at_work(state: RankState, says: str) -> RankState:
     place = Place(kind=WaitKind.WORK, scope=Scope.WORK, says=phrase(says), certain=False)
-    return replace(state, status=Status.RUNNING, place=place, position=position)
+    return replace(state, status=Status.RUNNING, place=place)
 
 
 def state_with_end(member: Member, state: RankState) -> RankState:

@@ -2,9 +2,8 @@
 
 import posixpath
 import re
-from collections import defaultdict
 
-from whyhang.analyzer.facts import RAS_LINE, LogLine, ProcessRank, ProcessState, RasReport
+from whyhang.analyzer.facts import RAS_LINE, LogLine, ProcessRank, ProcessState, RasReport, grouped
 from whyhang.analyzer.job.records import Job
 from whyhang.analyzer.rank_state.state import Status
 from whyhang.analyzer.report import RankStateName
@@ -25,17 +24,18 @@ _IN_FILES = re.compile(r"nfs|rpc_wait|ceph|lustre|ll_|cl_sync_io|gpfs|fuse|xfs|e
 
 def odd_programs(job: Job) -> tuple[ProcessState, ...]:
     """Return the same for processes of Python of which no rank is known."""
-    tables: dict[tuple[str, str], list[ProcessState]] = defaultdict(list)
-    for row in job.of(ProcessState):
-        program = posixpath.basename(row.command.strip("[]").partition(" ")[0].rstrip("]"))
-        if _rank(job, row) is None and (_PYTHON.match(program) or not program):
-            tables[row.source.file, program].append(row)
+    unknown = (row for row in job.of(ProcessState) if _rank(job, row) is None)
+    of_python = (row for row in unknown if _PYTHON.match(_program(row)) or not _program(row))
     odd: list[ProcessState] = []
-    for rows in tables.values():
+    for rows in grouped(of_python, lambda row: (row.source.file, _program(row))).values():
         few = 2 * sum(row.state in STATUSES for row in rows) < len(rows)
         in_files = (row for row in rows if row.state == "D" and _IN_FILES.match(row.wchan))
         odd += (row for row in rows if row.state in STATUSES) if few else in_files
     return tuple(odd)
+
+
+def _program(row: ProcessState) -> str:
+    return posixpath.basename(row.command.strip("[]").partition(" ")[0].rstrip("]"))
 
 
 def _rank(job: Job, row: ProcessState) -> int | None:

@@ -88,9 +88,8 @@ def _call_of(
 
 def _source(job: Job, state: RankState) -> Source | None:
     member = job.members[state.member]
-    if member.dumps:
-        return member.dumps[-1].source
-    return member.processes[-1].source if member.processes else None
+    seen = member.dumps[-1] if member.dumps else member.last
+    return seen.source if seen is not None else None
 
 
 def _may_belong(group: Group, rank: int) -> bool:
@@ -101,18 +100,11 @@ def _may_belong(group: Group, rank: int) -> bool:
 
 def _record(rank: int, group: Group, source: Source, call: Call | None = None) -> Track:
     who = Who(rank=rank, trust=Trust.CONTENT)
+    track = Track(who=who, group=group, kind=STATE, source=source)
     if call is None or call.seq is None:
-        return Track(who=who, group=group, kind=STATE, source=source, idle=True)
+        return replace(track, idle=True)
     inside = Call(op=call.op, seq=call.seq, state=CallState.SCHEDULED)
-    return Track(
-        who=who,
-        group=group,
-        kind=STATE,
-        source=source,
-        enqueued=call.seq,
-        completed=call.seq - 1,
-        calls=(inside,),
-    )
+    return replace(track, enqueued=call.seq, completed=call.seq - 1, calls=(inside,))
 
 
 def ranked_tracks(job: Job) -> tuple[Track, ...]:

@@ -3,7 +3,7 @@
 import enum
 
 from whyhang.analyzer.collectives.pending import IssuedCall
-from whyhang.analyzer.facts import Record
+from whyhang.analyzer.facts import Frame, Record
 from whyhang.analyzer.rank_state.from_logs.ends import End
 from whyhang.analyzer.rank_state.from_logs.last_phase import LastPhase
 from whyhang.analyzer.rank_state.over_time.beats import Pulse
@@ -24,6 +24,9 @@ class Status(enum.Enum):
     GONE = "gone"  # dead
     UNSEEN = "unseen"  # no stack and no process state says anything
 
+
+IN_STEP = {Status.WAITING, Status.MAYBE}
+"""Waiting for other ranks, or perhaps."""
 
 NOT_WAITING = {Status.BLOCKED, Status.RUNNING, Status.STOPPED, Status.MOVING, Status.GONE}
 """Statuses that prove that a rank is in no collective of the others."""
@@ -75,16 +78,29 @@ class RankState(Record):
     step: LongStep | None = None
     stopped_by: str = "stopped by a signal"
 
+    @property
+    def kind(self) -> WaitKind | None:
+        """What it waits for in its place; None where that is not known."""
+        return self.place.kind if self.place is not None else None
+
+    @property
+    def op(self) -> str | None:
+        """The operation that it is in, if its place is one."""
+        return self.place.op if self.place is not None else None
+
+    @property
+    def user(self) -> Frame | None:
+        """The frame of the user's own that led to its place."""
+        return self.place.user if self.place is not None else None
+
 
 def busy_worker(state: RankState) -> tuple[int, Place] | None:
     """Find the first worker that is inside the dataset, or a task, while its rank waits for it.
 
     Gives its index among the member's children, and its place.
     """
-    if state.place is None:
-        return None
-    loads = state.place.kind is WaitKind.DATALOADER
-    if not loads and not waits_for_pool(state.place):
+    loads = state.kind is WaitKind.DATALOADER
+    if state.place is None or not (loads or waits_for_pool(state.place)):
         return None
     for index, place in enumerate(state.children):
         if place is None:

@@ -13,6 +13,8 @@ Where no frame tells, the kernel's word and the line of source are guessed from,
 says so. Here the process as a whole is placed; ``rule_match`` reads one stack.
 """
 
+from collections.abc import Callable
+
 from whyhang.analyzer.facts import Process, StackDump, Thread, replace
 from whyhang.analyzer.job.roles import main_thread
 from whyhang.analyzer.stacks.awaited_thread import follow_wait
@@ -34,6 +36,12 @@ from whyhang.analyzer.stacks.kinds import (
 from whyhang.analyzer.stacks.rule_match import index_of, read
 from whyhang.analyzer.stacks.threads import PlacedSnapshot, source_lines, thread_place
 from whyhang.analyzer.stacks.usercode import is_library
+
+PlaceOf = Callable[[StackDump, Process | None], Place]
+"""``place_of`` with the rules and lines of source of a job."""
+
+PlacesOf = Callable[[StackDump, Process | None], tuple[Place, ...]]
+"""``places_of`` with these."""
 
 
 def place_of(

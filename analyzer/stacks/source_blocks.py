@@ -4,7 +4,7 @@ Read off the indentation of the lines that a collector kept; what it did not kee
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from whyhang.analyzer.facts import Frame, replace
 from whyhang.analyzer.stacks.kinds import LineText, last_name
@@ -39,6 +39,13 @@ def indent(text: str) -> int:
     return len(text) - len(text.lstrip())
 
 
+def lines_at(frame: Frame, numbers: Iterable[int], text: LineText) -> Iterator[tuple[Frame, str]]:
+    """Yield lines of the file that a frame is in, with their text: "" for one not kept."""
+    for number in numbers:
+        at = replace(frame, line=number)
+        yield at, text(at) or ""
+
+
 def heads(frame: Frame, text: LineText) -> Iterator[Frame]:
     """Yield the lines that open the blocks around a frame, innermost first, out to its function.
 
@@ -49,11 +56,9 @@ def heads(frame: Frame, text: LineText) -> Iterator[Frame]:
         return
     here = text(frame)
     depth = indent(here) if here is not None else 0
-    for number in range((frame.line or 1) - 1, 0, -1):
+    for at, line in lines_at(frame, range((frame.line or 1) - 1, 0, -1), text):
         if depth == 0:
             return
-        at = replace(frame, line=number)
-        line = text(at) or ""
         if not line.strip() or line.lstrip().startswith("#") or indent(line) >= depth:
             continue
         if line.lstrip().startswith(FUNCTION):
@@ -62,11 +67,15 @@ def heads(frame: Frame, text: LineText) -> Iterator[Frame]:
         yield at
 
 
+def loops_around(frame: Frame, text: LineText) -> Iterator[Frame]:
+    """Yield the lines that open the loops around a frame, innermost first."""
+    return (head for head in heads(frame, text) if LOOP.match(text(head) or ""))
+
+
 def block(head: Frame, text: LineText, last: int) -> Iterator[str]:
     """Yield the lines of the block that a line opens, before line ``last``; "" for one not kept."""
     depth = indent(text(head) or "")
-    for number in range((head.line or 0) + 1, last):
-        line = text(replace(head, line=number)) or ""
+    for _, line in lines_at(head, range((head.line or 0) + 1, last), text):
         if line.strip() and indent(line) <= depth:
             return
         yield line
@@ -74,11 +83,10 @@ def block(head: Frame, text: LineText, last: int) -> Iterator[str]:
 
 def lines_above(frame: Frame, text: LineText) -> Iterator[str]:
     """Yield the lines of a function above the one where a frame stands, the nearest first."""
-    for number in range((frame.line or 1) - 1, 0, -1):
-        line = (text(replace(frame, line=number)) or "").lstrip()
-        if line.startswith(FUNCTION):
+    for _, line in lines_at(frame, range((frame.line or 1) - 1, 0, -1), text):
+        if line.lstrip().startswith(FUNCTION):
             return
-        yield line
+        yield line.lstrip()
 
 
 def returns_above(frame: Frame, text: LineText) -> bool:
@@ -102,8 +110,8 @@ def unasked(path: Sequence[Frame], text: LineText) -> tuple[Frame, str] | None:
         name = last_name(frame)
         if name == "__del__":
             return frame, "a finalizer"
-        lines = (text(replace(frame, line=n)) or "" for n in range(frame.line or 0, 0, -1))
-        definition = next((line for line in lines if f"def {name}(" in line), "")
+        lines = lines_at(frame, range(frame.line or 0, 0, -1), text)
+        definition = next((line for _, line in lines if f"def {name}(" in line), "")
         if name not in (text(caller) or name) and _SIGNAL.search(definition):
             return frame, "a signal's handler"
     return None
@@ -123,6 +131,12 @@ SAME_FOR_ALL = re.compile(
     r"__name__|\bis_(?:initialized|available|distributed)\b|world_?size|\btraining\b|\bddp\b"
 )
 """What a condition asks that is answered alike on all ranks."""
+
+
+def differs(line: str) -> bool:
+    """Return whether a line asks for something that ranks may answer differently."""
+    return BRANCH.match(line) is not None and not SAME_FOR_ALL.search(line)
+
 
 _ENDING = re.compile(r"(?:^|:)\s*(?:return|break)\b")
 
@@ -144,6 +158,9 @@ def may_be_in_branch(path: Sequence[Frame], text: LineText) -> bool:
 
 
 LOOP = re.compile(r"\s*(?:async\s+)?(?P<kind>for|while)\b(?:.*?\bin\b(?P<over>.*))?")
+
+LITERAL = re.compile(r"\bin\s*(?:[(\[]\s*[\"'\d]|range\([\d_,\s]+\)\s*:)")
+"""What a loop goes over that is written there, and so the same on all ranks."""
 
 _WITHOUT_END = re.compile(r"count\(|cycle|repeat\(|iter|stream|infinite|endless|forever|loop|gen")
 

@@ -8,7 +8,13 @@ from itertools import pairwise
 from whyhang.analyzer.facts import Frame, StackDump
 from whyhang.analyzer.job.roles import main_thread
 from whyhang.analyzer.stacks.kinds import LineText, last_name
-from whyhang.analyzer.stacks.source_blocks import SAME_FOR_ALL, heads, returns_above
+from whyhang.analyzer.stacks.source_blocks import (
+    BRANCH,
+    LITERAL,
+    SAME_FOR_ALL,
+    heads,
+    returns_above,
+)
 from whyhang.analyzer.stacks.usercode import user_path
 
 
@@ -101,9 +107,7 @@ _CONDITION = re.compile(r"\s*(?:(?:el)?if|while)\b(?! True\b| 1\b)")
 
 _FOR = re.compile(r"\s*(?:async\s+)?for\b")
 
-_ALIKE = re.compile(
-    r"\bin\s*(?:[(\[]\s*[\"'\d]|range\([\d_,\s]+\)\s*:)|param|grad|bucket|layer|module|tensor"
-)
+_ALIKE = re.compile(rf"{LITERAL.pattern}|param|grad|bucket|layer|module|tensor")
 """What a loop goes over that is as long on all ranks: numbers written there, parts of a model."""
 
 
@@ -122,3 +126,9 @@ def apart_by(path: Sequence[Frame], other: Sequence[Frame], text: LineText) -> l
     asks = (h for h, line in lines if _CONDITION.match(line) and not SAME_FOR_ALL.search(line))
     loops = (h for h, line in lines if _FOR.match(line) and not _ALIKE.search(line))
     return [*itertools.islice(asks, 1), *itertools.islice(loops, 1)]
+
+
+def condition_apart(path: Sequence[Frame], other: Sequence[Frame], text: LineText) -> Frame | None:
+    """Return the innermost condition around ``path`` that ``other`` is not in, if it is an if."""
+    blocks = apart_by(path, other, text)
+    return next((block for block in blocks if BRANCH.match(text(block) or "")), None)

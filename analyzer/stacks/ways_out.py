@@ -1,20 +1,21 @@
 """The lines around a call by which a rank may have gone past it, out of a loop or a function."""
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
-from whyhang.analyzer.facts import Frame, replace
+from whyhang.analyzer.facts import Frame
 from whyhang.analyzer.stacks.kinds import LineText, last_name
 from whyhang.analyzer.stacks.source_blocks import (
     ASKS_RANK,
     BRANCH,
     FUNCTION,
-    LOOP,
     MAX_BLOCK,
-    SAME_FOR_ALL,
     block,
+    differs,
     heads,
     indent,
+    lines_at,
+    loops_around,
 )
 from whyhang.analyzer.stacks.usercode import COMPREHENSIONS
 
@@ -33,9 +34,8 @@ def exits_before(frame: Frame, word: str, text: LineText) -> Iterator[Frame]:
     here = text(frame)
     depth = indent(here) if here is not None else 0
     undone: int | None = None  # how deep the block is in which the word stands above
-    for number in range((frame.line or 0) + 1, (frame.line or 0) + MAX_BELOW):
-        line = text(replace(frame, line=number))
-        if line is None or not line.strip():
+    for at, line in lines_at(frame, _below(frame), text):
+        if not line.strip():
             continue
         if indent(line) < depth or (word in line and indent(line) == depth):
             return
@@ -44,7 +44,11 @@ def exits_before(frame: Frame, word: str, text: LineText) -> Iterator[Frame]:
         if word in line:
             undone = indent(line)
         elif _WAY_OUT.match(line) and undone is None:
-            yield replace(frame, line=number)
+            yield at
+
+
+def _below(frame: Frame) -> range:
+    return range((frame.line or 0) + 1, (frame.line or 0) + MAX_BELOW)
 
 
 _LEAVES = re.compile(r"return\b|(?P<break>break)\b")
@@ -60,31 +64,25 @@ def ways_out(frame: Frame, text: LineText) -> Iterator[tuple[Frame, Frame]]:
     leaves a loop that the frame is not in leads to the frame.
     """
     around = {*heads(frame, text)}
-    for at in _lines_nearby(frame, around, text):
+    for at in _lines_nearby(frame, text):
         how = _LEAVES.match((text(at) or "").lstrip())
         if how is None:
             continue
-        blocks = list(heads(at, text))
-        loop = next((head for head in blocks if LOOP.match(text(head) or "")), at)
-        if how["break"] and loop not in around:
+        if how["break"] and next(loops_around(at, text), at) not in around:
             continue
-        asks = text(blocks[0]) or "" if blocks else ""
-        if BRANCH.match(asks) and not SAME_FOR_ALL.search(asks):
-            yield at, blocks[0]
+        condition = next(heads(at, text), None)
+        if condition is not None and differs(text(condition) or ""):
+            yield at, condition
 
 
-def _lines_nearby(frame: Frame, around: Collection[Frame], text: LineText) -> Iterator[Frame]:
+def _lines_nearby(frame: Frame, text: LineText) -> Iterator[Frame]:
     """Yield the lines of a function above a frame, upwards, then those below it in its loops."""
-    for number in range((frame.line or 1) - 1, 0, -1):
-        at = replace(frame, line=number)
-        if (text(at) or "").lstrip().startswith(FUNCTION):
+    for at, line in lines_at(frame, range((frame.line or 1) - 1, 0, -1), text):
+        if line.lstrip().startswith(FUNCTION):
             break
         yield at
-    loops = [indent(text(head) or "") for head in around if LOOP.match(text(head) or "")]
-    here = frame.line or 0
-    for number in range(here + 1, here + MAX_BELOW) if loops else ():
-        at = replace(frame, line=number)
-        line = text(at) or ""
+    loops = [indent(text(head) or "") for head in loops_around(frame, text)]
+    for at, line in lines_at(frame, _below(frame) if loops else (), text):
         if line.strip() and indent(line) <= min(loops):
             return
         yield at
@@ -115,13 +113,12 @@ def turned_off(path: Sequence[Frame], text: LineText) -> Frame | None:
     above it and leaves the loop, the turn or the function.
     """
     for frame in reversed(path):
-        around = list(heads(frame, text))
-        loops = [head for head in around if LOOP.match(text(head) or "")]
-        for number in range(frame.line or 0, loops[0].line or 0, -1) if loops else ():
-            line = replace(frame, line=number)
-            asks = BRANCH.match(text(line) or "") and ASKS_RANK.search(text(line) or "")
-            if asks and (line in around or _leaves(line, text)):
-                return line
+        loop = next(loops_around(frame, text), None)
+        numbers = range(frame.line or 0, loop.line or 0, -1) if loop is not None else ()
+        for at, line in lines_at(frame, numbers, text):
+            asks = BRANCH.match(line) and ASKS_RANK.search(line)
+            if asks and (at in {*heads(frame, text)} or _leaves(at, text)):
+                return at
     return None
 
 
@@ -168,9 +165,7 @@ def ways_round(loop: Frame | None, path: Sequence[Frame], text: LineText) -> Ite
     for frame in reversed(path[start:]):
         around = {*heads(frame, text)}
         first = (loop.line or 0) if loop is not None and frame is path[start] else 0
-        for number in range((frame.line or 1) - 1, first, -1):
-            at = replace(frame, line=number)
-            line = text(at) or ""
+        for at, line in lines_at(frame, range((frame.line or 1) - 1, first, -1), text):
             if line.lstrip().startswith(FUNCTION):
                 break
             if _TRY.match(line) and at in around:
@@ -179,11 +174,9 @@ def ways_round(loop: Frame | None, path: Sequence[Frame], text: LineText) -> Ite
                 yield at
             elif ends_turn := _ENDS_TURN.match(line.strip()):
                 head = at if ends_turn["head"] else next(heads(at, text), at)
-                of = next((h for h in heads(at, text) if LOOP.match(text(h) or "")), None)
+                of = next(loops_around(at, text), None)
                 leaves = ends_turn["how"] == "return" and frame is path[start]  # the loop as well
-                asks = text(head) or ""
-                differs = BRANCH.match(asks) and not SAME_FOR_ALL.search(asks)
-                if differs and not leaves and (of is None or of in around):
+                if differs(text(head) or "") and not leaves and (of is None or of in around):
                     yield head
 
 
@@ -196,9 +189,7 @@ def _swallowing(tries: Frame, inside: Frame, text: LineText, *, returns: bool) -
     depth = indent(text(tries) or "")
     handler: Frame | None = None
     body: int | None = None  # how deep the lines of the handler are: further in, a condition holds
-    for number in range((inside.line or 0) + 1, (inside.line or 0) + MAX_BELOW):
-        at = replace(inside, line=number)
-        line = text(at) or ""
+    for at, line in lines_at(inside, _below(inside), text):
         if not line.strip():
             continue
         if indent(line) > depth:

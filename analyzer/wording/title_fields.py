@@ -12,7 +12,6 @@ from whyhang.analyzer.stacks import UNNAMED, LineText, Phrase, Place, WaitKind
 from whyhang.analyzer.stacks.kinds import PIPE, SHARED_LOCK, Manner, last_name
 from whyhang.analyzer.stacks.place import from_kernel
 from whyhang.analyzer.stacks.source_blocks import heads
-from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.stacks.usercode import in_words, is_library, user_frame, user_path
 from whyhang.analyzer.toml import table
 from whyhang.analyzer.wording.describe import (
@@ -253,7 +252,7 @@ def _other_lock(case: Case, state: RankState) -> str:
     dumps = case.member(state.member).dumps
     if state.place is None or not dumps:
         return ""
-    text = source_lines(case.job.excerpts)
+    text = case.text
     main = next((t for t in dumps[-1].threads if t.tid == state.place.tid), None)
     if crossed := _crossed_locks(main, dumps[-1].threads, text):
         return crossed

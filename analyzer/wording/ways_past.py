@@ -9,8 +9,13 @@ from whyhang.analyzer.rank_state.state import Status
 from whyhang.analyzer.stacks import LineText, WaitKind
 from whyhang.analyzer.stacks.kinds import EXIT
 from whyhang.analyzer.stacks.source_blocks import BRANCH, heads, rank_branch, unasked
-from whyhang.analyzer.stacks.source_paths import apart_by, comes_first, fork, two_calls
-from whyhang.analyzer.stacks.threads import source_lines
+from whyhang.analyzer.stacks.source_paths import (
+    apart_by,
+    comes_first,
+    condition_apart,
+    fork,
+    two_calls,
+)
 from whyhang.analyzer.stacks.usercode import in_words, short
 from whyhang.analyzer.stacks.ways_out import errors_passed, ways_out, ways_round
 from whyhang.analyzer.wording.describe import frames_of, path_of, quoted
@@ -57,7 +62,7 @@ def branch_in_words(
     asked for, the condition or the loop that ``others`` are not in. Without what was ``said``
     already; empty where nothing tells: most calls stand in the program.
     """
-    text = source_lines(case.job.excerpts)
+    text = case.text
     state = case.states[members[0]]
     path = path_of(case, state)
     there = f"{case.names(members)} {'are' if len(members) > 1 else 'is'} there"
@@ -100,7 +105,7 @@ def left_in_words(case: Case, members: Sequence[int], others: Sequence[int], sai
     It stands further down than they do, or in the next turn of a loop. Empty where nothing tells,
     or it was ``said`` already.
     """
-    text = source_lines(case.job.excerpts)
+    text = case.text
     mine, its = (path_of(case, case.states[each[0]]) for each in (members, others))
     forked = fork(mine, its)
     name, several = case.names(members), len(members) > 1
@@ -121,17 +126,16 @@ def left_in_words(case: Case, members: Sequence[int], others: Sequence[int], sai
 
 def kept_in_words(case: Case, members: Sequence[int], others: Sequence[int]) -> str:
     """Name the condition that others stand under, and the first member, further down, does not."""
-    text = source_lines(case.job.excerpts)
+    text = case.text
     mine, its = (path_of(case, case.states[each[0]]) for each in (members, others))
     forked = fork(mine, its)
     if forked is None or (forked[0].line or 0) <= (forked[1].line or 0):
         return ""
     if _ways_out(its[its.index(forked[1]) + 1 :], text):
         return ""  # they say more
-    asks = [block for block in apart_by(its, mine, text) if BRANCH.match(text(block) or "")]
-    names = case.names(others)
-    there = "stand" if len(others) > 1 else "stands"
-    return f"; {names} {there} there under {quoted(asks[0], text)}" if asks else ""
+    asks = condition_apart(its, mine, text)
+    there = f"{case.names(others)} {'stand' if len(others) > 1 else 'stands'} there"
+    return f"; {there} under {quoted(asks, text)}" if asks is not None else ""
 
 
 def ways_round_again(
@@ -166,9 +170,8 @@ def ended_past_in_words(case: Case, members: Sequence[int], others: Sequence[int
         return ""
     if place.kind is not WaitKind.TEARDOWN and not {"finalize", EXIT} & {place.op, place.main_op}:
         return ""
-    text = source_lines(case.job.excerpts)
     path = path_of(case, case.states[others[0]])
-    ways = _ways_out(path, text)
+    ways = _ways_out(path, case.text)
     if not ways:
         return ""
     there = in_words(path[-1])
@@ -181,19 +184,18 @@ def may_be_left_out(case: Case, number: int, other: int) -> bool:
 
     Below the line at which their paths part, as two calls of one operation.
     """
-    text = source_lines(case.job.excerpts)
     mine, its = (path_of(case, case.states[n]) for n in (number, other))
-    parts = two_calls(mine, its, text)
+    parts = two_calls(mine, its, case.text)
     if parts is None:
         return False
     below = mine.index(parts[0]) + (parts[0].function == parts[1].function)
-    return bool(_ways_out(mine[below:], text))
+    return bool(_ways_out(mine[below:], case.text))
 
 
 def ways_before_in_words(case: Case, number: int) -> str:
     """Quote what leads out of a member's functions before its call; empty if nothing does."""
     path = path_of(case, case.states[number])
-    return _left_by(_ways_out(path, source_lines(case.job.excerpts)))
+    return _left_by(_ways_out(path, case.text))
 
 
 def _ways_out(path: Sequence[Frame], text: LineText) -> list[tuple[str, str]]:

@@ -8,7 +8,6 @@ from whyhang.analyzer.facts import Frame, grouped, replace
 from whyhang.analyzer.rank_state.state import RankState
 from whyhang.analyzer.stacks import WaitKind
 from whyhang.analyzer.stacks.kinds import last_name
-from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.stacks.usercode import in_words
 from whyhang.analyzer.wording.describe import MOST_PLACES, awaited_children, quoted
 
@@ -28,7 +27,7 @@ def fillers_in_words(case: Case, members: Sequence[int]) -> str:
     place = state.place
     if place is None or place.user is None:
         return ""
-    line = source_lines(case.job.excerpts)(place.user) or ""
+    line = case.text(place.user) or ""
     if place.kind is WaitKind.LOCK and ".acquire(" in line:
         named = _lines_with(case, place.user, _RELEASES)
         back = f" It is given back by {named}: whoever takes it must come there,"
@@ -51,7 +50,6 @@ def fillers_in_words(case: Case, members: Sequence[int]) -> str:
 
 def _lines_with(case: Case, user: Frame, pattern: re.Pattern[str]) -> str:
     """Quote the lines of a frame's file that hold a pattern; empty where they are none or many."""
-    text = source_lines(case.job.excerpts)
     numbers = {
         number
         for excerpt in case.job.excerpts
@@ -60,7 +58,7 @@ def _lines_with(case: Case, user: Frame, pattern: re.Pattern[str]) -> str:
         if pattern.search(line)
     }
     few = sorted(numbers) if len(numbers) <= MOST_PLACES else ()
-    return " or ".join(quoted(replace(user, line=number), text) for number in few)
+    return " or ".join(quoted(replace(user, line=number), case.text) for number in few)
 
 
 def is_left_alone(case: Case, state: RankState) -> bool:

@@ -64,8 +64,7 @@ def reported(
             if 2 * len(ranks) > max((LEAST, *ranks)) + 1:  # what most of them did is no exception
                 ranks = _ranks(by_deed[Deed.CONTRASTED]) - ranks
             hit = _hit(case, ranks, by_deed[deed], waits - ranks if deed in ELSEWHERE else set())
-            category = _category(case, by_deed[deed], categories) if categories else ""
-            hit = replace(hit, category=category) if category else hit
+            hit = replace(hit, category=_category(case, by_deed[deed], categories))
             yield replace(hit, strength=GUESSED) if deed is Deed.CONTRASTED else hit
             return
 

@@ -131,10 +131,6 @@ def _may_be_a_child(case: Case, lines: list[LogLine]) -> bool:
 def _raised_hit(case: Case, lines: list[LogLine], ranks: tuple[int, ...]) -> Hit:
     first = lines[0].raised
     place = site_location(first.frame) if first is not None else None
-    at = ""
-    if place is not None:
-        line = f"{place.file}:{place.line}"
-        at = f" at {place.function} ({line})" if place.function else f" at {line}"
     return Hit(
         ranks=ranks,
         evidence=cite_lines(lines),
@@ -143,7 +139,7 @@ def _raised_hit(case: Case, lines: list[LogLine], ranks: tuple[int, ...]) -> Hit
         location=place,
         fields={
             "what": str(first),
-            "at": at,
+            "at": f" at {place}" if place is not None else "",
             **({"who": who} if not ranks and (who := _worker(lines)) else {}),
         },
         at=_when(lines) if _when(lines) != float("inf") else None,

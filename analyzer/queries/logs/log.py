@@ -11,10 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import LogLine, ProcessRank, Record, Who
-from whyhang.analyzer.facts.times import latest
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.job.records import GROUP_RANK, Member
-from whyhang.analyzer.queries.hits import about_same, cite_lines
+from whyhang.analyzer.queries.hits import about_same, cite_lines, when_printed
 from whyhang.analyzer.queries.logs.failures import (
     are_most,
     ended_behind,
@@ -129,7 +128,7 @@ class Log(Record):
         if self.ends_process:
             blamed = _who_ended(case, lines, blamed)
         members = {who: case.job.member_of(who) for who in blamed}
-        first = min(lines, key=_when)
+        first = min(lines, key=when_printed)
         of_others = any(
             line.names_whom and line.fields.get("rank") != str(line.who.rank) for line in lines
         )
@@ -242,16 +241,12 @@ def logged(case: Case, *patterns: str, blames: Blames = Blames.NOBODY) -> tuple[
     return Log(patterns=patterns, blames=blames)(case)
 
 
-def _when(line: LogLine) -> tuple[float, str, int]:
-    return (latest(line.time), line.source.file, line.source.line or 0)
-
-
 def _spread(lines: Iterable[LogLine]) -> list[LogLine]:
     """Sort lines to quote the first few: the first of each rank before second ones."""
     seen: set[object] = set()
     first: list[LogLine] = []
     rest: list[LogLine] = []
-    for line in sorted(lines, key=_when):
+    for line in sorted(lines, key=when_printed):
         key = line.who.rank if line.who.rank is not None else (line.who.pid, line.text)
         (rest if key in seen else first).append(line)
         seen.add(key)

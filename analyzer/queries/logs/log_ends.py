@@ -18,7 +18,7 @@ from whyhang.analyzer.facts import (
     ranks_in_words,
 )
 from whyhang.analyzer.findings.signature import Hit
-from whyhang.analyzer.queries.hits import cite_line
+from whyhang.analyzer.queries.hits import MAX_QUOTES, cite_line
 from whyhang.analyzer.queries.logs.failures import speakers
 from whyhang.analyzer.queries.registry import query
 from whyhang.analyzer.rank_state.from_logs.ends import loses_peer
@@ -37,8 +37,6 @@ from whyhang.analyzer.rank_state.from_logs.log_ends import (
 )
 from whyhang.analyzer.rank_state.over_time.recent import all_ended_meanwhile
 from whyhang.analyzer.report import cite
-
-MAX_QUOTES = 6
 
 BARE_ERROR = re.compile(r"(?:^|[\s.])[A-Z]\w*(?:Error|Exception): ")
 """An exception as the last line of a log, its traceback lost."""

@@ -46,11 +46,9 @@ def using_gpu(case: Case, line: LogLine) -> tuple[Who, ...]:
         if device.now("bus") == address and same_host(device.host, line.who.host)
     ]
     numbers = {number for device in devices for number in device.members}
-    for fact in case.job.of(GpuAddress):
-        if fact.bus[-10:].lower() == address:
-            member = case.job.member_of(fact.who)
-            if member is not None and same_host(member.host, line.who.host):
-                numbers.add(member.id)
+    at_address = (f for f in case.job.of(GpuAddress) if f.bus[-10:].lower() == address)
+    using = (case.job.member_of(fact.who) for fact in at_address)
+    numbers |= {m.id for m in using if m is not None and same_host(m.host, line.who.host)}
     members = [case.member(number) for number in sorted(numbers)]
     if line.who.host is None and len({member.host for member in members}) > 1:
         return ()

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import LogTail, Outlook, Setting, Source, WorldSize, ranks_in_words
 from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INCOMPLETE, Hit
-from whyhang.analyzer.queries.hits import members_of
+from whyhang.analyzer.queries.hits import LONGEST, members_of
 from whyhang.analyzer.queries.registry import side
 from whyhang.analyzer.rank_state.from_logs.absent_from_lists import (
     LEAST_SPEAKING,
@@ -19,8 +19,6 @@ from whyhang.analyzer.rank_state.from_logs.pace import slowed
 from whyhang.analyzer.rank_state.state import Status
 from whyhang.analyzer.report import cite
 from whyhang.analyzer.wording.title_fields import subject_fields
-
-LONGEST = 80  # characters of a line in a title
 
 
 @side("own_lines_show", what="absent")
@@ -56,11 +54,11 @@ def _absent_from_roll(case: Case) -> Iterator[Hit]:
         return
     yield Hit(
         ranks=call.ranks,
-        affected=members_of(case, call.named),
+        affected=members_of(case, call.others),
         evidence=(cite(call.source, call.line.text),),
         fields={
             "who": ranks_in_words(call.ranks),
-            "others": ranks_in_words(call.named),
+            "others": ranks_in_words(call.others),
             "line": call.line.text[:LONGEST],
         },
         category="init-missing-rank" if call.at_start else "",

@@ -10,9 +10,8 @@ from typing import Literal, get_args
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import LogLine, ranks_in_words, unfold
 from whyhang.analyzer.facts.logs import FAILED
-from whyhang.analyzer.facts.times import latest
 from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INDIRECT, Hit
-from whyhang.analyzer.queries.hits import cite_lines, members_of
+from whyhang.analyzer.queries.hits import cite_lines, members_of, when_printed
 from whyhang.analyzer.queries.logs.failures import has_no_ranks_to_blame, raised_by
 from whyhang.analyzer.queries.registry import query
 from whyhang.analyzer.rank_state.from_logs.ends import IN_VAIN
@@ -112,7 +111,7 @@ def awaited(case: Case, *, named: bool) -> Iterator[Hit]:
     ranks = _awaited_by(lines)
     if not lines or bool(ranks) is not named:
         return
-    first = min(lines, key=_first)
+    first = min(lines, key=when_printed)
     yield Hit(
         ranks=tuple(sorted(ranks)),
         affected=members_of(case, speakers) if named else (),
@@ -159,7 +158,7 @@ def failed(case: Case, what: Failing, *, of_speaker: bool = False) -> Iterator[H
     ranks = ranks or _named_by_others(lines)
     if not ranks and what == "members":
         ranks = tuple(sorted(_awaited_by(lines)))
-    quotes = {line.text: line for line in sorted(lines, key=_first)}
+    quotes = {line.text: line for line in sorted(lines, key=when_printed)}
     first = next(iter(quotes.values()))
     yield Hit(
         ranks=ranks,
@@ -176,7 +175,3 @@ def _named_by_others(lines: list[LogLine]) -> tuple[int, ...]:
     words = (line.fields.get("ranks") or line.fields.get("rank", "") for line in lines)
     named = {int(word) for word in words if word}
     return () if named & {line.who.rank for line in lines} else tuple(sorted(named))
-
-
-def _first(line: LogLine) -> tuple[float, str, int]:
-    return (latest(line.time), line.source.file, line.source.line or 0)

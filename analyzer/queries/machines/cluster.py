@@ -1,33 +1,27 @@
-"""Hosts, jobs and pods as the tools of a cluster show them, and which ranks are theirs."""
+"""Hosts, jobs and pods as a scheduler shows them, which ranks are theirs; lost, or not begun."""
 
-import contextlib
-import ipaddress
 import re
+import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import (
     LastLine,
-    NcclSetup,
-    NetworkPort,
     ProcessRank,
     Scheduled,
-    Variable,
-    ranks_in_words,
+    replace,
     same_host,
 )
-from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INCOMPLETE, Hit
+from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.job import slurm_hosts
-from whyhang.analyzer.job.sockets import tcp_sockets
 from whyhang.analyzer.queries.hits import others_than
-from whyhang.analyzer.queries.registry import query
+from whyhang.analyzer.queries.registry import query, side
+from whyhang.analyzer.queries.waits.lagging import lagging
 from whyhang.analyzer.report import cite
 
 MAX_QUOTES = 4
 
-VIRTUAL = ("docker", "veth", "virbr", "cni", "br-", "flannel", "cali", "lxc", "podman")
-"""How the names of interfaces begin that other hosts cannot reach."""
 
 _SLURM_JOB = re.compile(
     r"(?:slurmstepd: error: \*\*\* (?:JOB|STEP) |StepId=|JobId=|srun: job |batch job )(\d{1,10})\b"
@@ -57,16 +51,6 @@ def hosts_of_job(case: Case) -> set[str]:
     for row in (*own_jobs(case), *own_pods(case)):
         known |= set(row.hosts)
     return known
-
-
-def networks_of(port: NetworkPort) -> tuple[str, ...]:
-    """Return the networks that a port is in, of addresses that are printed with their prefix."""
-    networks: list[str] = []
-    for address in port.addresses:
-        with contextlib.suppress(ValueError):  # digits that are no address
-            network = ipaddress.ip_interface(address).network
-            networks += [str(network)] if network.num_addresses > 1 else []
-    return tuple(networks)
 
 
 def own_jobs(case: Case) -> tuple[Scheduled, ...]:
@@ -168,10 +152,9 @@ def _numbers_of_pods(pods: Iterable[Scheduled]) -> dict[str, int]:
 def hosts_of_ranks(case: Case) -> dict[int, str]:
     """Name the host or pod of ranks, those too that nothing was seen of, by the scheduler."""
     for member in case.job.members:
-        for process in member.processes[-1:]:
-            task = process.environ.get("SLURM_PROCID", "")
-            if task.isdecimal() and int(task) == member.rank:
-                return dict(enumerate(slurm_hosts.hosts_of_ranks(process.environ)))
+        task = member.environ.get("SLURM_PROCID", "")
+        if task.isdecimal() and int(task) == member.rank:
+            return dict(enumerate(slurm_hosts.hosts_of_ranks(member.environ)))
     return {rank: pod.name for pod in own_pods(case) for rank in ranks_of_pod(case, pod.name)}
 
 
@@ -209,87 +192,55 @@ def scheduled_hit(
     )
 
 
-CHOOSING = {"NCCL_IB_HCA", "NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "NCCL_OOB_NET_IFNAME"}
-UNUSED = (*VIRTUAL, "lo", "tun", "dummy", "wl")
-"""How the names of interfaces begin that no job is meant to use."""
+LOST = ("DOWN", "FAIL", "NOT_RESPONDING", "NOTREADY", "POWERED_DOWN", "*")
+"""In the state of a node that has gone; one that drains goes on with what it runs."""
 
-MAX_PORTS = 6
+NOT_BEGUN = {"Pending", "ContainerCreating", "PodInitializing", "ImagePullBackOff", "ErrImagePull"}
+NOT_BEGUN |= {"CreateContainerConfigError", "CreateContainerError", "InvalidImageName"}
+NOT_BEGUN |= {"PENDING", "CONFIGURING", "REQUEUED"}
 
 
-@query
-def ports_down(case: Case, *, rdma: bool) -> Iterator[Hit]:
-    """Yield one hit for ports that are down where others alike are up, or that the job uses.
-
-    So are those that are up in one print and down in another.
-
-    ``rdma``: ports of InfiniBand and RoCE cards, or else network interfaces.
-    """
-    prints = _prints(case, rdma=rdma)
-    now = {key: ports[-1] for key, ports in prints.items()}
-    down = {key: port for key, port in now.items() if port.up is False}
-    odd = {key: port for key, port in down.items() if _is_odd(key, now)}
-    fell = {
-        key: next(port for port in ports if port.up is False)
-        for key, ports in prints.items()
-        if {True, False} <= {port.up for port in ports}
-    }
-    used = {key: port for key, port in down.items() if _is_used(case, port)}
-    bad = used | odd | fell
-    if not bad:
+@side("scheduler_shows", what="node-lost")
+def _node_lost(case: Case) -> Iterator[Hit]:
+    """Yield one hit for the nodes of the job that have gone."""
+    ours = hosts_of_job(case)
+    rows = [
+        row
+        for row in case.job.of(Scheduled)
+        if row.kind == "node" and any(word in row.state.upper() for word in LOST)
+    ]
+    lost = {host: row for row in rows for host in row.hosts if not ours or _among(host, ours)}
+    if not lost or (not ours and len(lost) > 1):  # of a whole cluster some node always is down
         return
-    hosts = sorted({host for host, _ in bad if host})
-    ranks = ranks_on(case, hosts)
-    everyone = {member.rank for member in case.job.members if member.rank is not None}
-    first = next(iter(bad.values()))
-    up = [port for (_, name), port in now.items() if name == first.name and port.up]
-    yield Hit(
-        ranks=ranks,
-        affected=others_than(case, ranks),
-        names_culprit=bool(ranks) and not everyone <= set(ranks),
-        strength=CLEAR if used or fell else INCOMPLETE if ranks else GUESSED,
-        evidence=tuple(
-            cite(port.source, (f"{port.who.host}: " if port.who.host else "") + port.quote)
-            for port in (*bad.values(), *up)[:MAX_PORTS]
-        ),
-        fields={
-            "ports": ", ".join(dict.fromkeys(port.name for port in bad.values())),
-            "where": f" on {', '.join(hosts)}" if hosts else "",
-            "state": first.state,
-            "who": ranks_in_words(ranks) if ranks else "whoever uses it",
-            "others": ", and up on other hosts" if odd and up else "",
-        },
+    if lagging(case):
+        return  # its daemon does not answer, but what runs there goes on, and who lags is seen
+    row = next(iter(lost.values()))
+    pods = [pod for pod in own_pods(case) if any(_among(h, set(lost)) for h in pod.hosts)]
+    ranks = {*ranks_on(case, lost), *ranks_of_pods(case, pods)}
+    yield scheduled_hit(
+        case, list(lost.values()), tuple(sorted(ranks)), node=", ".join(lost), row=row
     )
 
 
-def _prints(case: Case, *, rdma: bool) -> dict[tuple[str | None, str], list[NetworkPort]]:
-    """Return what was printed of each port, in order, by host and name."""
-    prints: dict[tuple[str | None, str], list[NetworkPort]] = defaultdict(list)
-    for port in case.job.of(NetworkPort):
-        if port.up is not None and ("/" in port.name) is rdma and not port.name.startswith(UNUSED):
-            prints[port.who.host, port.name].append(port)
-    return prints
+def _among(host: str, ours: set[str]) -> bool:
+    return any(same_host(host, own) for own in ours)
 
 
-def _is_odd(key: tuple[str | None, str], now: dict[tuple[str | None, str], NetworkPort]) -> bool:
-    """Return whether most other hosts have the port of this name up."""
-    others = [port.up for (host, name), port in now.items() if name == key[1] and host != key[0]]
-    return bool(others) and sum(map(bool, others)) * 2 > len(others)
+@side("scheduler_shows", what="not-started")
+def _not_begun(case: Case) -> Iterator[Hit]:
+    """Yield one hit for pods that wait to be started while others run, or a job that waits."""
+    pods = own_pods(case)
+    waiting = [row for row in pods if row.state in NOT_BEGUN or row.state.startswith("Init:")]
+    if not waiting:
+        jobs = own_jobs(case)
+        waiting = [row for row in jobs if row.state in NOT_BEGUN] if not case.job.members else []
+    if waiting and not _enough(case, {pod.name for pod in pods if pod not in waiting}):
+        hit = scheduled_hit(case, waiting, ranks_of_pods(case, waiting), row=waiting[0])
+        yield replace(hit, fields={**hit.fields, "name": shlex.quote(waiting[0].name)})
 
 
-def _is_used(case: Case, port: NetworkPort) -> bool:
-    """Return whether the job is told to use the port, or has connections at its address."""
-    if port.addresses and any(
-        (port.who.host is None or same_host(member.host, port.who.host))
-        and socket.peer is not None
-        and socket.own.host == address.partition("/")[0]
-        for member in case.job.members
-        for process in member.processes[-1:]
-        for socket in tcp_sockets(process)
-        for address in port.addresses
-    ):
-        return True
-    names = {port.name.partition("/")[0], port.netdev or port.name}
-    chosen = [fact.value for fact in case.job.of(Variable) if fact.name in CHOOSING]
-    chosen += [setup.interface for setup in case.job.of(NcclSetup)]
-    words = {word for value in chosen if value[:1] != "^" for word in re.split(r"[,:=]", value)}
-    return bool(names & words)
+def _enough(case: Case, running: set[str]) -> bool:
+    """Return whether the pods that run hold all ranks: one more that waits holds nobody up."""
+    seen = [m.host for m in case.job.members if m.rank is not None and m.host in running]
+    each = max(map(seen.count, set(seen)), default=0)
+    return 0 < (case.job.world_size or 0) <= len(running) * each

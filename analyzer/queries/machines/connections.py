@@ -7,17 +7,15 @@ from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import HostSilence, ranks_in_words, same_host
 from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE, INDIRECT, Hit
 from whyhang.analyzer.job.connections import Unanswered
-from whyhang.analyzer.job.sockets import Socket
-from whyhang.analyzer.queries.hits import places_of
+from whyhang.analyzer.queries.hits import MAX_QUOTES, cite_process, places_of
 from whyhang.analyzer.queries.machines.cluster import ranks_on
 from whyhang.analyzer.queries.registry import side
 from whyhang.analyzer.queries.startup.store_place import OPEN, starting_ranks
 from whyhang.analyzer.queries.waits.states import waiters_for
 from whyhang.analyzer.rank_state.state import Status
-from whyhang.analyzer.report import Evidence, cite
+from whyhang.analyzer.report import Evidence
 from whyhang.analyzer.wording.title_fields import subject_fields
 
-MAX_QUOTES = 6
 SURE = 4
 """Times that a packet was sent again from which on it is no busy network any more."""
 
@@ -50,14 +48,7 @@ def unanswered(case: Case) -> list[Unanswered]:
 
 def cite_unanswered(case: Case, connections: Iterable[Unanswered]) -> list[Evidence]:
     """Cite the sockets that get no answer, with whose they are."""
-    return [
-        cite(
-            case.member(one.member).processes[-1].source,
-            f"pid {case.member(one.member).pid}: {one.socket}",
-            case.member(one.member).rank,
-        )
-        for one in connections
-    ]
+    return [cite_process(case.member(one.member), str(one.socket)) for one in connections]
 
 
 def leads_to(case: Case, connection: Unanswered, host: str) -> bool:
@@ -145,13 +136,15 @@ def _hit(case: Case, connections: Sequence[Unanswered], host: str) -> Hit:
         "runs_there": f"on which {ranks_in_words(ranks)} {'run' if len(ranks) > 1 else 'runs'}"
         if ranks
         else "which was not looked at",
-        "there": there,
         "address": first.to.address.host,
         "port": str(first.to.address.port),
         "how": "was made before, and nothing that is sent is acknowledged any more"
         if first.made
         else "cannot be made",
-        "others": _other_connection(first, other),
+        # the two hosts have reached each other, where only some of their ports do not
+        "others": f" Another connection between the two was made ({other}): it is not all ports."
+        if other is not None and not first.made
+        else "",
     }
     at_store = {at.address.port for at in starting_ranks(case)}
     at_meeting = not made and any(one.to.address.port in at_store for one in connections)
@@ -192,13 +185,6 @@ def _other_end(case: Case, connection: Unanswered) -> str:
     return f"{place}{unknown}" if connection.made else f"{place} port {to.address.port}{listens}"
 
 
-def _other_connection(first: Unanswered, other: Socket | None) -> str:
-    """Say that the two hosts have reached each other, where only some of their ports do not."""
-    if other is None or first.made:
-        return ""
-    return f" Another connection between the two was made ({other}): it is not all ports."
-
-
 def _listening(case: Case, connection: Unanswered) -> list[Evidence]:
     """Cite the socket at the other end: it is there, and nothing comes."""
     number = connection.to.member
@@ -209,6 +195,4 @@ def _listening(case: Case, connection: Unanswered) -> list[Evidence]:
     ends = (s for s in sockets if s.own == peer and s.peer == connection.socket.own)
     listens = (s for s in sockets if s.state == "listen" and s.own.port == peer.port)
     found = next(ends, None) or next(listens, None)
-    if found is None:
-        return []
-    return [cite(member.processes[-1].source, f"pid {member.pid}: {found}", member.rank)]
+    return [cite_process(member, str(found))] if found is not None else []

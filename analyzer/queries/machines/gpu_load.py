@@ -6,9 +6,6 @@ at 0 % has nothing to run: its rank has launched nothing.
 """
 
 from collections.abc import Sequence
-from importlib.resources import files
-
-import tomli
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Record, grouped
@@ -17,6 +14,7 @@ from whyhang.analyzer.job.device import Device
 from whyhang.analyzer.queries.machines.gpus import AT_REST, HELD
 from whyhang.analyzer.queries.waits.states import waiters_for
 from whyhang.analyzer.rank_state.state import RankState
+from whyhang.analyzer.toml import table
 
 BUSY = 90
 """Per cent of time with a kernel running from which a GPU is busy."""
@@ -38,11 +36,6 @@ class Load(Record):
     idle: tuple[Device, ...]
     others: tuple[Device, ...]  # between, or not told
     samples: int  # of the GPU that has fewest
-
-    @property
-    def busy(self) -> tuple[Device, ...]:
-        """Return all that are at work or spin."""
-        return (*self.spinning, *self.computing)
 
 
 def load_of(case: Case) -> Load:
@@ -135,9 +128,7 @@ def _range(values: Sequence[float]) -> str:
     return f"{low:.0f}" if round(low) == round(high) else f"{low:.0f} to {high:.0f}"
 
 
-_HELD: dict[str, list[str]] = tomli.loads(
-    files(__package__).joinpath("cuda_calls.toml").read_text(encoding="utf-8")
-)
+_HELD: dict[str, list[str]] = table(__package__, "cuda_calls.toml")
 """What a rank is held in, in words, with the beginnings of the names of native frames."""
 
 

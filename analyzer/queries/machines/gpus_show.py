@@ -57,7 +57,9 @@ def _all_spin(case: Case) -> Iterator[Hit]:
 def _all_idle(case: Case) -> Iterator[Hit]:
     """Yield one hit if no GPU has work; not for jobs whose collectives run on the host."""
     load = load_of(case)
-    if len(load.idle) < 2 or load.busy or load.others or not is_undecided(case):
+    if len(load.idle) < 2 or load.spinning or load.computing or load.others:
+        return
+    if not is_undecided(case):
         return
     backends = {fact.value for fact in case.job.of(Setting) if fact.name == "backend"}
     kinds = {meeting.kind for meeting in case.graph.operations}

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import Agent, counted, ranks_in_words, replace
+from whyhang.analyzer.facts import Agent, counted, grouped, ranks_in_words, replace
 from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INDIRECT, Hit
 from whyhang.analyzer.job.records import Child
 from whyhang.analyzer.job.roles import main_thread
@@ -69,14 +69,14 @@ def _waiting(case: Case, *, reached: bool) -> Iterator[Hit]:
     """
     if any(member.processes for member in case.job.members):
         return
-    meetings: dict[tuple[object, ...], list[Agent]] = {}
-    for agent in case.agents:
-        if _opens_store(case, agent) or (reached and agent.max_nodes == 1):
-            continue  # no other node is waited for
-        if agent.meeting and (agent.reached is not False) is reached:
-            key = (agent.endpoint, agent.run_id, agent.max_nodes)
-            meetings.setdefault(key, []).append(agent)
-    for agents in meetings.values():
+    waiting = (
+        agent
+        for agent in case.agents
+        if agent.meeting and (agent.reached is not False) is reached
+        # else no other node is waited for
+        if not (_opens_store(case, agent) or (reached and agent.max_nodes == 1))
+    )
+    for agents in grouped(waiting, lambda a: (a.endpoint, a.run_id, a.max_nodes)).values():
         yield _hit(case, agents, reached=reached)
 
 
@@ -96,7 +96,7 @@ def _hit(case: Case, agents: list[Agent], *, reached: bool) -> Hit:
     there = state.hosts if state is not None else ()
     hosts = other_hosts(
         [*(a.who.host for a in agents), *there, *(name.partition(".")[0] for name in there)],
-        [child.processes[-1].environ for child in case.job.launchers if child.processes],
+        [child.environ for child in case.job.launchers if child.processes],
     )
     least, most = first.min_nodes, first.max_nodes
     count = str(least) if least == most else f"{least} to {most}"
@@ -195,10 +195,7 @@ def _names(agents: list[Agent]) -> str:
     if all(agent.node_rank is not None for agent in shown):
         names = [f"of node {agent.node_rank} ({_pid(agent)}{_on(agent)})" for agent in shown]
         return "torchrun " + ", ".join([*names, *more])
-    hosts: dict[str, list[str]] = {}
-    for agent in shown:
-        hosts.setdefault(_on(agent), []).append(_pid(agent))
-    names = [f"{', '.join(pids)}{host}" for host, pids in hosts.items()]
+    names = [f"{', '.join(map(_pid, own))}{host}" for host, own in grouped(shown, _on).items()]
     return f"torchrun ({'; '.join([*names, *more])})"
 
 
@@ -220,20 +217,15 @@ def _quotes(agents: list[Agent]) -> list[Evidence]:
     return [cite(agent.source, agent.quote) for agent in agents[:MAX_QUOTES]]
 
 
-def _stacks(case: Case, agents: Iterable[Agent]) -> list[Evidence]:
+def _stacks(case: Case, agents: list[Agent]) -> list[Evidence]:
     """Cite the frame in which each agent stands, where stacks were taken."""
-    of = list(agents)
     evidence = []
     for launcher in case.job.launchers:
-        if not launcher.dumps or not any(_is_of(launcher, agent) for agent in of):
-            continue
-        dump = launcher.dumps[-1]
-        thread = main_thread(dump)
-        frames = [f for f in thread.frames if "rendezvous" in f.file] if thread else []
-        if frames:
+        frames = [frame for frame in launcher.main_frames() if "rendezvous" in frame.file]
+        if frames and any(_is_of(launcher, agent) for agent in agents):
             frame = next((f for f in frames if f.function.endswith(OPENS_STORE)), frames[-1])
             quote = str(replace(frame, file=short(frame.file)))
-            evidence.append(Evidence(source=dump.source.file, line=None, rank=None, quote=quote))
+            evidence.append(Evidence(source=launcher.dumps[-1].source.file, quote=quote))
     return evidence[:MAX_QUOTES]
 
 

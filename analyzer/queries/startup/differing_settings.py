@@ -27,6 +27,7 @@ from whyhang.analyzer.fingerprints import (
     known_keys,
     leading,
 )
+from whyhang.analyzer.queries.hits import LONGEST
 from whyhang.analyzer.queries.registry import query
 from whyhang.analyzer.rank_state.from_logs.log_ends import have_ended
 from whyhang.analyzer.report import cite
@@ -133,7 +134,6 @@ def hit_of(case: Case, values: Difference) -> Hit:
     )
 
 
-LONGEST = 80  # characters of a line that stands in a title
 SPOKEN = 0.75  # of the ranks print the line
 AGREED: tuple[Topic, ...] = ("world", "version", "communicator")
 """What all ranks of a job have alike, so that two halves that differ do not match. Sizes and counts

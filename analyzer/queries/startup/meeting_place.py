@@ -7,7 +7,7 @@ from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Address, replace
 from whyhang.analyzer.findings.signature import CLEAR, INDIRECT, Hit
 from whyhang.analyzer.job.sockets import Socket, tcp_sockets
-from whyhang.analyzer.queries.hits import hit_about, places_of
+from whyhang.analyzer.queries.hits import cite_process, hit_about, places_of
 from whyhang.analyzer.queries.registry import side
 from whyhang.analyzer.queries.startup.store_place import (
     OPEN,
@@ -77,14 +77,10 @@ def _cite_given(case: Case, at: StartingRank) -> Evidence:
     """Return where a rank was given its place: in the call, else in its environment."""
     member = case.member(at.member)
     arguments = (fact for one, fact in case.job.init_arguments() if one is member and fact.address)
-    given = next(arguments, None)
-    source = given.source if given is not None else member.processes[-1].source
-    words = (
-        f"init_process_group at {at.address}"
-        if given is not None
-        else f"MASTER_ADDR:MASTER_PORT={at.address}"
-    )
-    return cite(source, f"pid {member.pid}: {words}", member.rank)
+    if (given := next(arguments, None)) is None:
+        return cite_process(member, f"MASTER_ADDR:MASTER_PORT={at.address}")
+    words = f"pid {member.pid}: init_process_group at {at.address}"
+    return cite(given.source, words, member.rank)
 
 
 @side("meeting_place", fault="not-connected")
@@ -117,8 +113,8 @@ def _not_connected(case: Case) -> Iterator[Hit]:
 
 def _sockets(case: Case, number: int) -> tuple[Socket, ...] | None:
     """Return the sockets of a member as its process record lists them, or None without a record."""
-    processes = case.member(number).processes
-    return tcp_sockets(processes[-1]) if processes else None
+    last = case.member(number).last
+    return tcp_sockets(last) if last is not None else None
 
 
 def _store_port(all_sockets: list[tuple[Socket, ...] | None]) -> int | None:
@@ -142,10 +138,8 @@ def _reaches(sockets: tuple[Socket, ...] | None, port: int) -> bool:
 
 def _cite_sockets(case: Case, number: int) -> Evidence:
     member = case.member(number)
-    process = member.processes[-1]
-    tcp = [str(socket) for socket in tcp_sockets(process)]
-    words = "; ".join(tcp[:4]) if tcp else "no TCP socket at all"
-    return cite(process.source, f"pid {member.pid}: {words}", member.rank)
+    tcp = [str(socket) for socket in tcp_sockets(member.processes[-1])]
+    return cite_process(member, "; ".join(tcp[:4]) if tcp else "no TCP socket at all")
 
 
 @side("meeting_place", fault="mtu")

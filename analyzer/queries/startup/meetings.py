@@ -1,9 +1,9 @@
 """What is wrong where ranks meet: a file that is missing or left over, a port that others hold."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import FileView, Listener, StoreView, counted, program, replace
+from whyhang.analyzer.facts import FileView, Listener, StoreView, counted, grouped, program, replace
 from whyhang.analyzer.findings.signature import INDIRECT, Hit
 from whyhang.analyzer.job.records import Member
 from whyhang.analyzer.job.store_keys import clients
@@ -38,22 +38,16 @@ def _not_shared(case: Case) -> Iterator[Hit]:
 
     The fewest are shown, and blamed if they are fewer than the rest.
     """
-    by_path: dict[str, list[FileView]] = {}
-    for view in case.job.files:
-        if view.inode is not None:
-            by_path.setdefault(view.path, []).append(view)
-    for views in by_path.values():
-        files = {(view.device, view.inode) for view in views}
+    known = [view for view in case.job.files if view.inode is not None]
+    for views in grouped(known, lambda view: view.path).values():
+        files = grouped(views, lambda view: (view.device, view.inode))
         if len(files) < 2 or case.graph.progress:
             continue
-        sizes = {file: [v for v in views if (v.device, v.inode) == file] for file in sorted(files)}
-        counts = {file: len(_members(case, same)) for file, same in sizes.items()}
-        usual = max(counts, key=lambda file: counts[file])
-        odd = [view for view in views if (view.device, view.inode) != usual]
-        members = _members(case, odd)
-        fewer = len(members) < counts[usual]
-        if members:
-            yield _hit(case, odd, sizes[usual], {}, blame=fewer)
+        counts = {file: len(_members(case, files[file])) for file in sorted(files)}
+        usual = max(counts, key=counts.__getitem__)
+        odd = [view for view in views if view not in files[usual]]
+        if members := _members(case, odd):
+            yield _hit(case, odd, files[usual], {}, blame=len(members) < counts[usual])
             return
 
 
@@ -173,10 +167,9 @@ def _by_leftover(case: Case) -> Iterator[Hit]:
             if not one.same_script or one.started_at is None or view.own_address is False:
                 continue
             own = case.job.member_at(view.who.host, one.pid)
-            young = tuple(m.id for m in case.job.members if m is not own and _began(m) is not None)
-            if not young or any(
-                (_began(case.member(n)) or 0) < one.started_at + LATER for n in young
-            ):
+            others = [m.id for m in case.job.members if m is not own]
+            young = tuple(number for number in others if _begun(case, [number]))
+            if not young or min(_begun(case, young)) < one.started_at + LATER:
                 continue
             past = set(young) <= inside and (own is None or own.id not in inside)
             if past or _overfull(case, view, young):
@@ -185,16 +178,16 @@ def _by_leftover(case: Case) -> Iterator[Hit]:
     return
 
 
-def _began(member: Member) -> float | None:
-    return member.processes[-1].started_at if member.processes else None
+def _begun(case: Case, members: Iterable[int]) -> list[float]:
+    """Return when the processes of members were started, as far as is known."""
+    seen = (last for n in members if (last := case.member(n).last) is not None)
+    return [process.started_at for process in seen if process.started_at is not None]
 
 
 def _overfull(case: Case, view: StoreView, young: Sequence[int]) -> bool:
     """Return whether more clients have come than there are ranks; torchrun's agents count too."""
     size, came = case.job.world_size, clients(view)
-    elastic = any(
-        "TORCHELASTIC_RUN_ID" in case.member(number).processes[-1].environ for number in young
-    )
+    elastic = any("TORCHELASTIC_RUN_ID" in case.member(number).environ for number in young)
     return size is not None and came is not None and came > size and not elastic
 
 
@@ -229,12 +222,7 @@ def _holder_fields(
     case: Case, view: StoreView, holder: Listener, waiting: Sequence[int]
 ) -> dict[str, str]:
     """Return what titles say of who holds a port, and how much older it is than those who wait."""
-    begun = [
-        process.started_at
-        for number in waiting
-        for process in case.member(number).processes[-1:]
-        if process.started_at is not None
-    ]
+    begun = _begun(case, waiting)
     age = ""
     if holder.started_at is not None and begun:
         seconds = min(begun) - holder.started_at

@@ -54,8 +54,7 @@ def starting_ranks(case: Case) -> list[StartingRank]:
     starting = []
     for number in sorted(inside):
         member = case.member(number)
-        environ = member.processes[-1].environ if member.processes else {}
-        address = given.get(number)
+        address, environ = given.get(number), member.environ
         port = environ.get("MASTER_PORT", "")
         if address is None and "MASTER_ADDR" in environ and port.isdecimal():
             address = Address(host=environ["MASTER_ADDR"], port=int(port))
@@ -169,8 +168,7 @@ def _rank_0_is_lagging(case: Case) -> bool:
 def _attempts(case: Case, away: Sequence[StartingRank]) -> list[Evidence]:
     """Return the sockets of ranks that try to connect in vain, the first look of each."""
     evidence = []
-    for at in away[:3]:
-        member = case.member(at.member)
+    for member in (case.member(at.member) for at in away[:3]):
         for process in member.processes:
             lines = [str(s) for s in tcp_sockets(process) if s.state == "syn-sent"]
             if lines:
@@ -239,7 +237,6 @@ def _on_other_host(case: Case, at: StartingRank, good: Sequence[StartingRank]) -
         networks = {view.network for view in distinct_views(good)}
         return at.view is not None and at.view.network not in networks
     member = case.member(at.member)
-    if member.rank is None or member.local_rank is None or not member.processes:
+    if member.rank is None or member.local_rank is None:
         return False
-    by_launcher = "LOCAL_WORLD_SIZE" in member.processes[-1].environ
-    return by_launcher and member.rank > member.local_rank
+    return "LOCAL_WORLD_SIZE" in member.environ and member.rank > member.local_rank

@@ -1,4 +1,4 @@
-"""Ranks join worlds of different sizes, or one of more ranks than were started."""
+"""Ranks join worlds of different sizes, or one of more ranks than were started or are to be."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -6,13 +6,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import (
     InitArguments,
+    LaunchPlan,
     LogLine,
+    SignOfLife,
     Source,
     WorldSize,
     counted,
     ranks_in_words,
 )
-from whyhang.analyzer.findings.signature import Hit
+from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE, Hit
 from whyhang.analyzer.job.store_keys import clients
 from whyhang.analyzer.queries.hits import cite_environ, cite_lines, hit_about, places_of
 from whyhang.analyzer.queries.registry import query, side
@@ -44,7 +46,7 @@ def _joins_differ(case: Case) -> Iterator[Hit]:
     if len(set(sizes.values())) < 2 or case.graph.progress:
         return
     for member in case.job.members:  # who is through its call was started with this one
-        size = member.processes[-1].environ.get("WORLD_SIZE", "") if member.processes else ""
+        size = member.environ.get("WORLD_SIZE", "")
         if size.isdecimal():
             sizes.setdefault(member.id, size)
     yield from _differ(case, sizes, lambda number, size: _cite_size(case, number, int(size)))
@@ -149,3 +151,52 @@ def _cite_size(case: Case, number: int, size: int) -> Evidence:
     _, source = _given(case).get(number) or (size, member.processes[-1].source)
     words = f"{member.name} (pid {member.pid}) joins a world of {counted(size, 'rank')}"
     return cite(source, words, member.rank)
+
+
+LOCAL = ("localhost", "127.", "::1")
+
+
+@side("launch_plans", fault="starts-fewer")
+def _starts_fewer(case: Case) -> Iterator[Hit]:
+    """Yield one hit for a plan that starts fewer ranks than the job waits for, or has room for."""
+    here = {member.rank for member in case.job.members if member.rank is not None}
+    for plan in case.job.of(LaunchPlan):
+        wanted = case.job.world_size or plan.slots or 0
+        started = plan.ranks
+        if started is None or not max(len(here), started) < wanted or case.job.of(SignOfLife):
+            continue
+        sizes = [fact for fact in case.job.of(WorldSize) if fact.size == wanted]
+        # What a script starts once runs on the first node, as the first task: rank 0.
+        known = here == set(range(started)) or (not here and started == 1)
+        missing = tuple(range(started, wanted))
+        yield Hit(
+            ranks=missing if known else (),
+            affected=tuple(member.id for member in case.job.members),
+            names_culprit=known,
+            strength=CLEAR if sizes else INCOMPLETE,
+            evidence=(
+                cite(plan.source, plan.quote),
+                *(cite(size.source, f"world size {size.size}") for size in sizes[:1]),
+            ),
+            fields={
+                "started": counted(started, "rank"),
+                "wanted": str(wanted),
+                "plan": plan.quote,
+                "room": f"; the allocation has room for {counted(plan.slots, 'task')}"
+                if plan.slots and plan.slots > started
+                else "",
+            },
+        )
+
+
+@side("launch_plans", fault="master-is-local")
+def _master_is_local(case: Case) -> Iterator[Hit]:
+    """Yield one hit for a script of several hosts that has each of them meet at itself."""
+    for plan in case.job.of(LaunchPlan):
+        if plan.nodes > 1 and (plan.master or "").startswith(LOCAL):
+            yield Hit(
+                names_culprit=False,
+                affected=waiters_for(case),
+                evidence=(cite(plan.source, plan.quote),),
+                fields={"host": plan.master or "", "nodes": str(plan.nodes)},
+            )

@@ -12,9 +12,8 @@ from whyhang.analyzer.facts.exceptions import EXCEPTION_STACK
 from whyhang.analyzer.findings.signature import CLEAR, CONTRADICTED, GUESSED, INCOMPLETE, Hit
 from whyhang.analyzer.queries.hits import hit_about, places_of
 from whyhang.analyzer.queries.registry import query, side
-from whyhang.analyzer.queries.waits.left_loops import conditions_on, only_counts_turns
+from whyhang.analyzer.queries.waits.left_loops import condition_on, only_counts_turns
 from whyhang.analyzer.queries.waits.states import (
-    WAITERS,
     all_recorded,
     all_wait,
     collective_beside,
@@ -22,12 +21,11 @@ from whyhang.analyzer.queries.waits.states import (
     kinds_of,
 )
 from whyhang.analyzer.rank_state.over_time.job_progress import step_counters
-from whyhang.analyzer.rank_state.state import RankState, Status
+from whyhang.analyzer.rank_state.state import IN_STEP, RankState, Status
 from whyhang.analyzer.report import Evidence
 from whyhang.analyzer.stacks import Place, WaitKind
-from whyhang.analyzer.stacks.source_blocks import MAX_BLOCK, indent, rank_branch
+from whyhang.analyzer.stacks.source_blocks import MAX_BLOCK, indent, lines_at, rank_branch
 from whyhang.analyzer.stacks.source_paths import comes_first, fork
-from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.stacks.usercode import in_words, line_of, user_frame
 from whyhang.analyzer.wait_graph import PendingOperation
 from whyhang.analyzer.wording.describe import (
@@ -53,7 +51,7 @@ def _compilation(case: Case) -> Iterator[Hit]:
     """Yield one hit for the ranks that wait inside a compilation, while others wait outside."""
     if not all_wait(case):
         return
-    waiting = [s for s in case.states if s.status in WAITERS and s.place is not None]
+    waiting = [s for s in case.states if s.status in IN_STEP and s.place is not None]
     inside = [s for s in waiting if WaitKind.COMPILE in kinds_of(s)]
     members = tuple(s.member for s in inside)
     others = tuple(s.member for s in waiting if s not in inside)
@@ -89,12 +87,8 @@ def _group_creation(case: Case) -> Iterator[Hit]:
     creating = meetings.get(WaitKind.GROUP)
     if creating is None or case.graph.progress or case.graph.lagging:
         return
-    inside = set(creating.members)
-    outside = tuple(
-        s.member
-        for s in case.states
-        if s.member not in inside and s.status in WAITERS and s.place is not None
-    )
+    waiting = (s.member for s in case.states if s.status in IN_STEP and s.place is not None)
+    outside = tuple(number for number in waiting if number not in creating.members)
     if not outside:
         return
     come_past = all(
@@ -127,15 +121,15 @@ def _came_through(case: Case, creating: RankState, other: RankState) -> bool:
 
     What is asked on the way there counts turns, and is alike on all ranks.
     """
-    text = source_lines(case.job.excerpts)
     path, its = path_of(case, creating), path_of(case, other)
-    if comes_first(path, its, text):
+    if comes_first(path, its, case.text):
         return True
     forked = fork(path, its)
     if forked is None or (forked[0].line or 0) >= (forked[1].line or 0):
         return False
-    alike = all(map(only_counts_turns, conditions_on(case, creating, other)))
-    return alike and rank_branch(path, text) is None
+    condition = condition_on(case, creating, other)
+    alike = not condition or only_counts_turns(condition)
+    return alike and rank_branch(path, case.text) is None
 
 
 @side("stacks_diverge", by="threads")
@@ -153,7 +147,7 @@ def _threads(case: Case) -> Iterator[Hit]:
     yield hit_about(
         case,
         (),
-        (s.member for s in case.states if s.status in WAITERS),
+        (s.member for s in case.states if s.status in IN_STEP),
         shown=members,
         evidence=(*places_of(case, state.member), *_places_beside(case, state, beside)),
         fields={
@@ -278,11 +272,8 @@ def only_waiters(case: Case, *kinds: WaitKind) -> Iterator[Hit]:
 
 def _places_in_words(case: Case, meeting: PendingOperation) -> dict[str, str]:
     """Say who stands where in the call, and which branch led the fewest there."""
-    users = ((n, case.states[n].place) for n in meeting.members)
-    by_site = grouped(
-        ((n, place.user) for n, place in users if place is not None and place.user is not None),
-        lambda each: line_of(each[1]),
-    )
+    users = ((n, user) for n in meeting.members if (user := case.states[n].user) is not None)
+    by_site = grouped(users, lambda each: line_of(each[1]))
     if not 1 < len(by_site) <= MOST_PLACES:
         return {"places": "", "branch": ""}
     sites = {tuple(n for n, _ in own): own[0][1] for own in by_site.values()}
@@ -294,14 +285,12 @@ def _places_in_words(case: Case, meeting: PendingOperation) -> dict[str, str]:
 
 def _receive_below_in_words(case: Case, meeting: PendingOperation) -> str:
     """Say where the receive stands that all ranks come to behind the send in which they wait."""
-    place = case.states[meeting.members[0]].place
-    if len(meeting.sites) != 1 or "send" not in meeting.op or place is None or place.user is None:
+    user, text = case.states[meeting.members[0]].user, case.text
+    if len(meeting.sites) != 1 or "send" not in meeting.op or user is None:
         return ""
-    text, user = source_lines(case.job.excerpts), place.user
     depth = indent(text(user) or "")
-    for number in range((user.line or 0) + 1, (user.line or 0) + MAX_BLOCK):
-        below = replace(user, line=number)
-        line = text(below) or ""
+    numbers = range((user.line or 0) + 1, (user.line or 0) + MAX_BLOCK)
+    for below, line in lines_at(user, numbers, text):
         if line.strip() and indent(line) < depth:
             break
         if _RECEIVES.search(line):
@@ -382,7 +371,7 @@ def _trust(case: Case, meeting: PendingOperation) -> float:
     strength = GUESSED if case.job.absent else CLEAR
     if case.graph.snapshots < 2:
         strength *= INCOMPLETE
-    processes = (process for n in meeting.members for process in case.member(n).processes[-1:])
-    if any(process.state == "D" for process in processes):
+    processes = (case.member(number).last for number in meeting.members)
+    if any(process is not None and process.state == "D" for process in processes):
         strength *= CONTRADICTED
     return strength * INCOMPLETE if len(meeting.sites) > 1 else strength

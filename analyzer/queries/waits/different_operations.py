@@ -21,7 +21,6 @@ from whyhang.analyzer.rank_state.over_time.job_progress import counts_more, step
 from whyhang.analyzer.stacks import WaitKind
 from whyhang.analyzer.stacks.source_blocks import ends, heads, may_be_in_branch, rank_branch
 from whyhang.analyzer.stacks.source_paths import comes_first, fork
-from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.wait_graph import PendingOperation
 from whyhang.analyzer.wording.describe import collective_of, evidence_of, path_of
 from whyhang.analyzer.wording.ways_past import may_be_left_out, ways_round_again
@@ -70,15 +69,6 @@ def _gone_on(
     return rooted[0], ahead[0]
 
 
-def _has_gone_on(case: Case, meeting: PendingOperation, others: Sequence[PendingOperation]) -> bool:
-    """Return whether all in an operation have come past the calls of the others, by right.
-
-    Only one with a root can be left before everybody has come.
-    """
-    rooted = all(other.op in ONE_SIDED for other in others)
-    return rooted and _is_ahead(case, meeting, others)
-
-
 def _is_ahead(case: Case, meeting: PendingOperation, others: Sequence[PendingOperation]) -> bool:
     """Return whether all in an operation count a step more than all in the others."""
     counted = step_counters(case.job)
@@ -104,11 +94,10 @@ def side_in_branch(case: Case, sides: Sequence[tuple[int, ...]]) -> tuple[int, .
     """
     if any(operation.op.startswith(PEER_TO_PEER) for operation in case.graph.operations):
         return None
-    text = source_lines(case.job.excerpts)
     paths = {n: path_of(case, case.states[n]) for side in sides for n in side}
-    inside = [side for side in sides if all(rank_branch(paths[n], text) for n in side)]
+    inside = [side for side in sides if all(rank_branch(paths[n], case.text) for n in side)]
     others = [n for side in sides if side not in inside for n in side]
-    alone = len(inside) == 1 and not any(may_be_in_branch(paths[n], text) for n in others)
+    alone = len(inside) == 1 and not any(may_be_in_branch(paths[n], case.text) for n in others)
     return inside[0] if alone else None
 
 
@@ -148,7 +137,8 @@ def _different_hit(
         tie = tie or any(m.op in ONE_SIDED for m in meetings if m is not fewest)
     others = [meeting for meeting in meetings if meeting is not fewest]
     tie = tie or any(_roots_differ(case, meeting) for meeting in others)
-    tie = tie or _has_gone_on(case, fewest, others)
+    # only one with a root can be left before everybody has come
+    tie = tie or (all(m.op in ONE_SIDED for m in others) and _is_ahead(case, fewest, others))
     tie = tie or any(m.op in OF_A_HOLDER for m in meetings)
     tie = tie or _others_may_have_left(case, fewest, others)
     tie = tie or any(any(groups_crossed(case, m.kind)) for m in meetings)
@@ -176,7 +166,9 @@ def _different_hit(
             "sides": sides,
             "differ": "stand in different calls" if one_name else "call different collectives",
             "messages": _messages_in_words(case, meetings),
-            "past": _past_in_words(case, meetings) if tie else "",
+            "past": came_past_in_words(case, meetings[0].members, meetings[1].members)
+            if tie and len(meetings) == 2
+            else "",
         },
         strength=(INDIRECT if not tie else INCOMPLETE) if plain else CONTRADICTED,
         names_culprit=not tie,
@@ -186,13 +178,6 @@ def _different_hit(
         category="mpi-missing-rank" if fewest.op == LAST_CALL and not tie else "",
     )
     return of_nobody(hit) if tie else hit
-
-
-def _past_in_words(case: Case, meetings: Sequence[PendingOperation]) -> str:
-    """Say which of two sides has come past the call of the other; empty for more than two."""
-    if len(meetings) != 2:
-        return ""
-    return came_past_in_words(case, meetings[0].members, meetings[1].members)
 
 
 def _messages_in_words(case: Case, meetings: Sequence[PendingOperation]) -> str:
@@ -236,12 +221,11 @@ def _partner(case: Case, number: int) -> int | None:
 
 def _come_again(case: Case, meetings: Sequence[PendingOperation]) -> PendingOperation | None:
     """Return the one of two calls to which ranks have come a second time, past the other call."""
-    text = source_lines(case.job.excerpts)
     paths = [path_of(case, case.states[meeting.members[0]]) for meeting in meetings]
     if not all(needs_everybody(meeting.op) for meeting in meetings):
         return None
     for own, other in ((0, 1), (1, 0)):
-        if ways_round_again(paths[own], paths[other], text):
+        if ways_round_again(paths[own], paths[other], case.text):
             return meetings[own]
     return None
 
@@ -261,7 +245,7 @@ def _passed_by(case: Case, meetings: Sequence[PendingOperation]) -> PendingOpera
     The rank has come through a collective of all in which some of them stand again, as may those
     that stand above it in the loop.
     """
-    text = source_lines(case.job.excerpts)
+    text = case.text
     paths = {m: [path_of(case, case.states[n]) for n in m.members] for m in meetings}
     of_all = [m for m in meetings if needs_everybody(m.op)]
     for one in of_all:
@@ -288,10 +272,9 @@ def _others_may_have_left(
     roots = {call.root for call in case.job.of(RootArgument) if call.who.rank == rank}
     if roots and rank not in roots:
         return False
-    text = source_lines(case.job.excerpts)
     path = path_of(case, case.states[meeting.members[0]])
     paths = [path_of(case, case.states[n]) for other in others for n in other.members]
-    return all(comes_first(path, its, text) for its in paths)
+    return all(comes_first(path, its, case.text) for its in paths)
 
 
 def _roots_differ(case: Case, meeting: PendingOperation) -> bool:

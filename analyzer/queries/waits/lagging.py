@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import Who, ranks_in_words
+from whyhang.analyzer.facts import Who, grouped, ranks_in_words
 from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INDIRECT, Hit
 from whyhang.analyzer.job.records import MissingRank
-from whyhang.analyzer.queries.hits import hit_about, places_of
+from whyhang.analyzer.queries.hits import LONGEST, hit_about, places_of
 from whyhang.analyzer.queries.registry import query
 from whyhang.analyzer.queries.waits.different_operations import ONE_SIDED
 from whyhang.analyzer.queries.waits.states import (
@@ -26,8 +26,6 @@ from whyhang.analyzer.stacks import Scope, WaitKind
 from whyhang.analyzer.wording.describe import call_of, connection_peer, evidence_of, other_end
 from whyhang.analyzer.wording.title_fields import subject_fields
 from whyhang.analyzer.wording.ways_past import ways_before_in_words
-
-LONGEST_LINE = 80  # characters of a line that is quoted
 
 HELD = (Status.BLOCKED, Status.RUNNING)
 """Neither waiting for other ranks, nor stopped, moving or dead: held by something local."""
@@ -81,19 +79,19 @@ def lagging(
     if (while_in and not operations & set(while_in)) or operations & set(not_while_in):
         return ()
     starting = while_in == (WaitKind.INIT,)
-    groups: dict[tuple[object, ...], list[RankState]] = {}
-    for state in _not_waiting(case, waiters):
-        if (
-            state.status in states
-            and (not kinds or kinds_of(state) & set(kinds))
-            and not kinds_of(state) & set(besides)
-            and (not moves or state.motion.moved in moves)
-            and (not op or ((p := state.place) is not None and op in {p.op, p.api, p.main_op}))
-            and only(state)
-            and not (starting and has_initialized(case.member(state.member)))
-        ):
-            groups.setdefault(_where(state), []).append(state)
-    return tuple(_lagging_hit(case, states, waiters) for states in groups.values())
+    chosen = (
+        state
+        for state in _not_waiting(case, waiters)
+        if state.status in states
+        and (not kinds or kinds_of(state) & set(kinds))
+        and not kinds_of(state) & set(besides)
+        and (not moves or state.motion.moved in moves)
+        and (not op or ((p := state.place) is not None and op in {p.op, p.api, p.main_op}))
+        and only(state)
+        and not (starting and has_initialized(case.member(state.member)))
+    )
+    groups = grouped(chosen, _where).values()
+    return tuple(_lagging_hit(case, alike, waiters) for alike in groups)
 
 
 def _not_waiting(case: Case, waiters: tuple[int, ...]) -> list[RankState]:
@@ -120,10 +118,9 @@ def _not_waiting(case: Case, waiters: tuple[int, ...]) -> list[RankState]:
 
 
 def _where(state: RankState) -> tuple[object, ...]:
-    place = state.place
+    place, user = state.place, state.user
     if place is None:
         return (state.status,)
-    user = place.user
     site = (user.file, user.function, user.line) if user else None
     return (state.status is Status.STOPPED, place.kind, place.context, site)
 
@@ -209,16 +206,14 @@ def absent(case: Case, *, starting: bool) -> tuple[Hit, ...]:
         return ()
     stores = (s.member for s in case.states if WaitKind.STORE in kinds_of(s))
     waiters = tuple(sorted({*waiters_for(case), *stores}))
-    seen = [state for state in case.states if state.status is not Status.UNSEEN]
-    if not waiters and seen and all(map(_on_its_own, seen)):
-        return ()  # who is gone has ended, and nobody waits for it
-    if not waiters and seen and ended_meanwhile(case.job).issuperset(s.member for s in seen):
-        return ()  # the job has come to its end: the others were there already
     if waiters and not starting and _may_have_done_its_part(case):
         return ()
     if not waiters:
-        over = {case.member(number).rank for number in ended_meanwhile(case.job)}
-        gone = [lost for lost in gone if lost.rank not in over]
+        seen = [state for state in case.states if state.status is not Status.UNSEEN]
+        over = ended_meanwhile(case.job)
+        if seen and (all(map(_on_its_own, seen)) or over.issuperset(s.member for s in seen)):
+            return ()  # who is gone has ended and nobody waits for it, or the job is at its end
+        gone = [lost for lost in gone if lost.rank not in {case.member(n).rank for n in over}]
         if not gone:
             return ()
     ranks = [lost.rank for lost in gone]
@@ -251,7 +246,7 @@ def _left_in_words(case: Case, ranks: Sequence[int], waiters: Sequence[int]) -> 
     last = by_rank.get(ranks[0], "")
     if not last:
         return ""
-    words = f" The last that {ranks_in_words(ranks[:1])} said is “{last.strip()[:LONGEST_LINE]}”"
+    words = f" The last that {ranks_in_words(ranks[:1])} said is “{last.strip()[:LONGEST]}”"
     ways = ways_before_in_words(case, waiters[0]) if waiters else ""
     return f"{words}; it may have ended by {ways}." if ways else f"{words}."
 

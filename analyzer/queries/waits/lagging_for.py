@@ -43,11 +43,8 @@ def _helper_stopped(case: Case) -> Iterator[Hit]:
         process = child.processes[-1]
         quote = f"pid {child.pid} State: {process.state}, {process.command}"
         evidence = cite(process.source, quote, case.member(state.member).rank)
-        fields = {
-            **hit.fields,
-            "child": str(child.pid),
-            "runs": program(process.command) or "a process",
-        }
+        runs = program(process.command) or "a process"
+        fields = {**hit.fields, "child": str(child.pid), "runs": runs}
         yield replace(hit, evidence=(evidence, *hit.evidence), fields=fields)
 
 
@@ -57,7 +54,7 @@ def _stopped(case: Case, state: RankState) -> Child | None:
         return None
     member = case.member(state.member)
     below = (*member.children, *member.helpers)
-    return next((c for c in below if c.processes and c.processes[-1].stopped), None)
+    return next((c for c in below if c.last is not None and c.last.stopped), None)
 
 
 AT_ONCE = 0.25
@@ -227,10 +224,9 @@ def _has_child_in(case: Case, state: RankState, place: tuple[str, str]) -> bool:
 def _unset_key(case: Case) -> Iterator[Hit]:
     """Yield one hit for the ranks that wait for a key at one place."""
     for hit in lagging(case, WaitKind.STORE, alone=True):
-        wants = "waits" if len(hit.members) == 1 else "wait"
-        its = _of_one_rank(
-            case, hit, "has not set the key", f"{wants} for a key of the store that nobody sets"
-        )
+        wait = "waits" if len(hit.members) == 1 else "wait"
+        wants = f"{wait} for a key of the store that nobody sets"
+        its = _of_one_rank(case, hit, "has not set the key", wants)
         fewer = not hit.affected or len(hit.members) < len(hit.affected)
         names = hit.names_culprit and fewer and not case.job.missing
         yield replace(its, names_culprit=names) if its.members == hit.members else its

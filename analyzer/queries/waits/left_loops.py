@@ -7,20 +7,20 @@ from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Frame, replace
 from whyhang.analyzer.findings.signature import INCOMPLETE
 from whyhang.analyzer.queries.waits.states import await_messages
-from whyhang.analyzer.rank_state.state import RankState, Status
+from whyhang.analyzer.rank_state.state import IN_STEP, RankState, Status
 from whyhang.analyzer.stacks import LineText, WaitKind
 from whyhang.analyzer.stacks.kinds import last_name
 from whyhang.analyzer.stacks.source_blocks import (
-    BRANCH,
+    LITERAL,
     LOOP,
     heads,
     indent,
+    loops_around,
     may_be_in_branch,
     may_be_left_within,
     rank_branch,
 )
-from whyhang.analyzer.stacks.source_paths import apart_by, called_first, fork
-from whyhang.analyzer.stacks.threads import source_lines
+from whyhang.analyzer.stacks.source_paths import called_first, condition_apart, fork
 from whyhang.analyzer.stacks.usercode import COMPREHENSIONS
 from whyhang.analyzer.wording.describe import path_of, quoted
 from whyhang.analyzer.wording.ways_past import kept_in_words, left_in_words
@@ -36,8 +36,6 @@ _OF_A_MODEL = re.compile(
 )
 """A loop over parts of a model, ranks or calls: to be out of it is to be further in the step."""
 
-_LITERAL = re.compile(r"\bin\s*(?:[(\[]\s*[\"'\d]|range\([\d_,\s]+\)\s*:)")
-"""What a loop goes over that is written there, and so the same on all ranks."""
 
 _SHARE = re.compile(r"\b(?!(?:range|len|enumerate|zip|reversed|sorted|list)\()\w+\([^()]*\)")
 """A call that is looped over: what it is given may be the rank, for its share of the data."""
@@ -59,19 +57,18 @@ def is_over_data(line: str) -> bool:
 
 def went_on(case: Case, state: RankState, other: RankState) -> bool:
     """Return whether a rank has left the loop of another, and neither has a part of its own."""
-    text = source_lines(case.job.excerpts)
-    own = any(rank_branch(path_of(case, each), text) for each in (state, other))
+    own = any(rank_branch(path_of(case, each), case.text) for each in (state, other))
     return not own and has_left(case, state, other) == 1.0
 
 
 def has_left(case: Case, state: RankState, other: RankState) -> float:
     """Return how sure it is that ``state`` has left the loop of ``other``; 0 is: not at all."""
-    text = source_lines(case.job.excerpts)
+    text = case.text
     forked = fork(path_of(case, state), path_of(case, other))
     if forked is None:
         caller = called_first(path_of(case, state), path_of(case, other), text)
         in_loop = caller is not None and in_loop_below(text, caller, path_of(case, other))
-        return 1.0 if in_loop and state.status in {Status.WAITING, Status.MAYBE} else 0.0
+        return 1.0 if in_loop and state.status in IN_STEP else 0.0
     mine, its = forked
     if mine.line is None or its.line is None or mine.line <= its.line:
         return 0.0
@@ -90,14 +87,14 @@ def has_left(case: Case, state: RankState, other: RankState) -> float:
             for head in heads(its, text)
             if head not in around
         )
-        waits = state.status in {Status.WAITING, Status.MAYBE}
+        waits = state.status in IN_STEP
         own_part = _is_part_of_some([its], text)
         given = its in around  # by a generator, which stands in its loop meanwhile
         below = waits and not (own_part or given)
         below = below and in_loop_below(text, its, path_of(case, other))
         return 1.0 if left or below else 0.0
     # A barrier further down may as well be the bug itself; shutting down is past any loop.
-    return INCOMPLETE if state.place is not None and state.place.kind is WaitKind.TEARDOWN else 0.0
+    return INCOMPLETE if state.kind is WaitKind.TEARDOWN else 0.0
 
 
 _COUNTS_TURNS = re.compile(r"(?i)%|epoch|step|iter|batch|every|last|final")
@@ -110,18 +107,17 @@ def _under_own_condition(case: Case, state: RankState, other: RankState) -> bool
     Others may have answered it differently and come past the call; not where it counts turns, or
     asks for an option, which is alike on all ranks.
     """
-    lines = conditions_on(case, state, other)
-    return any(re.search("[<>]", line) and not _COUNTS_TURNS.search(line) for line in lines)
+    line = condition_on(case, state, other)
+    return re.search("[<>]", line) is not None and not only_counts_turns(line)
 
 
-def conditions_on(case: Case, state: RankState, other: RankState) -> list[str]:
-    """Return the lines of the conditions that a rank's call stands under, and ``other`` does not.
+def condition_on(case: Case, state: RankState, other: RankState) -> str:
+    """Return the line of the condition that a rank's call stands under, and ``other`` does not.
 
-    Not those that are alike on all ranks, as far as is seen.
+    Not one that is alike on all ranks, as far as is seen; empty without one.
     """
-    text = source_lines(case.job.excerpts)
-    blocks = apart_by(path_of(case, state), path_of(case, other), text)
-    return [line for block in blocks if BRANCH.match(line := text(block) or "")]
+    condition = condition_apart(path_of(case, state), path_of(case, other), case.text)
+    return (case.text(condition) or "") if condition is not None else ""
 
 
 def only_counts_turns(line: str) -> bool:
@@ -155,7 +151,7 @@ def _leaves_loop(text: LineText, inside: Frame, to: int) -> bool:
 
 def _is_as_long_for_all(text: LineText, loop: Frame, inside: Frame) -> bool:
     """Return whether a loop goes over what is written there, and nothing seen in it leaves it."""
-    literal = _LITERAL.search(text(loop) or "")
+    literal = LITERAL.search(text(loop) or "")
     return literal is not None and not may_be_left_within(loop, inside, text)
 
 
@@ -169,7 +165,7 @@ def in_loop_below(text: LineText, caller: Frame, path: list[Frame]) -> bool:
         return False  # a module, which is called by itself, goes over its parts
     if last_name(below[0]) in COMPREHENSIONS:
         match = _IN_BRACKETS.search(text(below[0]) or "")
-        return match is not None and not _LITERAL.search(match[0]) and is_over_data(match[0])
+        return match is not None and not LITERAL.search(match[0]) and is_over_data(match[0])
     loops = (
         text(head) or ""
         for head in _loops_around(below, text)
@@ -191,7 +187,7 @@ def _loops_around(path: Sequence[Frame], text: LineText) -> Iterator[Frame]:
     near = (replace(f, line=max(1, (f.line or 0) + n)) for f in below[:1] for n in around)
     if any(re.search(r"\byield\b", text(line) or "") for line in near):
         yield from (head for head in [frame] if LOOP.match(text(head) or ""))
-    yield from (head for head in heads(frame, text) if LOOP.match(text(head) or ""))
+    yield from loops_around(frame, text)
 
 
 def loop_between(text: LineText, past: list[Frame], inside: list[Frame]) -> Frame | None:
@@ -209,13 +205,10 @@ def loop_between(text: LineText, past: list[Frame], inside: list[Frame]) -> Fram
     return next((head for head in loops if LOOP.match(text(head) or "")), None)
 
 
-def loop_that_others_left(case: Case, state: RankState, other: RankState) -> str:
+def loop_left_in_words(case: Case, state: RankState, other: RankState) -> str:
     """Return the loop that ``other`` is in and ``state`` has left, in words; empty for none."""
-    if not went_on(case, state, other):
-        return ""
-    text = source_lines(case.job.excerpts)
-    loop = loop_between(text, path_of(case, state), path_of(case, other))
-    return f"the loop {quoted(loop, text)}" if loop is not None else ""
+    loop = loop_between(case.text, path_of(case, state), path_of(case, other))
+    return f"the loop {quoted(loop, case.text)}" if loop is not None else ""
 
 
 def came_past_in_words(
@@ -231,12 +224,12 @@ def came_past_in_words(
         if words := left_in_words(case, past, waits, said):
             return words
     for past, waits in sides:
-        if loop := loop_that_others_left(case, case.states[past[0]], case.states[waits[0]]):
+        state, other = case.states[past[0]], case.states[waits[0]]
+        if went_on(case, state, other) and (loop := loop_left_in_words(case, state, other)):
             has, wait = "s" * (len(past) == 1) or "ve", "s" * (len(waits) == 1)
-            text = source_lines(case.job.excerpts)
-            inside, outside = (path_of(case, case.states[side[0]]) for side in (waits, past))
-            asks = [b for b in apart_by(inside, outside, text) if BRANCH.match(text(b) or "")]
-            under = f" under {quoted(asks[-1], text)}" if asks else ""
+
+            asks = condition_apart(path_of(case, other), path_of(case, state), case.text)
+            under = f" under {quoted(asks, case.text)}" if asks is not None else ""
             return (
                 f"; {case.names(past)} ha{has} left {loop} "
                 f"in which {case.names(waits)} wait{wait}{under}"

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import Frame, replace
+from whyhang.analyzer.facts import Frame, grouped, replace
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.queries.hits import hit_about, places_of
 from whyhang.analyzer.queries.registry import query
@@ -15,6 +15,7 @@ from whyhang.analyzer.queries.waits.left_loops import (
     is_over_data,
     left_blocks,
     loop_between,
+    loop_left_in_words,
 )
 from whyhang.analyzer.queries.waits.named_groups import may_be_of_some
 from whyhang.analyzer.queries.waits.states import OF_A_HOLDER, await_messages
@@ -22,9 +23,8 @@ from whyhang.analyzer.rank_state.over_time.job_progress import step_counters
 from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.stacks import LineText, WaitKind
 from whyhang.analyzer.stacks.kinds import last_name
-from whyhang.analyzer.stacks.source_blocks import BRANCH, LOOP, heads, rank_branch
-from whyhang.analyzer.stacks.source_paths import apart_by, fork
-from whyhang.analyzer.stacks.threads import source_lines
+from whyhang.analyzer.stacks.source_blocks import LOOP, heads, rank_branch
+from whyhang.analyzer.stacks.source_paths import apart_by, condition_apart, fork
 from whyhang.analyzer.stacks.usercode import COMPREHENSIONS, line_of
 from whyhang.analyzer.stacks.ways_out import takers, turned_off
 from whyhang.analyzer.wording.describe import call_of, evidence_of, path_of, quoted
@@ -34,17 +34,15 @@ UNEVEN = "Most often the ranks have different numbers of batches."
 
 _FEWER = "the ranks have different numbers of batches."
 
-_WHILE = re.compile(r"\s*while\b")
 
 _WORD = re.compile(r"\w+")
 
 
 def _loop_over_data(case: Case, inside: list[RankState], outside: list[RankState]) -> bool:
     """Return whether ranks are in a loop over data that the others, further down, have left."""
-    create = any(s.place is not None and s.place.kind is WaitKind.GROUP for s in outside)
-    if create or await_messages(inside):
+    if any(s.kind is WaitKind.GROUP for s in outside) or await_messages(inside):
         return False  # who should have come along, or whose partner has gone on
-    text = source_lines(case.job.excerpts)
+    text = case.text
     path = path_of(case, inside[0])
     forked = fork(path_of(case, outside[0]), path)
     if forked is None or rank_branch(path, text) is not None:
@@ -59,7 +57,7 @@ def in_loop_over_data(case: Case, state: RankState, names: set[str]) -> bool:
     Who is ahead of it by them has come to the end of the inner loop first; not where a
     ``continue`` in it, or an error that was taken, may have led past a call.
     """
-    text = source_lines(case.job.excerpts)
+    text = case.text
     over_data = False
     for frame in reversed(path_of(case, state)):
         inner = frame
@@ -89,7 +87,8 @@ def _sides(
         return None
     status = {Status.WAITING, Status.MAYBE, Status.BLOCKED}
     states = [s for s in case.states if s.status in status and s.place is not None]
-    places = list(_by_place(case, states).values())
+    # by all lines of their own that they have come through, and how they wait
+    places = [*grouped(states, lambda s: (s.status, s.kind, *path_of(case, s))).values()]
     past = {
         (n, m): has_left(case, mine[0], its[0])
         for n, mine in enumerate(places)
@@ -105,20 +104,11 @@ def _sides(
     fewer, more = (inside, outside) if smallest else (outside, inside)
     if not sure or len(fewer) >= len(more) or any(s.status is Status.BLOCKED for s in inside):
         return None
-    if any(s.place is not None and s.place.op == "rpc" for s in more):
+    if any(s.op == "rpc" for s in more):
         return None  # servers of calls stand at the end of their program
     if _goes_round_ahead(case, inside[0], outside[0]):
         return None
     return inside, outside, sure
-
-
-def _by_place(case: Case, states: list[RankState]) -> dict[object, list[RankState]]:
-    """Group ranks by all lines of their own that they have come through, and how they wait."""
-    groups: dict[object, list[RankState]] = {}
-    for state in states:
-        kind = state.place.kind if state.place is not None else None
-        groups.setdefault((state.status, kind, *path_of(case, state)), []).append(state)
-    return groups
 
 
 def _goes_round_ahead(case: Case, state: RankState, other: RankState) -> bool:
@@ -132,7 +122,7 @@ def _goes_round_ahead(case: Case, state: RankState, other: RankState) -> bool:
     counted = step_counters(case.job)
     if forked is None:
         return False
-    text = source_lines(case.job.excerpts)
+    text = case.text
     around = {*heads(forked[0], text)} & {*heads(forked[1], text)}
     shared = " ".join((text(head) or "").partition(" in ")[0] for head in around)
     callers = {frame.function for frame in mine[: mine.index(forked[0])]}
@@ -152,31 +142,31 @@ def past_its_partners(case: Case) -> tuple[RankState, str] | None:
     And that loop, in words. Two of them at least: what one offers and another wants it does not
     take and give any more.
     """
-    waiting: dict[int, list[RankState]] = {}
     by_rank = case.job.by_rank
-    for rank, position in case.graph.calls.positions.items():
-        if position.inside and position.call.peer in by_rank and rank in by_rank:
-            peer = by_rank[position.call.peer]
-            waiting.setdefault(peer, []).append(case.states[by_rank[rank]])
+    waiting = grouped(
+        (
+            (case.states[by_rank[position.call.peer]], case.states[by_rank[rank]])
+            for rank, position in case.graph.calls.positions.items()
+            if position.inside and position.call.peer in by_rank and rank in by_rank
+        ),
+        lambda pair: pair[0].member,
+    )
     left = [
-        (case.states[member], partners[0])
-        for member, partners in waiting.items()
-        if len(partners) > 1
-        and all(has_left(case, case.states[member], partner) == 1.0 for partner in partners)
+        pairs[0]
+        for pairs in waiting.values()
+        if len(pairs) > 1 and all(has_left(case, *pair) == 1.0 for pair in pairs)
     ]
     if len(left) != 1:
         return None
     state, partner = left[0]
-    text = source_lines(case.job.excerpts)
-    loop = loop_between(text, path_of(case, state), path_of(case, partner))
-    return state, f"the loop {quoted(loop, text)}" if loop is not None else "the loop"
+    return state, loop_left_in_words(case, state, partner) or "the loop"
 
 
 def _asked_within(text: LineText, past: list[Frame], inside: list[Frame]) -> str:
     """Quote the condition around the call of a loop, if it stands within that loop."""
-    blocks = apart_by(inside, past, text)
-    asks = [block for block in blocks if BRANCH.match(text(block) or "")]
-    return quoted(asks[0], text) if asks and blocks[0] is asks[0] and len(blocks) > 1 else ""
+    condition = condition_apart(inside, past, text)
+    in_loop = len(apart_by(inside, past, text)) > 1
+    return quoted(condition, text) if condition is not None and in_loop else ""
 
 
 def _reasons(text: LineText, loop: Frame | None, past: list[Frame], inside: list[Frame]) -> str:
@@ -192,10 +182,8 @@ def _calls_of_some(case: Case, text: LineText, inside: list[RankState]) -> str:
     """Say which rank in the loop stands under a condition that the first one is not in."""
     first = path_of(case, inside[0])
     for state in inside[1:]:
-        blocks = apart_by(path_of(case, state), first, text)
-        asks = [block for block in blocks if BRANCH.match(text(block) or "")]
-        if asks:
-            there = f"{case.names([state.member])} stands under {quoted(asks[0], text)}"
+        if (condition := condition_apart(path_of(case, state), first, text)) is not None:
+            there = f"{case.names([state.member])} stands under {quoted(condition, text)}"
             return f" Or the calls under a condition differ: {there}."
     return ""
 
@@ -218,7 +206,7 @@ def loop_left(
         return
     inside, outside = (tuple(s.member for s in side) for side in sides[:2])
     members, others = (inside, outside) if by == "many" else (outside, inside)
-    text = source_lines(case.job.excerpts)
+    text = case.text
     # each stage of a pipeline has conditions for what it sends and receives
     asks_rank = by != "many" and not await_messages(sides[0])
     branch = turned_off(path_of(case, sides[0][0]), text) if asks_rank else None
@@ -226,32 +214,31 @@ def loop_left(
         return
     if by == "many" and any(may_be_of_some(case, s) for s in sides[0]):
         return  # of its group another may have left the loop too early
-    if any(s.place is not None and s.place.op in OF_A_HOLDER for s in sides[0]):
+    if any(s.op in OF_A_HOLDER for s in sides[0]):
         return  # they wait for who holds a lock, not for all
     paths = [path_of(case, side[0]) for side in reversed(sides[:2])]
     loop = loop_between(text, *paths)
     of_mpi = all(operation.kind is WaitKind.MPI for operation in case.graph.operations)
-    asks = loop is not None and _WHILE.match(text(loop) or "") is not None
+    asks = loop is not None and (text(loop) or "").lstrip().startswith("while")
     if over != "any" and (over == "condition") is not (asks or of_mpi):
         return
     evidence = [p for n in (*members, others[0]) for p in evidence_of(case, case.states[n])]
-    hit = hit_about(
+    turns = loop or next((f for f in paths[1] if last_name(f) in COMPREHENSIONS), None)
+    fields = {
+        "loop": "a loop" if by == "many" else "the loop",
+        "uneven": _reasons(text, loop, *paths) + _calls_of_some(case, text, sides[0]),
+    }
+    if turns is not None:
+        fields["loop"] = f"the loop {quoted(turns, text)}"
+    if branch is not None:
+        fields["branch"] = f"“{(text(branch) or '').strip().rstrip(':')}” ({line_of(branch)})"
+    yield hit_about(
         case,
         members,
         others,
         evidence=evidence if by != "many" else places_of(case, members[0], others[0]),
         strength=sides[2],
         collective=call_of(case, inside),
-        fields={"loop": "a loop" if by == "many" else "the loop"},
+        fields=fields,
+        category="mpi-mismatch" if of_mpi else "",
     )
-    if of_mpi:
-        hit = replace(hit, category="mpi-mismatch")
-    uneven = _reasons(text, loop, *paths) + _calls_of_some(case, text, sides[0])
-    hit = replace(hit, fields={**hit.fields, "uneven": uneven})
-    turns = loop or next((f for f in paths[1] if last_name(f) in COMPREHENSIONS), None)
-    if turns is not None:
-        hit = replace(hit, fields={**hit.fields, "loop": f"the loop {quoted(turns, text)}"})
-    if branch is not None:
-        line = f"“{(text(branch) or '').strip().rstrip(':')}” ({line_of(branch)})"
-        hit = replace(hit, fields={**hit.fields, "branch": line})
-    yield hit

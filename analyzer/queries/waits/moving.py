@@ -5,15 +5,14 @@ from whyhang.analyzer.facts import Record, replace
 from whyhang.analyzer.findings.signature import CLEAR, INDIRECT, Hit
 from whyhang.analyzer.queries.hits import hit_about
 from whyhang.analyzer.queries.registry import query
-from whyhang.analyzer.queries.waits.states import OWN, WAITERS, count
+from whyhang.analyzer.queries.waits.states import OWN, count
 from whyhang.analyzer.rank_state.over_time.job_progress import (
-    IN_STEP,
     Counter,
     in_lockstep,
     step_counters,
 )
 from whyhang.analyzer.rank_state.over_time.motion import Moved
-from whyhang.analyzer.rank_state.state import RankState, Status
+from whyhang.analyzer.rank_state.state import IN_STEP, RankState, Status
 from whyhang.analyzer.wording.describe import evidence_of
 
 MOST = 0.75
@@ -28,7 +27,7 @@ def stragglers(case: Case, *, share: float = MOST) -> tuple[Hit, ...]:
     answers, or those behind were seen to move.
     """
     graph = case.graph
-    waiters = [s for s in case.states if _mostly(s, WAITERS, share)]
+    waiters = [s for s in case.states if _mostly(s, IN_STEP, share)]
     behind = [s for s in case.states if _mostly(s, OWN, share)]
     moves = any(s.status is Status.MOVING for s in behind)
     if not behind or not waiters or not (graph.progress or moves):
@@ -79,7 +78,7 @@ def left_behind(case: Case) -> LeftBehind | None:
     """
     counted = step_counters(case.job)
     known = [s for s in case.states if s.member in counted]
-    still = [s for s in known if s.status in WAITERS and s.motion.moved is Moved.STILL]
+    still = [s for s in known if s.status in IN_STEP and s.motion.moved is Moved.STILL]
     rest = [s for s in known if s not in still]
     if not still or not rest:
         return None

@@ -23,7 +23,6 @@ from whyhang.analyzer.stacks.named_group import (
     named_group,
 )
 from whyhang.analyzer.stacks.source_blocks import rank_branch
-from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.stacks.usercode import line_of, short
 from whyhang.analyzer.wording.describe import path_of
 
@@ -46,21 +45,16 @@ def groups_crossed(case: Case, kind: WaitKind) -> Iterator[Hit]:
     if case.graph.caught:
         return  # whose groups they are is known better than by their names
     states = [case.states[n] for meeting in operations for n in meeting.members]
-    by_group: dict[str, list[RankState]] = {}
-    for state in states:
-        group = _group_of(case, state)
-        if group is None:
-            return
-        by_group.setdefault(group, []).append(state)
-    functions = {(f.file, f.function) for s in states if s.place and (f := s.place.user)}
-    if len(functions) > 1 and any(map(_ANY.fullmatch, by_group)):
+    by_group = grouped(states, lambda state: _group_of(case, state) or "")
+    functions = {(state.user.file, state.user.function) for state in states if state.user}
+    if "" in by_group or (len(functions) > 1 and any(map(_ANY.fullmatch, by_group))):
         return
     if len(by_group) < 2:
         return
-    calls = grouped(states, lambda s: (_group_of(case, s), s.place and s.place.user))
+    calls = grouped(states, lambda state: (_group_of(case, state) or "", state.user))
     sides = sorted(calls.items(), key=lambda side: side[1][0].member)
     odd = _alone_with_all(case, by_group)
-    first = case.states[odd[0]].place if odd else sides[0][1][0].place
+    first = case.states[odd[0]] if odd else sides[0][1][0]
     yield hit_about(
         case,
         odd,
@@ -68,10 +62,10 @@ def groups_crossed(case: Case, kind: WaitKind) -> Iterator[Hit]:
         shown=[*odd[:1], *(states[0].member for _, states in sides)],
         evidence=places_of(case, *(states[0].member for _, states in sides)),
         fields={
-            "sides": "; ".join(_side(case, group or "", states) for (group, _), states in sides),
+            "sides": "; ".join(_side(case, group, states) for (group, _), states in sides),
             "past": _past_in_words(case, [states for _, states in sides]),
         },
-        collective=Collective(op=(first.op if first else None) or "a collective"),
+        collective=Collective(op=first.op or "a collective"),
         located=bool(odd),
     )
 
@@ -86,27 +80,23 @@ def _past_in_words(case: Case, sides: Sequence[Sequence[RankState]]) -> str:
 
 def _alone_with_all(case: Case, by_group: Mapping[str, Sequence[RankState]]) -> tuple[int, ...]:
     """Return who is in a call on the group of all ranks, to which a condition on the rank led."""
-    text = source_lines(case.job.excerpts)
     for group, states in by_group.items():
         paths = [path_of(case, state) for state in states]
-        if is_of_all_ranks(group) and all(rank_branch(path, text) for path in paths):
+        if is_of_all_ranks(group) and all(rank_branch(path, case.text) for path in paths):
             return tuple(state.member for state in states)
     return ()
 
 
 def is_of_world(case: Case, state: RankState) -> bool:
     """Return whether the line of a rank's collective says that it is one of all ranks."""
-    if state.place is None:
-        return False
     group = _group_of(case, state)
     return group is not None and is_of_all_ranks(group)
 
 
 def may_be_of_some(case: Case, state: RankState) -> bool:
     """Return whether the line of a rank's collective names a group that may be of some ranks."""
-    if state.place is None or state.place.kind is not WaitKind.COLLECTIVE:
-        return False
-    return _group_of(case, state) is not None and not is_of_world(case, state)
+    group = _group_of(case, state) if state.kind is WaitKind.COLLECTIVE else None
+    return group is not None and not is_of_all_ranks(group)
 
 
 def _group_of(case: Case, state: RankState) -> str | None:
@@ -114,13 +104,12 @@ def _group_of(case: Case, state: RankState) -> str | None:
     if place is None or place.user is None or not place.certain:
         return None
     given = _group_given(case, state)
-    return given if given is not None else named_group(place, source_lines(case.job.excerpts))
+    return given if given is not None else named_group(place, case.text)
 
 
 def _group_given(case: Case, state: RankState) -> str | None:
     """Return the group that a rank's call was given, where its variables tell which one it is."""
-    user = state.place.user if state.place is not None else None
-    at = (short(user.file), user.line) if user is not None else None
+    at = (short(state.user.file), state.user.line) if state.user is not None else None
     given = [
         fact.value
         for fact in case.job.of(CallArgument)
@@ -161,9 +150,7 @@ def names_its_own_group(case: Case, one: RankState, others: Sequence[RankState])
 
     Who belongs to it the lines do not tell: it may wait there for a rank that is among the others.
     """
-    kinds = {state.place.kind for state in (one, *others) if state.place is not None}
-    kind = next(iter(kinds), None)
-    if len(kinds) != 1 or kind is None:
+    if len({state.kind for state in (one, *others)} - {None}) != 1:
         return False
     mine = _group_of(case, one)
     if mine in {None, DEFAULT_GROUP} or _ANY.fullmatch(mine or ""):
@@ -176,16 +163,13 @@ def group_is_open(case: Case, state: RankState) -> bool:
 
     So its line says, and no variable tells which it is.
     """
-    frame = state.place.user if state.place is not None else None
-    line = call_text(frame, source_lines(case.job.excerpts)) if frame is not None else None
+    line = call_text(state.user, case.text) if state.user is not None else None
     return line is not None and leaves_group_open(line) and _group_given(case, state) is None
 
 
 def _side(case: Case, group: str, states: list[RankState]) -> str:
-    place = states[0].place
-    frame = place.user if place is not None else None
-    where = f" ({line_of(frame)})" if frame is not None else ""
+    first = states[0]
+    where = f" ({line_of(first.user)})" if first.user is not None else ""
     ranks = case.ranks(s.member for s in states)
     who = ranks_in_words(ranks) if ranks else case.names(s.member for s in states)
-    op = place.op if place is not None else "a collective"
-    return f"{who} in {op} on {group}{where}"
+    return f"{who} in {first.op} on {group}{where}"

@@ -9,7 +9,7 @@ from whyhang.analyzer.collectives import CallFinding, Verdict
 from whyhang.analyzer.collectives.groups import OVERTAKEN, RECORDER
 from whyhang.analyzer.facts import LastLine, LogLine, LogTail, OwnLine, ranks_in_words, replace
 from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INDIRECT, Hit
-from whyhang.analyzer.queries.hits import cite_line, members_of, merged
+from whyhang.analyzer.queries.hits import LONGEST, MAX_QUOTES, cite_line, members_of, merged
 from whyhang.analyzer.queries.logs.failures import speakers
 from whyhang.analyzer.queries.logs.log_ends import ORDERLY_END
 from whyhang.analyzer.queries.logs.nccl import setups
@@ -139,7 +139,6 @@ def _with_absent(hit: Hit, finding: CallFinding) -> Hit:
     return replace(hit, fields={**hit.fields, "absent": words})
 
 
-LONGEST = 80  # characters of a line in a title
 LEAST = 10.0  # seconds of a limit
 _SECONDS = re.compile(r"(?<![\w.:-])(?P<s>\d{2,7}(?:\.\d+)?) ?(?:s|secs?|seconds)\b(?!/)")
 _BAR = re.compile(r"\[(?:(?P<h>\d+):)?(?P<m>\d\d):(?P<s>\d\d)<")
@@ -222,7 +221,6 @@ def _hit(case: Case, lines: dict[int, OwnLine], **fields: str) -> Hit:
     )
 
 
-MAX_QUOTES = 6
 _NOTIFY = ("The wait execution of the Notify register times out",)  # of hccl-notify-timeout
 
 

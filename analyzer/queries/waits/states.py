@@ -8,9 +8,6 @@ from whyhang.analyzer.rank_state.state import RankState, Status
 from whyhang.analyzer.stacks import Place, WaitKind
 from whyhang.analyzer.stacks.kinds import SHARED_LOCK
 
-WAITERS = {Status.WAITING, Status.MAYBE}
-"""Waiting for other ranks, or perhaps."""
-
 OWN = {Status.BLOCKED, Status.RUNNING, Status.MOVING}
 """At something of their own."""
 
@@ -26,19 +23,16 @@ def waiters_for(case: Case) -> tuple[int, ...]:
 
 def kinds_of(state: RankState) -> set[WaitKind]:
     """Return what a member waits for, and the larger work it is in (loading data, a checkpoint)."""
-    if state.place is None:
-        return set()
-    return {kind for kind in (state.place.kind, state.place.context) if kind is not None}
+    kinds = (state.kind, state.place.context if state.place is not None else None)
+    return {kind for kind in kinds if kind is not None}
 
 
 def await_messages(states: Iterable[RankState]) -> bool:
     """Return whether all of these wait to send or receive: their partner may be who left them."""
-    return all(s.place is not None and _is_of_messages(s.place) for s in states)
-
-
-def _is_of_messages(place: Place) -> bool:
-    of_mpi = place.kind is WaitKind.MPI and place.op in _MESSAGES_OF_MPI
-    return of_mpi or place.kind is WaitKind.P2P
+    return all(
+        state.kind is WaitKind.P2P or (state.kind is WaitKind.MPI and state.op in _MESSAGES_OF_MPI)
+        for state in states
+    )
 
 
 def collective_beside(state: RankState) -> Place | None:
@@ -56,11 +50,8 @@ def is_shared_lock(place: Place | None) -> bool:
 
 def has_initialized(member: Member) -> bool:
     """Return whether a process was in init_process_group: threads of a backend run in it."""
-    return any(
-        thread.name.startswith(("pt_gloo", "gloo_tcp", "pt_nccl"))
-        for process in member.processes[-1:]
-        for thread in process.threads
-    )
+    threads = member.last.threads if member.last is not None else ()
+    return any(thread.name.startswith(("pt_gloo", "gloo_tcp", "pt_nccl")) for thread in threads)
 
 
 def is_starting(case: Case) -> bool:

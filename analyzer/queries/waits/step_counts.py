@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import LoopCounter, replace
+from whyhang.analyzer.facts import LoopCounter, grouped, replace
 from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE, Hit
 from whyhang.analyzer.queries.hits import hit_about, of_nobody, places_of
 from whyhang.analyzer.queries.registry import side
@@ -14,7 +14,6 @@ from whyhang.analyzer.queries.waits.loop_left import in_loop_over_data, loop_lef
 from whyhang.analyzer.queries.waits.moving import left_behind
 from whyhang.analyzer.queries.waits.named_groups import is_of_world
 from whyhang.analyzer.queries.waits.states import (
-    WAITERS,
     all_wait,
     await_messages,
     collective_beside,
@@ -22,11 +21,10 @@ from whyhang.analyzer.queries.waits.states import (
 from whyhang.analyzer.rank_state.over_time.beats import usual_step
 from whyhang.analyzer.rank_state.over_time.job_progress import Counter
 from whyhang.analyzer.rank_state.over_time.motion import Moved
-from whyhang.analyzer.rank_state.state import RankState, Status
+from whyhang.analyzer.rank_state.state import IN_STEP, RankState, Status
 from whyhang.analyzer.report import Collective, Evidence
 from whyhang.analyzer.stacks.source_blocks import ends, heads
 from whyhang.analyzer.stacks.source_paths import fork
-from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.stacks.usercode import in_words
 from whyhang.analyzer.wait_graph import PendingOperation
 from whyhang.analyzer.wording.describe import beat_of, call_of, path_of, way_in
@@ -75,9 +73,8 @@ def _cite(case: Case, number: int, of: Counter | None = None) -> Evidence:
     return Evidence(source=file, rank=member.rank, quote=words)
 
 
-_Variable = tuple[str, str, str]  # name, function and file of what counts
-_Counts = dict[_Variable, int]
-NOTED: _Variable = ("step", "whyhang.heartbeat", "")
+_Counts = dict[Counter, int]
+NOTED: Counter = ("step", "whyhang.heartbeat", "")
 
 
 @side("counters_show", what="in-another-step")
@@ -112,9 +109,7 @@ def _two_counts(case: Case, *, of_outer_loop: bool, past_a_call: bool = False) -
     differing = _differing(counts, {s.member: case.member(s.member).rank for s in case.states})
     if len(counts) != len(case.states) or not differing:
         return
-    sides: dict[tuple[int, ...], list[int]] = defaultdict(list)
-    for number, known in counts.items():
-        sides[tuple(known[what] for what in differing)].append(number)
+    sides = grouped(counts, lambda number: tuple(counts[number][what] for what in differing))
     if len(sides) != 2:
         return
     few, many = sorted(sides, key=lambda side: len(sides[side]))
@@ -167,7 +162,7 @@ def _two_counts(case: Case, *, of_outer_loop: bool, past_a_call: bool = False) -
 
 def _stands_below(case: Case, behind: RankState, ahead: RankState) -> bool:
     """Return whether a rank stands further down in the body of the loop that both go round."""
-    text = source_lines(case.job.excerpts)
+    text = case.text
     forked = fork(path_of(case, behind), path_of(case, ahead))
     if forked is None or (forked[0].line or 0) <= (forked[1].line or 0):
         return False
@@ -179,16 +174,15 @@ def _call_passed(case: Case, state: RankState, members: Sequence[int]) -> dict[s
     """Say who stands in the call that others have come past, where, and how it came there."""
     name, library = case.names(members), way_in(case, state)
     through = f", which {library} has called" if library else ""
-    place = state.place
-    at = f" at {in_words(place.user)}" if place is not None and place.user is not None else ""
-    call = place.says.call if place is not None else "a call"
+    at = f" at {in_words(state.user)}" if state.user is not None else ""
+    call = state.place.says.call if state.place is not None else "a call"
     stand = "stand" if len(members) > 1 else "stands"
     return {"behind": f"{name} {stand}", "call": f"{call}{at}", "through": through}
 
 
-def _ways_past(case: Case, state: RankState, differing: list[_Variable]) -> str:
+def _ways_past(case: Case, state: RankState, differing: list[Counter]) -> str:
     """Say what may lead past the call of a rank that is behind in a loop of its path."""
-    text, path = source_lines(case.job.excerpts), path_of(case, state)
+    text, path = case.text, path_of(case, state)
     for name, function, _ in differing:
         counts = re.compile(rf"\s*(?:async\s+)?for\b.*\b{re.escape(name)}\b.*\bin\b")
         of_function = (frame for frame in path if frame.function == function)
@@ -208,7 +202,7 @@ def _stand_in_one_loop(case: Case) -> bool:
     """
     if not all_wait(case) or case.job.absent or len(case.states) < 2:
         return False
-    if any(s.status not in WAITERS or s.motion.moved is not Moved.STILL for s in case.states):
+    if any(s.status not in IN_STEP or s.motion.moved is not Moved.STILL for s in case.states):
         return False
     if any(collective_beside(state) is not None for state in case.states):
         return False
@@ -217,33 +211,29 @@ def _stand_in_one_loop(case: Case) -> bool:
 
 def _counts(case: Case) -> dict[int, _Counts]:
     counts: dict[int, _Counts] = defaultdict(dict)
-    for counter in case.job.of(LoopCounter):
-        member = case.job.member_of(counter.who)
-        if member is not None:
+    for number, counters in case.job.by_member(LoopCounter).items():
+        for counter in counters:
             variable = (counter.name, counter.function, counter.file)
-            counts[member.id].setdefault(variable, counter.value)
+            counts[number].setdefault(variable, counter.value)
     for state in case.states:
         if state.pulse is not None:
             counts[state.member].setdefault(NOTED, state.pulse.last.step)
     return counts
 
 
-def _differing(counts: Mapping[int, _Counts], ranks: Mapping[int, int | None]) -> list[_Variable]:
+def _differing(counts: Mapping[int, _Counts], ranks: Mapping[int, int | None]) -> list[Counter]:
     """List what all ranks count and not all alike, without what only follows from their rank."""
     everyone = list(counts.values())
-    common = [
-        what for what in (everyone[0] if everyone else {}) if all(what in c for c in everyone)
-    ]
     return [
         what
-        for what in common
-        if len({c[what] for c in everyone}) > 1 and not _by_rank(what, counts, ranks)
+        for what in (everyone[0] if everyone else {})
+        if all(what in c for c in everyone)
+        and len({c[what] for c in everyone}) > 1
+        and not _by_rank(what, counts, ranks)
     ]
 
 
-def _by_rank(
-    what: _Variable, counts: Mapping[int, _Counts], ranks: Mapping[int, int | None]
-) -> bool:
+def _by_rank(what: Counter, counts: Mapping[int, _Counts], ranks: Mapping[int, int | None]) -> bool:
     """Return whether each rank may count from its own number: ``range(rank, end, world)``."""
     return len(what[0]) == 1 and all(
         ranks.get(number) is not None and (known[what] - (ranks[number] or 0)) % len(counts) == 0
@@ -251,7 +241,7 @@ def _by_rank(
     )
 
 
-def _words(differing: list[_Variable], values: tuple[int, ...]) -> str:
+def _words(differing: list[Counter], values: tuple[int, ...]) -> str:
     named = [f"{name}={value}" for (name, _, _), value in zip(differing, values, strict=True)]
     return ", ".join(dict.fromkeys(reversed(named[:3])))  # a function may be given the step
 

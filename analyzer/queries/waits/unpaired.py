@@ -14,7 +14,7 @@ from whyhang.analyzer.queries.waits.left_loops import came_past_in_words
 from whyhang.analyzer.queries.waits.loop_left import loop_left
 from whyhang.analyzer.queries.waits.states import all_recorded, all_wait, count
 from whyhang.analyzer.rank_state.over_time.job_progress import counts_more, step_counters
-from whyhang.analyzer.rank_state.over_time.motion import Moved, python_frames
+from whyhang.analyzer.rank_state.over_time.motion import Moved
 from whyhang.analyzer.report import Collective, cite
 from whyhang.analyzer.stacks import WaitKind
 from whyhang.analyzer.wait_graph import PendingOperation
@@ -260,10 +260,8 @@ def _of_another_class(case: Case, members: tuple[int, ...]) -> tuple[tuple[int, 
 
 def _methods(case: Case, number: int) -> dict[tuple[str, str], str]:
     """Return the class of each method of torch.distributed's on a stack (Python 3.11 tells it)."""
-    dumps = case.member(number).dumps[-1:]
-    parts = [
-        (frame.function.rpartition("."), frame.file) for d in dumps for frame in python_frames(d)
-    ]
+    frames = (frame for frame in case.member(number).main_frames() if not frame.native)
+    parts = ((frame.function.rpartition("."), frame.file) for frame in frames)
     return {
         (name, file): owner
         for (owner, _, name), file in parts

@@ -11,7 +11,7 @@ rank 0 often prints for all.
 """
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from whyhang.analyzer.facts import LogTail, Outlook, OwnLine, Record, Source, grouped
@@ -43,29 +43,30 @@ WAITS = re.compile(
 """Words of a process that waits for others, or has waited in vain."""
 
 
-class RollCall(Record):
-    """The ranks that a roll lacks, and its last line; ``at_start``: it tells who comes."""
+class Absent(Record):
+    """The ranks that a list of ``others`` lacks, and its last line.
+
+    ``at_start``: it tells who comes.
+    """
 
     ranks: tuple[int, ...]
-    named: tuple[int, ...]
+    others: tuple[int, ...]
     line: OwnLine
     source: Source
-    at_start: bool
+    at_start: bool = False
 
 
-def roll_call(tails: Iterable[LogTail], world_size: int | None) -> RollCall | None:
+def roll_call(tails: Iterable[LogTail], world_size: int | None) -> Absent | None:
     """Return the roll at the end of a log that lacks few ranks; none if there are several."""
     calls = [call for tail in tails for call in _of_tail(tail, world_size)]
     calls.sort(key=lambda call: not call.at_start)
     return calls[0] if len({call.ranks for call in calls}) == 1 else None
 
 
-def _of_tail(tail: LogTail, world_size: int | None) -> Iterable[RollCall]:
+def _of_tail(tail: LogTail, world_size: int | None) -> Iterable[Absent]:
     if tail.outlook is Outlook.ENDED or tail.cut or tail.source.file.endswith(NO_LOGS):
         return
-    statements: dict[str, list[OwnLine]] = defaultdict(list)
-    for line in tail.lines:
-        statements[line.template].append(line)
+    statements = grouped(tail.lines, lambda line: line.template)
     for template, lines in statements.items():
         pieces = template.split("#")
         if len(pieces) != len(lines[0].values) + 1 or _OTHERS.search(template):
@@ -86,7 +87,7 @@ def _of_tail(tail: LogTail, world_size: int | None) -> Iterable[RollCall]:
 
 def _call(
     tail: LogTail, lines: Sequence[OwnLine], at: int, world_size: int | None
-) -> RollCall | None:
+) -> Absent | None:
     numbers = [line.values[at] for line in lines]
     named = {int(number) for number in numbers if number.isdecimal() and len(number) <= DIGITS}
     if len(named) < len(numbers) or not LEAST <= len(named) <= MOST:
@@ -102,9 +103,9 @@ def _call(
     works = tail.outlook is Outlook.STEPS and tail.lines[tail.decisive].number > last.number
     if works or sum(WAITS.search(template) is None for template in follow) > BEHIND:
         return None
-    return RollCall(
+    return Absent(
         ranks=tuple(sorted(absent)),
-        named=tuple(sorted(named)),
+        others=tuple(sorted(named)),
         line=last,
         source=Source(file=tail.source.file, line=last.number),
         at_start=_STARTS.search(last.template) is not None,
@@ -112,7 +113,7 @@ def _call(
 
 
 def _named_alike(
-    call: RollCall, template: str, statements: Mapping[str, Sequence[OwnLine]], at: int
+    call: Absent, template: str, statements: Mapping[str, Sequence[OwnLine]], at: int
 ) -> bool:
     """Return whether another line names one of the absent: of another role, or as it comes late."""
     words = template.split()
@@ -154,19 +155,10 @@ _BY_HAND = re.compile(r"\^C|Ctrl-C|killing job")
 """Somebody stopped it, who saw that nothing more came."""
 
 
-class Unspoken(Record):
-    """The ranks that a list of others lacks: their ``line``, alike on all ``others``."""
-
-    ranks: tuple[int, ...]
-    others: tuple[int, ...]
-    line: OwnLine
-    source: Source
-
-
 def unspoken(
     tails: Iterable[LogTail], world_size: int | None, sizes: Mapping[str, int]
-) -> Unspoken | None:
-    """Return the ranks that are absent from the lines that all other ranks print in one log.
+) -> Absent | None:
+    """Return the ranks that are absent from the line that all other ranks print in one log.
 
     ``sizes`` are the numbers of ranks that logs tell, by file.
     """
@@ -196,7 +188,7 @@ def unspoken(
     alike = others[int(conducts) :]
     if max(templates.values()) < len(alike) and len(others) >= LEAST_SPEAKING:
         return None
-    return Unspoken(ranks=absent, others=tuple(alike), line=last.lines[-1], source=last.source)
+    return Absent(ranks=absent, others=tuple(alike), line=last.lines[-1], source=last.source)
 
 
 def _waits_for_all(tail: LogTail, other: LogTail) -> bool:

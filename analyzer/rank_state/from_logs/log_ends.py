@@ -43,16 +43,15 @@ def tails_of_ranks(job: Job) -> dict[int, LogTail]:
     for tail in job.of(LogTail):
         rank = tail.who.rank
         if rank is not None:
-            tails[rank] = max(tails.get(rank, tail), tail, key=_weight)
+            known = (tails.get(rank, tail), tail)
+            tails[rank] = max(known, key=lambda each: (_MOST[each.outlook], len(each.lines)))
     return tails
 
 
 def own_line(job: Job, last: LastLine) -> str:
     """Return the words of a rank's last line, without the header of a logger."""
-    for tail in job.of(LogTail):
-        if tail.source == last.source:
-            return tail.lines[-1].text
-    return last.text.strip()
+    texts = (tail.lines[-1].text for tail in job.of(LogTail) if tail.source == last.source)
+    return next(texts, last.text.strip())
 
 
 def all_tails(job: Job) -> tuple[LogTail, ...]:
@@ -78,7 +77,11 @@ def have_ended(job: Job) -> bool:
     others = [tail for tail in tails if tail.outlook is not Outlook.ENDED]
     if any(tail.trouble for tail in others):
         return False
-    if any(ENDED_WELL.search(line.text) for tail in ended for line in _result(tail)):
+    # the line that shows the end, or the one above it: a summary may have two
+    results = (
+        x for tail in ended for x in tail.lines[max(0, tail.decisive - 1) : tail.decisive + 1]
+    )
+    if any(ENDED_WELL.search(line.text) for line in results):
         return True
     if _all_said_hello(tails):
         return True
@@ -113,11 +116,6 @@ def rows_of_the_end(job: Job) -> tuple[Scheduled, ...]:
     rows = [row for row in last.values() if row.kind == "job"]
     rows = rows or [row for row in last.values() if row.kind == "pod"]
     return tuple(rows) if all(row.state in _ENDED for row in rows) else ()
-
-
-def _result(tail: LogTail) -> tuple[OwnLine, ...]:
-    """Return the line that shows the end, and the one above it: a summary may have two."""
-    return tail.lines[max(0, tail.decisive - 1) : tail.decisive + 1]
 
 
 _AN_END = re.compile(r"(?i)\b(?:finish|complete|end)(?:e?d|s)?\b|\b(?:done|exit\w*|bye)\b")
@@ -260,7 +258,3 @@ def _went_on(job: Job, line: LogLine) -> bool:
         and waits_in_vain(other)
         for other in job.lines
     )
-
-
-def _weight(tail: LogTail) -> tuple[int, int]:
-    return _MOST[tail.outlook], len(tail.lines)

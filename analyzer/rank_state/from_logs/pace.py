@@ -7,11 +7,10 @@ evaluation is over with the next line; a job that has become slow has several sl
 
 import itertools
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
 
-from whyhang.analyzer.facts import LogTail, OwnLine, Record, Source
+from whyhang.analyzer.facts import LogTail, OwnLine, Record, Source, grouped
 
 EARLIER = 4  # paces from which the usual one is known
 LAST = 3  # that must all be slow
@@ -35,23 +34,15 @@ _PER_SECOND = re.compile(
 
 
 class Slowed(Record):
-    """Steps that take longer than before.
-
-    ``usual`` and ``now`` are seconds for one (of a rate: its inverse).
+    """Steps that take so many ``times`` as long as before.
 
     ``line`` is the last that shows it, ``before`` the last of the usual ones.
     """
 
-    usual: float
-    now: float
+    times: float
     line: OwnLine
     before: OwnLine
     source: Source
-
-    @property
-    def times(self) -> float:
-        """Return how many times as long as before."""
-        return self.now / self.usual
 
 
 def slowed(tails: Iterable[LogTail]) -> Slowed | None:
@@ -61,10 +52,8 @@ def slowed(tails: Iterable[LogTail]) -> Slowed | None:
 
 
 def _of_tail(tail: LogTail) -> Iterator[Slowed]:
-    statements: dict[str, list[OwnLine]] = defaultdict(list)
-    for line in tail.lines:
-        if line.values:
-            statements[line.template].append(line)
+    counting = (line for line in tail.lines if line.values)
+    statements = grouped(counting, lambda line: line.template)
     for template, lines in statements.items():
         if len(lines) <= EARLIER + LAST:
             continue
@@ -76,8 +65,7 @@ def _of_tail(tail: LogTail) -> Iterator[Slowed]:
                 at = next(n for n in range(len(paces), 0, -1) if paces[n - 1] < SLOWER * usual)
                 before = lines[len(lines) - len(paces) + at - 1]
                 yield Slowed(
-                    usual=usual,
-                    now=median(paces[at:]),
+                    times=median(paces[at:]) / usual,
                     line=lines[-1],
                     before=before,
                     source=tail.source,

@@ -20,10 +20,10 @@ from collections.abc import Iterable
 from whyhang.analyzer.facts import Frame, Process, Record, Thread, replace
 from whyhang.analyzer.job.records import Job, Member
 from whyhang.analyzer.job.roles import main_thread
-from whyhang.analyzer.rank_state.over_time.job_progress import IN_STEP, status_by_place
+from whyhang.analyzer.rank_state.over_time.job_progress import status_by_place
 from whyhang.analyzer.rank_state.over_time.motion import Motion, Moved
-from whyhang.analyzer.rank_state.state import RankState, Status
-from whyhang.analyzer.stacks import LineText, Place, Scope, WaitKind, WaitRule, places_of
+from whyhang.analyzer.rank_state.state import IN_STEP, RankState, Status
+from whyhang.analyzer.stacks import Place, PlacesOf, Scope, WaitKind
 from whyhang.analyzer.stacks.kinds import EXIT, FILE_LOCK
 from whyhang.analyzer.stacks.usercode import is_library, user_frame
 
@@ -46,7 +46,7 @@ class _Actor(Record):
 
 
 def place_by_working_threads(
-    job: Job, states: Iterable[RankState], rules: tuple[WaitRule, ...], line_text: LineText
+    job: Job, states: Iterable[RankState], places_of: PlacesOf
 ) -> list[RankState]:
     """Place ranks by their working threads, where the main threads of all only wait for these."""
     states = list(states)
@@ -56,15 +56,12 @@ def place_by_working_threads(
     if len(ranked) < 2:
         return states
     if all(s.status is Status.WAITING for s in ranked):
-        actors = {s.member: _actors(job.members[s.member], rules, line_text) for s in ranked}
+        actors = {s.member: _actors(job.members[s.member], places_of) for s in ranked}
         return [_behind_its_like(_with_waits_beside(s, actors), actors) for s in states]
-    spots = {
-        (user.function, user.file) if (user := s.place.user if s.place else None) else None
-        for s in ranked
-    }
+    spots = {(user.function, user.file) if (user := s.user) else None for s in ranked}
     if len(spots) != 1 or not all(map(_waits_locally, ranked)):
         return states
-    actors = {s.member: _actors(job.members[s.member], rules, line_text) for s in ranked}
+    actors = {s.member: _actors(job.members[s.member], places_of) for s in ranked}
     waiting = Counter(
         entry
         for threads in actors.values()
@@ -77,12 +74,12 @@ def place_by_working_threads(
 
 
 def place_by_main_threads(
-    job: Job, states: Iterable[RankState], rules: tuple[WaitRule, ...], line_text: LineText
+    job: Job, states: Iterable[RankState], places_of: PlacesOf
 ) -> list[RankState]:
     """Place ranks by their main threads, where the thread that these wait for is as on others."""
     states = list(states)
     usual = {
-        _site(thread.frames)
+        _site(user_frame(thread.frames))
         for state in states
         if state.status in IN_STEP and (state.place is None or not state.place.through)
         for dump in job.members[state.member].dumps[-1:]
@@ -90,8 +87,8 @@ def place_by_main_threads(
         if thread is not main_thread(dump)
     }
     return [
-        _at_main_thread(job.members[state.member], state, rules, line_text)
-        if state.place is not None and _idles(state.place) and _of(state.place.user) in usual
+        _at_main_thread(job.members[state.member], state, places_of)
+        if state.place is not None and _idles(state.place) and _site(state.user) in usual
         else state
         for state in states
     ]
@@ -106,24 +103,15 @@ def _idles(place: Place) -> bool:
     return bool(place.through) and waits and place.main_op != EXIT
 
 
-def _at_main_thread(
-    member: Member, state: RankState, rules: tuple[WaitRule, ...], line_text: LineText
-) -> RankState:
-    last = member.dumps[-1]
-    process = next((p for p in reversed(member.processes) if p.look == last.look), None)
-    places = places_of(last, process, rules, line_text)
-    main = main_thread(last)
-    own = next(p for t, p in zip(last.threads, places, strict=True) if t is main)
+def _at_main_thread(member: Member, state: RankState, places_of: PlacesOf) -> RankState:
+    main = main_thread(member.dumps[-1])
+    own = next(place for thread, place in _placed_threads(member, places_of) if thread is main)
     if state.place is None or state.place.tid == own.tid:
         return state
     return replace(state, place=own, status=status_by_place(own))
 
 
-def _site(frames: Iterable[Frame]) -> tuple[str, str, int | None] | None:
-    return _of(user_frame(tuple(frames)))
-
-
-def _of(frame: Frame | None) -> tuple[str, str, int | None] | None:
+def _site(frame: Frame | None) -> tuple[str, str, int | None] | None:
     return None if frame is None else (frame.file, frame.function, frame.line)
 
 
@@ -165,21 +153,26 @@ def _is_held(actor: _Actor) -> bool:
 
 def _waits_locally(state: RankState) -> bool:
     """Return whether a main thread waits for its own process; a loop that idles may wake for it."""
-    if state.place is not None and state.place.kind is WaitKind.IDLE:
+    if state.kind is WaitKind.IDLE:
         return True
     statuses = {state.status, *state.earlier}
     return statuses <= {Status.BLOCKED, Status.IDLE} and not statuses & IN_STEP
 
 
-def _actors(member: Member, rules: tuple[WaitRule, ...], line_text: LineText) -> list[_Actor]:
+def _placed_threads(member: Member, places_of: PlacesOf) -> list[tuple[Thread, Place]]:
+    """Return the threads in the last stacks of a member, each with its place."""
+    last = member.dumps[-1]
+    places = places_of(last, member.process_at(last.look))
+    return [*zip(last.threads, places, strict=True)]
+
+
+def _actors(member: Member, places_of: PlacesOf) -> list[_Actor]:
     if not member.dumps:
         return []
-    last = member.dumps[-1]
-    process = next((p for p in reversed(member.processes) if p.look == last.look), None)
-    main = main_thread(last)
+    main = main_thread(member.dumps[-1])
     before = {t.tid: t for t in member.dumps[0].threads} if len(member.dumps) > 1 else {}
     actors = []
-    for thread, place in zip(last.threads, places_of(last, process, rules, line_text), strict=True):
+    for thread, place in _placed_threads(member, places_of):
         if thread is not main:
             moved = _moved(before.get(thread.tid), thread, member.processes)
             python = [frame for frame in reversed(thread.frames) if not frame.native]

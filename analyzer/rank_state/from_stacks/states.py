@@ -4,20 +4,17 @@ from collections.abc import Iterator, Sequence
 
 from whyhang.analyzer.facts import program, replace
 from whyhang.analyzer.job.records import Child, Job, Member, lock_holder
-from whyhang.analyzer.job.roles import main_thread
 from whyhang.analyzer.rank_state.from_stacks.served import awaits_another, is_served
-from whyhang.analyzer.rank_state.over_time.job_progress import ANSWERED, IN_STEP, status_by_place
+from whyhang.analyzer.rank_state.over_time.job_progress import ANSWERED, status_by_place
 from whyhang.analyzer.rank_state.over_time.motion import (
-    SPINNING,
-    SQUEEZED,
     Motion,
     Moved,
     motion,
     motion_of_thread,
     python_frames,
 )
-from whyhang.analyzer.rank_state.state import NOT_WAITING, RankState, Status
-from whyhang.analyzer.stacks import LineText, Place, WaitKind, WaitRule, place_of
+from whyhang.analyzer.rank_state.state import IN_STEP, NOT_WAITING, RankState, Status
+from whyhang.analyzer.stacks import LineText, Place, PlaceOf, WaitKind
 from whyhang.analyzer.stacks.kinds import SERVES
 from whyhang.analyzer.stacks.usercode import is_library, short
 
@@ -55,17 +52,15 @@ def with_waits_for_setters(states: tuple[RankState, ...]) -> tuple[RankState, ..
     """
     keys = {s.member for s in states if s.place is not None and _is_set_by_others(s.place)}
     serves = any(s.place is not None and s.place.main_op == SERVES for s in states)
-    free = (s for s in states if serves and s.member not in keys)
-    done = {state.member for state in free if _calls_no_more(state.place)}
-    if not done and not any(s.status in NOT_WAITING and s.member not in keys for s in states):
+    free = [state for state in states if state.member not in keys]
+    done = {state.member for state in free if serves and _calls_no_more(state.place)}
+    if not done and not any(state.status in NOT_WAITING for state in free):
         return states
-    taken = {
-        **dict.fromkeys(keys, (Status.WAITING, Status.BLOCKED)),
-        **dict.fromkeys(done, (Status.BLOCKED, Status.WAITING)),
-    }
     return tuple(
-        _taken_for(*taken[state.member], state)
-        if state.member in taken and state.status is taken[state.member][1]
+        _taken_for(Status.WAITING, Status.BLOCKED, state)
+        if state.member in keys
+        else _taken_for(Status.BLOCKED, Status.WAITING, state)
+        if state.member in done
         else state
         for state in states
     )
@@ -84,38 +79,37 @@ def _is_set_by_others(place: Place) -> bool:
 
 
 def _taken_for(status: Status, seen: Status, state: RankState) -> RankState:
-    """Return a state with another status than was seen, now and before."""
+    """Return a state with another status than was ``seen``, now and before."""
+    if state.status is not seen:
+        return state
     earlier = tuple(status if was is seen else was for was in state.earlier)
     return replace(state, status=status, earlier=earlier)
 
 
 def _entry(member: Member) -> str:
     """Name the function through which a process entered its program, if its stack tells."""
-    thread = main_thread(member.dumps[-1]) if member.dumps else None
-    python = [frame for frame in (thread.frames if thread else ()) if not frame.native]
+    python = [frame for frame in member.main_frames() if not frame.native]
     if not python or python[-1].function != "<module>":
         return ""
-    for frame in reversed(python):
-        if not is_library(frame):
-            return f"{frame.function} ({short(frame.file)})"
-    return ""
+    own = next((frame for frame in reversed(python) if not is_library(frame)), None)
+    return f"{own.function} ({short(own.file)})" if own is not None else ""
 
 
 def state_from_stacks(
     job: Job,
     member: Member,
-    rules: tuple[WaitRule, ...],
+    place_of: PlaceOf,
     line_text: LineText,
     unseen: Place | None = None,
 ) -> RankState:
     """Place one member; ``unseen`` is its place if there is no stack."""
     snapshots = sorted({dump.look for dump in member.dumps})
     places = _at_equal_depth(
-        member, {snapshot: _place_at(member, snapshot, rules, line_text) for snapshot in snapshots}
+        member, {look: _place_at(member, look, place_of) for look in snapshots}
     )
     moves = motion(member.dumps, member.processes, line_text)
     passed = [places[snapshot] for snapshot in snapshots[:-1]]
-    passed += _before_the_native(member, snapshots, rules, line_text)
+    passed += _before_the_native(member, snapshots, place_of)
     earlier = tuple(status_by_place(place) for place in passed)
     in_step = _in_and_out([*passed, *(places[snapshot] for snapshot in snapshots[-1:])])
     if moves.moved is Moved.IN_PLACE and len(in_step) > 1:
@@ -126,7 +120,7 @@ def state_from_stacks(
         its = motion_of_thread(place.tid, member.dumps, member.processes)
         moves = moves if its.moved is Moved.UNKNOWN else its
     status = _status(member, place, moves)
-    children = tuple(child_place(child, rules, line_text) for child in member.children)
+    children = tuple(child_place(child, place_of) for child in member.children)
     if status is Status.BLOCKED and lock_holder(job, member) is not None:
         status = Status.WAITING  # on the rank that holds the lock
     if status is Status.IDLE and member.rank is not None and place and place.user is not None:
@@ -185,36 +179,29 @@ def _runs_elsewhere(place: Place, wait: Place) -> bool:
     return sleeps and None not in {place.user, wait.user} and place.user != wait.user
 
 
-def _place_at(
-    member: Member, snapshot: int, rules: tuple[WaitRule, ...], line_text: LineText
-) -> Place:
+def _place_at(member: Member, snapshot: int, place_of: PlaceOf) -> Place:
     """Classify one snapshot; a native stack of the same snapshot knows more than a plain one."""
     dumps = [dump for dump in member.dumps if dump.look == snapshot]
     native = [d for d in dumps if any(f.native for t in d.threads for f in t.frames)]
-    process = next((p for p in reversed(member.processes) if p.look == snapshot), None)
-    return place_of((native or dumps)[-1], process, rules, line_text)
+    return place_of((native or dumps)[-1], member.process_at(snapshot))
 
 
 def _before_the_native(
-    member: Member, snapshots: Sequence[int], rules: tuple[WaitRule, ...], line_text: LineText
+    member: Member, snapshots: Sequence[int], place_of: PlaceOf
 ) -> Iterator[Place]:
     """Place a plain stack of the last snapshot that the native one, a moment later, has left."""
     dumps = [dump for dump in member.dumps if snapshots and dump.look == snapshots[-1]]
     if len(dumps) > 1 and python_frames(dumps[0]) != python_frames(dumps[-1]):
-        process = member.processes[-1] if member.processes else None
-        yield place_of(dumps[0], process, rules, line_text)
+        yield place_of(dumps[0], member.last)
 
 
-def child_place(child: Child, rules: tuple[WaitRule, ...], line_text: LineText) -> Place | None:
+def child_place(child: Child, place_of: PlaceOf) -> Place | None:
     """Place a worker or a launcher; None where there is no stack of it."""
-    if not child.dumps:
-        return None
-    process = child.processes[-1] if child.processes else None
-    return place_of(child.dumps[-1], process, rules, line_text)
+    return place_of(child.dumps[-1], child.last) if child.dumps else None
 
 
 def _status(member: Member, place: Place | None, moves: Motion) -> Status:
-    last = member.processes[-1] if member.processes else None
+    last = member.last
     if last is not None and (last.dead or last.stopped):
         return Status.GONE if last.dead else Status.STOPPED
     state = last.state if last is not None else None
@@ -222,31 +209,21 @@ def _status(member: Member, place: Place | None, moves: Motion) -> Status:
         return Status.BLOCKED if state == "D" else Status.UNSEEN
     if (moves.moved is Moved.ON or moves.file) and status_by_place(place) not in IN_STEP:
         return Status.MOVING
-    if place.kind is WaitKind.FILE and _burns(moves):
+    if place.kind is WaitKind.FILE and moves.spins:
         return Status.RUNNING  # who uses a CPU gets the data that it asks for
-    if place.kind in _OWN_CODE and _computes(moves):
+    if place.kind in _OWN_CODE and (moves.moved is Moved.IN_PLACE or moves.squeezed):
         return Status.RUNNING  # the user's own code: what waits in there is a kind of its own
     if place.kind is WaitKind.BACKWARD and moves.moved is Moved.STILL:
         return Status.WAITING  # a backward that uses no CPU at all waits in a collective
-    if place.kind is WaitKind.BACKWARD and place.native and state == "R" and _burns(moves):
+    if place.kind is WaitKind.BACKWARD and place.native and state == "R" and moves.spins:
         return Status.RUNNING  # in no call that waits, by its native stack: it computes
     return status_by_place(place)
 
 
 def _stopped_by(member: Member) -> str:
-    last = member.processes[-1] if member.processes else None
+    last = member.last
     if last is not None and last.frozen is not None:
         return f"frozen with its control group {last.frozen}"
     if last is not None and last.tracer_pid is not None:
         return f"stopped by a debugger ({program(last.tracer or 'process')}, pid {last.tracer_pid})"
     return "stopped by a signal"
-
-
-def _burns(moves: Motion) -> bool:
-    return moves.cpu is not None and moves.cpu > SPINNING
-
-
-def _computes(moves: Motion) -> bool:
-    """Return whether a thread uses a CPU, be it one that it shares with many."""
-    stirred = moves.moved is Moved.STIRRED and (moves.cpu or 0.0) > SQUEEZED
-    return moves.moved is Moved.IN_PLACE or stirred

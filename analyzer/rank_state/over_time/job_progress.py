@@ -11,13 +11,11 @@ from whyhang.analyzer.facts import (
     replace,
 )
 from whyhang.analyzer.job.records import Job, Member
-from whyhang.analyzer.job.roles import main_thread
-from whyhang.analyzer.rank_state.over_time.motion import SPINNING, Moved
-from whyhang.analyzer.rank_state.state import RankState, Status
+from whyhang.analyzer.rank_state.over_time.motion import Moved
+from whyhang.analyzer.rank_state.state import IN_STEP, RankState, Status
 from whyhang.analyzer.stacks import Place, Scope, WaitKind
 from whyhang.analyzer.stacks.kinds import AWAITED_FILE
 
-IN_STEP = {Status.WAITING, Status.MAYBE}
 ANSWERED = {WaitKind.COLLECTIVE, WaitKind.P2P, WaitKind.BACKWARD}
 """Waits that sleep until they are answered; a rendezvous or a group's creation polls."""
 NAPS = ("hrtimer_nanosleep", "do_nanosleep", "common_nsleep")
@@ -80,7 +78,7 @@ def progress(job: Job, states: Sequence[RankState]) -> bool | None:
     counted = counted_on(job)
     if any(_answered(s, job.members[s.member]) or s.member in counted for s in waiting):
         return True
-    polls = all(s.place is not None and s.place.op == AWAITED_FILE for s in states)
+    polls = all(s.op == AWAITED_FILE for s in states)
     if states and not (waiting or polls) and counted.issuperset(s.member for s in states):
         return True  # not of a loop that looks for a file: its variables are new at each turn
     members = [job.members[s.member].processes for s in waiting]
@@ -101,7 +99,7 @@ def _counts_between_naps(job: Job, states: Sequence[RankState]) -> bool:
     hang since.
     """
     held = [state for state in states if state.status not in IN_STEP]
-    asleep = (s.place is not None and s.place.kind is WaitKind.SLEEP for s in held)
+    asleep = (s.kind is WaitKind.SLEEP for s in held)
     written = {step.text for step in job.of(StepsWrittenBefore)}
     least = 2 if len(held) < len(states) else 1
     return bool(held) and all(asleep) and len(written) >= least
@@ -118,15 +116,16 @@ def with_growing_counters(job: Job, states: Iterable[RankState]) -> list[RankSta
         if any(max(values) > min(values) for values in counters.values())
     }
     together = in_lockstep(job)
+
+    def goes_on(state: RankState) -> bool:
+        if state.status is Status.RUNNING:
+            return state.member in together
+        sleeps = state.status is Status.BLOCKED and state.kind is WaitKind.SLEEP
+        return sleeps and state.member in growing
+
     return [
         replace(s, status=Status.MOVING, motion=replace(s.motion, moved=Moved.ON))
-        if (s.member in together and s.status is Status.RUNNING)
-        or (
-            s.member in growing
-            and s.status is Status.BLOCKED
-            and s.place is not None
-            and s.place.kind is WaitKind.SLEEP
-        )
+        if goes_on(s)
         else s
         for s in states
     ]
@@ -207,13 +206,12 @@ def _answered(state: RankState, member: Member) -> bool:
     """Return whether a wait for others has ended and begun anew between the snapshots.
 
     Such a wait sleeps until it is answered, so waking up is an answer, and so is another wait in
-    its place. Some poll with naps, and
-    some spin: who used a CPU and yet went to sleep time and again computes in between. Where a
-    thread sleeps is read a moment before its stack: a nap may be one that the program takes
-    elsewhere in its step, and is none of a wait that was seen to sleep otherwise.
+    its place. Some poll with naps, and some spin: who used a CPU and yet went to sleep time and
+    again computes in between. Where a thread sleeps is read a moment before its stack: a nap may be
+    one that the program takes elsewhere, and is none of a wait that was seen to sleep otherwise.
     """
     processes = member.processes
-    if state.place is None or state.place.kind not in ANSWERED or state.status not in IN_STEP:
+    if state.kind not in ANSWERED or state.status not in IN_STEP:
         return False
     places = [(process.wchan or "").lstrip("_") for process in processes]
     naps = any(place.startswith(NAPS) for place in places)
@@ -222,7 +220,7 @@ def _answered(state: RankState, member: Member) -> bool:
     motion = state.motion
     if motion.moved not in {Moved.STIRRED, Moved.IN_PLACE}:
         return False
-    if motion.cpu is None or motion.cpu <= SPINNING:
+    if not motion.spins:
         return motion.moved is Moved.STIRRED or IN_STEP.issuperset(state.earlier)
     last = places[-1] if places else ""
     comes_and_goes = (motion.sleeps or 0) >= MIN_SLEEPS and last.startswith(ASLEEP)
@@ -235,8 +233,8 @@ def _is_fed(state: RankState, member: Member) -> bool:
     Without a batch such a wait looks after its workers every 5 s (torch/utils/data/_utils:
     MP_STATUS_CHECK_INTERVAL) and sleeps in between.
     """
-    place, times = state.place, [p.taken_at for p in member.processes if p.taken_at is not None]
-    if place is None or place.kind is not WaitKind.DATALOADER or len(times) < 2:
+    times = [p.taken_at for p in member.processes if p.taken_at is not None]
+    if state.kind is not WaitKind.DATALOADER or len(times) < 2:
         return False
     return (state.motion.sleeps or 0) > max(1.0, times[-1] - times[0]) * SLEEPS_PER_SECOND
 
@@ -246,6 +244,5 @@ def _sleeps_now(member: Member) -> bool:
 
     Who used a CPU between the snapshots and sleeps so now has come to this wait since.
     """
-    thread = main_thread(member.dumps[-1]) if member.dumps else None
-    native = [f.function for f in (thread.frames if thread is not None else ()) if f.native]
+    native = [frame.function for frame in member.main_frames() if frame.native]
     return any(name.startswith(_CONDITION) for name in native[:INNERMOST])

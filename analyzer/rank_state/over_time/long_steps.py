@@ -19,18 +19,16 @@ from collections.abc import Iterable, Sequence
 from whyhang.analyzer.facts import Frame, LoopCounter, Process, StackDump, replace
 from whyhang.analyzer.job.records import Job, Member
 from whyhang.analyzer.rank_state.over_time.beats import usual_step
-from whyhang.analyzer.rank_state.over_time.job_progress import IN_STEP, PLAIN, counted_on, progress
+from whyhang.analyzer.rank_state.over_time.job_progress import PLAIN, counted_on, progress
 from whyhang.analyzer.rank_state.over_time.motion import (
-    SPINNING,
     SQUEEZED,
-    Motion,
     Moved,
     motion,
     motion_of_thread,
     python_frames,
 )
-from whyhang.analyzer.rank_state.state import LongStep, RankState, Status, busy_worker
-from whyhang.analyzer.stacks import LineText, Place, WaitKind, source_lines
+from whyhang.analyzer.rank_state.state import IN_STEP, LongStep, RankState, Status, busy_worker
+from whyhang.analyzer.stacks import LineText, WaitKind, source_lines
 from whyhang.analyzer.stacks.source_blocks import ends, heads
 from whyhang.analyzer.stacks.usercode import is_library, user_path
 
@@ -60,7 +58,7 @@ def with_long_steps(job: Job, states: tuple[RankState, ...]) -> tuple[RankState,
     working = {member: dumps for member, dumps in shown.items() if dumps is not None}
     if not waiting and len(working) == len(states) and all(map(busy_worker, states)):
         waiting = list(states)  # each for its own worker
-    starting = any(s.place is not None and s.place.kind in _STARTING for s in waiting)
+    starting = any(s.kind in _STARTING for s in waiting)
     if not (waiting and working) or starting or progress(job, states) is not False:
         return states
     step = _long_step(job, states, waiting)
@@ -126,7 +124,7 @@ def _at_work(job: Job, state: RankState) -> tuple[StackDump, ...] | None:
         return member.dumps
     if state.status is not Status.BLOCKED or IN_STEP & {*state.earlier}:
         return None
-    if state.place is not None and state.place.kind is WaitKind.SUBPROCESS:
+    if state.kind is WaitKind.SUBPROCESS:
         computes = (
             (motion_of_thread(p.pid or 0, p.dumps, p.processes).cpu or 0.0) > SQUEEZED
             for p in member.helpers
@@ -137,8 +135,9 @@ def _at_work(job: Job, state: RankState) -> tuple[StackDump, ...] | None:
     child = member.children[worker[0]]
     moves = motion(child.dumps, child.processes)
     naps = worker[1].kind is WaitKind.SLEEP and moves.moved is Moved.STIRRED
-    may_run = worker[1].kind in WORKS or _computes(worker[1], moves)
-    runs = may_run and (moves.moved in _AT_WORK or _is_squeezed(moves))
+    # a read or write that takes the CPU is that of a compressed file, for one
+    may_run = worker[1].kind in WORKS or (worker[1].kind is WaitKind.FILE and moves.spins)
+    runs = may_run and (moves.moved in _AT_WORK or moves.squeezed)
     return child.dumps if runs or naps else None
 
 
@@ -149,18 +148,8 @@ def _works(state: RankState) -> bool:
     if state.status is Status.MOVING:
         return state.motion.moved is Moved.ON
     sleeps = state.place.kind is WaitKind.SLEEP
-    return (state.motion.moved is Moved.IN_PLACE and (sleeps or _ran(state))) or (
-        _is_squeezed(state.motion) and _ran(state)
-    )
-
-
-def _computes(place: Place, moves: Motion) -> bool:
-    """Return whether a read or write takes the CPU, as that of a compressed file does."""
-    return place.kind is WaitKind.FILE and (moves.cpu or 0.0) > SPINNING
-
-
-def _is_squeezed(moves: Motion) -> bool:
-    return moves.moved is Moved.STIRRED and (moves.cpu or 0.0) > SQUEEZED
+    in_place = state.motion.moved is Moved.IN_PLACE
+    return (in_place and sleeps) or ((in_place or state.motion.squeezed) and _ran(state))
 
 
 def _ran(state: RankState) -> bool:
@@ -233,8 +222,8 @@ def _judged(member: Member, state: RankState, step: LongStep) -> RankState:
         return replace(state, status=Status.MOVING) if is_known else state
     if state.status is not Status.MOVING and not _ran(state):
         return state  # it looks again after a nap, for what is not seen here
-    speaks = [p.silent_for for p in member.processes[-1:] if p.silent_for is not None]
-    if any(silent < step.lasts / 2 for silent in speaks):
+    silent = member.last.silent_for if member.last is not None else None
+    if silent is not None and silent < step.lasts / 2:
         return replace(state, status=Status.MOVING)  # it prints what it does
     place = state.place
     if place is None:

@@ -47,6 +47,16 @@ class Motion(Record):
     sleeps: int | None = None
     file: str = ""
 
+    @property
+    def spins(self) -> bool:
+        """Whether it used so much of a CPU that it computes or spins."""
+        return (self.cpu or 0.0) > SPINNING
+
+    @property
+    def squeezed(self) -> bool:
+        """Whether it ran so little as one does that shares a CPU with many."""
+        return self.moved is Moved.STIRRED and (self.cpu or 0.0) > SQUEEZED
+
 
 class _Interval(NamedTuple):
     """What a main thread did by itself between two snapshots; ``seconds`` is 0 if not known."""

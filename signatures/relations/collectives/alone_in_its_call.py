@@ -9,10 +9,8 @@ loop once more.
 from collections.abc import Iterator
 
 from whyhang.analyzer import queries
-from whyhang.analyzer.collectives import Verdict
 from whyhang.analyzer.facts import replace
-from whyhang.analyzer.findings.signature import INDIRECT
-from whyhang.analyzer.queries import Case, Hit, Signature
+from whyhang.analyzer.queries import INDIRECT, Case, Hit, Signature, Verdict
 
 
 def when(case: Case) -> Iterator[Hit]:

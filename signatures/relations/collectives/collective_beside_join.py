@@ -8,12 +8,9 @@ the ranks with more data wait in it for those that have left the loop.
 from collections.abc import Iterator
 
 from whyhang.analyzer import queries
-from whyhang.analyzer.facts import Frame
-from whyhang.analyzer.job.roles import main_thread
-from whyhang.analyzer.queries import Case, Hit, RankState, Signature, WaitKind
+from whyhang.analyzer.queries import Case, Hit, RankState, Signature, WaitKind, call_of
 from whyhang.analyzer.stacks.kinds import last_name
 from whyhang.analyzer.stacks.usercode import in_words
-from whyhang.analyzer.wording.describe import call_of
 
 _JOIN = "torch/distributed/algorithms/join.py"
 _API = ("torch/distributed/distributed_c10d.py", "torch/distributed/c10d_logger.py")
@@ -27,8 +24,7 @@ def when(case: Case) -> Iterator[Hit]:
     others = [s for s in case.states if s not in through]
     if not through or not all(_is_in_call_of_its_own(case, s) for s in others) or not others:
         return
-    first = others[0].place
-    user = first.user if first is not None else None
+    first = others[0]
     members = [state.member for state in others]
     yield queries.hit_about(
         case,
@@ -40,8 +36,8 @@ def when(case: Case) -> Iterator[Hit]:
             "through": case.names(state.member for state in through),
             "have": "have" if len(through) > 1 else "has",
             "others": case.names(members),
-            "call": first.op or "a collective" if first is not None else "",
-            "at": f" at {in_words(user)}" if user is not None else "",
+            "call": first.op or "a collective",
+            "at": f" at {in_words(first.user)}" if first.user is not None else "",
         },
         collective=call_of(case, members),
     )
@@ -75,19 +71,14 @@ SIGNATURE = Signature(
 
 def _is_leaving(case: Case, state: RankState) -> bool:
     """Return whether a rank is at the end of a Join context: it has no inputs left."""
-    return any(last_name(f) == "__exit__" and f.file.endswith(_JOIN) for f in _frames(case, state))
+    frames = case.member(state.member).main_frames()
+    return any(last_name(f) == "__exit__" and f.file.endswith(_JOIN) for f in frames)
 
 
 def _is_in_call_of_its_own(case: Case, state: RankState) -> bool:
     """Return whether the program itself made the call, and no model or optimizer."""
-    place, frames = state.place, _frames(case, state)
+    place, frames = state.place, case.member(state.member).main_frames()
     if place is None or place.kind is not WaitKind.COLLECTIVE or place.user not in frames:
         return False
     called = frames[: frames.index(place.user)]
     return place.context is None and all(f.native or f.file.endswith(_API) for f in called)
-
-
-def _frames(case: Case, state: RankState) -> list[Frame]:
-    dumps = case.member(state.member).dumps
-    thread = main_thread(dumps[-1]) if dumps else None
-    return list(thread.frames) if thread is not None else []

@@ -9,10 +9,8 @@ past a backward: who stands further down in that turn, in a call of all ranks, h
 from collections.abc import Iterator
 
 from whyhang.analyzer import queries
-from whyhang.analyzer.queries import Case, Hit, RankState, Signature
+from whyhang.analyzer.queries import Case, Hit, RankState, Signature, call_of
 from whyhang.analyzer.stacks.source_paths import apart_by, comes_first
-from whyhang.analyzer.stacks.threads import source_lines
-from whyhang.analyzer.wording.describe import call_of
 
 
 def when(case: Case) -> Iterator[Hit]:
@@ -40,11 +38,10 @@ def _reduces_gradients(state: RankState) -> bool:
 
 def _came_through(case: Case, state: RankState, other: RankState) -> bool:
     """Return whether a rank is in a call of all ranks behind the backward of another."""
-    if state.place is None or not queries.needs_everybody(state.place.op or "wait"):
+    if state.place is None or not queries.needs_everybody(state.op or "wait"):
         return False
-    text = source_lines(case.job.excerpts)
     path, its = (queries.path_of(case, each) for each in (state, other))
-    return comes_first(its, path, text) and not apart_by(path, its, text)
+    return comes_first(its, path, case.text) and not apart_by(path, its, case.text)
 
 
 SIGNATURE = Signature(

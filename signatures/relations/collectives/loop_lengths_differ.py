@@ -12,9 +12,8 @@ from collections.abc import Iterator
 
 from whyhang.analyzer import queries
 from whyhang.analyzer.facts import CallArgument, grouped
-from whyhang.analyzer.queries import Case, Hit, Signature
+from whyhang.analyzer.queries import Case, Hit, Signature, WaitKind, cite
 from whyhang.analyzer.report import Location
-from whyhang.analyzer.stacks import WaitKind
 
 TIMES = 2
 """As many ranks as the few, the many are at least; of two ranks none is the odd one."""
@@ -46,7 +45,7 @@ def _hit(case: Case, few: dict[int, CallArgument], many: dict[int, CallArgument]
     (one, fact), (other, its) = next(iter(few.items())), next(iter(many.items()))
     kinds = {operation.kind for operation in case.graph.operations}
     shown = [
-        queries.cite(
+        cite(
             each.source,
             f"{each.value} turns of the loop at {each.file}:{each.line}",
             case.member(number).rank,

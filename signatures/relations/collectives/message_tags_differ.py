@@ -10,9 +10,8 @@ from collections.abc import Iterator, Sequence
 
 from whyhang.analyzer import queries
 from whyhang.analyzer.facts import CallArgument, Record, grouped
-from whyhang.analyzer.queries import Case, Hit, Signature
+from whyhang.analyzer.queries import Case, Hit, Signature, WaitKind, cite
 from whyhang.analyzer.report import Location
-from whyhang.analyzer.stacks import WaitKind
 
 AGREEING = 2
 """Others that give one tag, at least, for another tag to be the odd one."""
@@ -29,7 +28,7 @@ class _Message(Record):
     sends: bool
     peer: int | None
     tag: int
-    stands: bool
+
     fact: CallArgument
 
 
@@ -38,7 +37,7 @@ def when(case: Case) -> Iterator[Hit]:
     if case.graph.progress or case.graph.lagging or not queries.all_seen(case):
         return
     messages = _messages(case)
-    standing = [message for message in messages if message.stands]
+    standing = [message for message in messages if message.fact.stands]
     for sent in standing:
         for awaited in standing:
             partners = sent.sends and not awaited.sends
@@ -51,7 +50,7 @@ def when(case: Case) -> Iterator[Hit]:
         for odd in given:
             others = [message for message in given if message.member != odd.member]
             alike = {message.tag for message in others}
-            enough = odd.stands and not odd.sends and len(others) >= AGREEING
+            enough = odd.fact.stands and not odd.sends and len(others) >= AGREEING
             if enough and len(alike) == 1 and odd.tag not in alike and _all_behind(case, odd):
                 yield _hit(case, (odd.member,), (odd, others[0]))
 
@@ -75,7 +74,6 @@ def _messages(case: Case) -> list[_Message]:
                 sends=op in _SENDS,
                 peer=peer,
                 tag=int(tag.value),
-                stands=tag.stands,
                 fact=tag,
             )
         )
@@ -118,7 +116,7 @@ def _hit(case: Case, members: tuple[int, ...], shown: tuple[_Message, _Message])
         names_culprit=bool(members),
         category="p2p-mismatch" if WaitKind.P2P in kinds else "",
         evidence=(
-            *(queries.cite(each.fact.source, str(each.fact), each.rank) for each in shown),
+            *(cite(each.fact.source, str(each.fact), each.rank) for each in shown),
             *queries.places_of(case, *(message.member for message in shown)),
         ),
         location=Location(file=fact.file, line=fact.line, function=fact.function),
@@ -127,7 +125,7 @@ def _hit(case: Case, members: tuple[int, ...], shown: tuple[_Message, _Message])
 
 
 def _side(message: _Message) -> str:
-    verb = "sends" if message.sends else "waits for" if message.stands else "took"
+    verb = "sends" if message.sends else "waits for" if message.fact.stands else "took"
     way = "to" if message.sends else "from"
     peer = f" {way} rank {message.peer}" if message.peer is not None else ""
     return f"rank {message.rank} {verb} tag {message.tag}{peer}"

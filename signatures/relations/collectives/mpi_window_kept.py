@@ -9,14 +9,12 @@ lock again; the lines that leave the function between the two show where it was 
 from collections.abc import Iterator
 
 from whyhang.analyzer import queries
-from whyhang.analyzer.queries import Case, Hit, Signature, WaitKind
+from whyhang.analyzer.queries import Case, Hit, Signature, WaitKind, call_of, quoted
 from whyhang.analyzer.queries.waits.left_loops import went_on
 from whyhang.analyzer.queries.waits.states import OF_A_HOLDER
-from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.stacks.usercode import in_words, line_of
 from whyhang.analyzer.stacks.ways_out import exits_before
 from whyhang.analyzer.wait_graph import PendingOperation
-from whyhang.analyzer.wording.describe import call_of, quoted
 
 MOST_SHOWN = 3
 """Ways out of the function that are named."""
@@ -33,11 +31,11 @@ def when(case: Case) -> Iterator[Hit]:
         return
     waiting = [n for meeting in locks for n in meeting.members]
     gone = [n for meeting in others for n in meeting.members]
-    first = case.states[waiting[0]]
+    user = case.states[waiting[0]].user
     left = all(went_on(case, case.states[n], case.states[m]) for n in gone for m in waiting)
     named = gone if left and len(gone) == 1 else []
-    user = first.place.user if first.place is not None else None
-    text = source_lines(case.job.excerpts)
+
+    text = case.text
     ways = list(exits_before(user, "Unlock", text))[:MOST_SHOWN] if user is not None else []
     lines = " and ".join(quoted(way, text) for way in ways)
     kept = f"; between Lock and Unlock stands {lines}" if ways else ""

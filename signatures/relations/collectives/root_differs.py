@@ -9,9 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from whyhang.analyzer import queries
 from whyhang.analyzer.facts import CallArgument, RootArgument, grouped, replace
-from whyhang.analyzer.queries import Case, Hit, Signature
+from whyhang.analyzer.queries import Case, Hit, Signature, WaitKind
 from whyhang.analyzer.report import Collective, cite
-from whyhang.analyzer.stacks import WaitKind
 
 _DIRECT = {"scatter", "gather"}
 """Operations without a tree: each rank's part goes from or to the root itself."""
@@ -23,9 +22,8 @@ def when(case: Case) -> Iterator[Hit]:
     calls = calls or _roots_by_variables(case)
     if len(calls) < 2 or case.graph.progress or case.graph.lagging or not queries.all_seen(case):
         return
-    stood = {case.states[member].place for member in _members(case, calls)}
     # of one line of the program, an operation is the part of a call that its rank has come to
-    one_line = len({place.user if place is not None else None for place in stood}) == 1
+    one_line = len({case.states[member].user for member in _members(case, calls)}) == 1
     one_line = one_line or len({(call.op, call.in_default_group) for call in calls}) == 1
     sides = sorted(grouped(calls, _meant if one_line else _words).values(), key=len)
     if len({call.root for call in calls}) < 2 or _are_groups(sides):

@@ -8,11 +8,9 @@ another line of the program. Once they are looked at several times, and move, th
 from collections.abc import Iterator
 
 from whyhang.analyzer import queries
-from whyhang.analyzer.findings.signature import GUESSED
+from whyhang.analyzer.facts import grouped
 from whyhang.analyzer.job.records import Job
-from whyhang.analyzer.queries import Case, Hit, Signature
-from whyhang.analyzer.rank_state.over_time.motion import Moved
-from whyhang.analyzer.rank_state.state import RankState, Status
+from whyhang.analyzer.queries import GUESSED, Case, Hit, Moved, RankState, Signature, Status
 from whyhang.analyzer.stacks.usercode import line_of
 
 MOST = 2 / 3
@@ -25,15 +23,10 @@ def when(case: Case) -> Iterator[Hit]:
     """Yield one hit for the few."""
     if queries.waiters_for(case) or case.graph.progress or not queries.all_seen(case):
         return
-    by_line: dict[str, list[RankState]] = {}
-    for state in case.states:
-        line = _line(case.job, state)
-        if not line:
-            return
-        by_line.setdefault(line, []).append(state)
+    by_line = grouped(case.states, lambda state: _line(case.job, state))
     together = max(by_line.values(), key=len, default=[])
     few = [state for state in case.states if state not in together]
-    if not few or len(together) < max(2, MOST * len(case.states)):
+    if "" in by_line or not few or len(together) < max(2, MOST * len(case.states)):
         return
     members = [state.member for state in few]
     others = [state.member for state in together]
@@ -50,11 +43,10 @@ def when(case: Case) -> Iterator[Hit]:
 def _line(job: Job, state: RankState) -> str:
     """Return the line of the program at which a rank with a number stands, if it may wait there."""
     may_wait = state.status in {Status.RUNNING, Status.BLOCKED, Status.UNSEEN}
-    user = state.place.user if state.place is not None else None
     numbered = job.members[state.member].rank is not None
-    if user is None or not may_wait or not numbered or state.motion.moved not in AT_REST:
+    if state.user is None or not may_wait or not numbered or state.motion.moved not in AT_REST:
         return ""
-    return line_of(user)
+    return line_of(state.user)
 
 
 SIGNATURE = Signature(

@@ -12,8 +12,7 @@ from collections.abc import Iterator
 
 from whyhang.analyzer import queries
 from whyhang.analyzer.facts import CallState, RootArgument, Source
-from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INCOMPLETE
-from whyhang.analyzer.queries import Case, Hit, Signature, Status
+from whyhang.analyzer.queries import CLEAR, GUESSED, INCOMPLETE, Case, Hit, Signature, Status, cite
 
 MAX_QUOTES = 6
 OF_WAITS = frozenset({"stack", "watchdog"})
@@ -61,13 +60,11 @@ def _hit(case: Case, named: int, own: list[_Wait]) -> Hit:
         ranks=(named,),
         affected=queries.members_of(case, waiters),
         evidence=tuple(
-            queries.cite(source, f"{op} with rank {named}", rank)
-            for rank, op, source in own[:MAX_QUOTES]
+            cite(source, f"{op} with rank {named}", rank) for rank, op, source in own[:MAX_QUOTES]
         ),
         fields={
             "who": queries.ranks_in_words((named,)),
             "others": queries.ranks_in_words(waiters),
-            "wait": "waits" if len(waiters) == 1 else "wait",
             "call": " and ".join(ops),
         },
     )

@@ -12,8 +12,7 @@ from collections.abc import Iterator
 
 from whyhang.analyzer import queries
 from whyhang.analyzer.facts import replace
-from whyhang.analyzer.queries import Case, Hit, Kind, Signature
-from whyhang.analyzer.wording.describe import duration
+from whyhang.analyzer.queries import Case, Hit, Kind, Signature, duration
 
 PATTERNS = (
     r"[Ww]atchdog caught collective operation timeout",

@@ -5,13 +5,11 @@ began to wait in the same moment, and not for the same, are in different calls. 
 alone is where to look. Several groups at work at once look so as well, where they are not named.
 """
 
-from collections import defaultdict
 from collections.abc import Iterator
 
 from whyhang.analyzer import queries
-from whyhang.analyzer.facts import ranks_in_words
-from whyhang.analyzer.findings.signature import INCOMPLETE
-from whyhang.analyzer.queries import Case, Hit, Signature
+from whyhang.analyzer.facts import grouped, ranks_in_words
+from whyhang.analyzer.queries import INCOMPLETE, Case, Hit, Signature, cite
 
 LEAST = 3
 """Ranks that agree, at least: of fewer nobody is the odd one."""
@@ -25,9 +23,8 @@ def when(case: Case) -> Iterator[Hit]:
         return
     if any(call.seq is not None or call.p2p for call in calls.values()):
         return
-    ranks_of: dict[str, list[int]] = defaultdict(list)
-    for rank, call in calls.items():
-        ranks_of[call.op].append(rank if rank is not None else -1)
+    known = [rank for rank in calls if rank is not None]
+    ranks_of = grouped(known, lambda rank: calls[rank].op)
     if len(ranks_of) != 2:
         return
     few, many = sorted(ranks_of.values(), key=len)
@@ -39,7 +36,7 @@ def when(case: Case) -> Iterator[Hit]:
         affected=queries.members_of(case, many),
         strength=INCOMPLETE,
         evidence=tuple(
-            queries.cite(shown[rank].source, f"gave up in {calls[rank].op}", rank)
+            cite(shown[rank].source, f"gave up in {calls[rank].op}", rank)
             for rank in (few[0], many[0])
         ),
         fields={

@@ -5,23 +5,23 @@ afterwards nobody does. A process that reads an old id from the store (a key of 
 from the group before) connects there in vain, while the others wait for it under the new id.
 """
 
-from collections import defaultdict
 from collections.abc import Iterator
 
 from whyhang.analyzer import queries
-from whyhang.analyzer.facts import CallState, Track
-from whyhang.analyzer.queries import Case, Hit, Signature
+from whyhang.analyzer.facts import CallState, grouped
+from whyhang.analyzer.queries import Case, Hit, Signature, cite
 
 
 def when(case: Case) -> Iterator[Hit]:
     """Yield one hit for the ranks that use an id again and do not come through."""
     if case.graph.progress:
         return
-    by_id: dict[tuple[int | None, str | None, int | None, str], list[Track]] = defaultdict(list)
-    for track in case.job.tracks:
-        if track.kind == "nccl-init" and track.group.name.startswith("nccl 0x"):
-            who = track.who
-            by_id[who.rank, who.host, who.pid, track.group.name].append(track)
+    set_ups = (
+        track
+        for track in case.job.tracks
+        if track.kind == "nccl-init" and track.group.name.startswith("nccl 0x")
+    )
+    by_id = grouped(set_ups, lambda x: (x.who.rank, x.who.host, x.who.pid, x.group.name))
     done = CallState.COMPLETED  # as the first set-up under such an id was, and the last was not
     ends = ((tracks, [tracks[at].calls[0].state for at in (0, -1)]) for tracks in by_id.values())
     again = [tracks for tracks, (first, last) in ends if first is done and last is not done]
@@ -35,7 +35,7 @@ def when(case: Case) -> Iterator[Hit]:
         members,
         [m.id for m in case.job.members if m.id not in members],
         evidence=[
-            queries.cite(track.source, f"{track.group.name} is set up", track.who.rank)
+            cite(track.source, f"{track.group.name} is set up", track.who.rank)
             for track in shown[:6]
         ],
         fields={"id": tracks[0].group.name.removeprefix("nccl ")},

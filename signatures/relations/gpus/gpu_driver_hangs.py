@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from whyhang.analyzer import queries
 from whyhang.analyzer.facts import DriverSilence
-from whyhang.analyzer.queries import Case, Hit, Signature
+from whyhang.analyzer.queries import Case, Hit, Signature, cite
 from whyhang.analyzer.queries.machines.gpus import SHOWN
 
 
@@ -28,7 +28,7 @@ def when(case: Case) -> Iterator[Hit]:
         members=members if len(members) < len(case.job.members) else (),
         affected=queries.waiters_for(case),
         names_culprit=False,
-        evidence=tuple(queries.cite(fact.source, fact.says) for fact in silent[:SHOWN]),
+        evidence=tuple(cite(fact.source, fact.says) for fact in silent[:SHOWN]),
         fields={"hosts": shown or "the host", "says": silent[0].says},
     )
 

@@ -9,9 +9,8 @@ from collections.abc import Iterator
 
 from whyhang.analyzer import queries
 from whyhang.analyzer.facts import GpuAddress
-from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE
 from whyhang.analyzer.job.devices import HOW
-from whyhang.analyzer.queries import Case, Hit, Signature
+from whyhang.analyzer.queries import CLEAR, INCOMPLETE, Case, Hit, Signature, cite
 
 
 def when(case: Case) -> Iterator[Hit]:
@@ -63,7 +62,7 @@ def _by_address(case: Case) -> Iterator[Hit]:
             yield Hit(
                 ranks=tuple(sorted(addresses)),
                 evidence=tuple(
-                    queries.cite(address.source, address.quote, rank)
+                    cite(address.source, address.quote, rank)
                     for rank, address in sorted(addresses.items())
                 ),
                 strength=INCOMPLETE,

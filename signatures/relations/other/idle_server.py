@@ -15,7 +15,6 @@ from whyhang.analyzer.job.roles import main_thread
 from whyhang.analyzer.queries import Case, Hit, RankState, Signature, Status, WaitKind
 from whyhang.analyzer.stacks.kinds import REQUESTS, last_name
 from whyhang.analyzer.stacks.source_blocks import heads, lines_above
-from whyhang.analyzer.stacks.threads import source_lines
 from whyhang.analyzer.stacks.usercode import user_frame
 
 _FROM_ONE = {"broadcast", "scatter", "recv"}
@@ -32,10 +31,7 @@ def when(case: Case) -> Iterator[Hit]:
     """Yield one hit that blames nobody: there is nothing to do."""
     servers = [s for s in case.states if _waits_for_requests(case, s)]
     others = [s for s in case.states if s not in servers]
-    takes = all(
-        s.status is Status.WAITING and s.place is not None and s.place.op in _FROM_ONE
-        for s in others
-    )
+    takes = all(s.status is Status.WAITING and s.op in _FROM_ONE for s in others)
     if len(servers) != 1 or not others or not takes or case.graph.progress:
         return
     if any(_is_amid_a_request(case, state) for state in others):
@@ -91,7 +87,7 @@ def _waits_for_requests(case: Case, state: RankState) -> bool:
 
 def _starts_a_server(case: Case, state: RankState) -> bool:
     """Return whether a function that a rank is in gives a thread the loop of a server to run."""
-    text = source_lines(case.job.excerpts)
+    text = case.text
     above = (line for frame in queries.path_of(case, state) for line in lines_above(frame, text))
     return any(_TARGET.search(line) for line in above)
 
@@ -114,14 +110,12 @@ def _is_server_loop(frame: Frame) -> bool:
 
 def _goes_on_for_ever(case: Case, state: RankState) -> bool:
     """Return whether a rank stands in a loop of its own that nothing ends: it takes requests."""
-    text = source_lines(case.job.excerpts)
     path = queries.path_of(case, state)
-    heads_of_it = heads(path[-1], text) if path else ()
-    return any(_FOR_EVER.match(text(head) or "") for head in heads_of_it)
+    heads_of_it = heads(path[-1], case.text) if path else ()
+    return any(_FOR_EVER.match(case.text(head) or "") for head in heads_of_it)
 
 
 def _is_amid_a_request(case: Case, state: RankState) -> bool:
     """Return whether a rank has taken something before, in the function where it waits."""
-    path, op = queries.path_of(case, state), state.place.op if state.place is not None else ""
-    text = source_lines(case.job.excerpts)
-    return bool(path) and any(f"{op}(" in line for line in lines_above(path[-1], text))
+    path = queries.path_of(case, state)
+    return bool(path) and any(f"{state.op}(" in line for line in lines_above(path[-1], case.text))

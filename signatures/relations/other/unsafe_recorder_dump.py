@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from whyhang.analyzer import queries
 from whyhang.analyzer.facts import UnsafeDump
-from whyhang.analyzer.queries import Case, Hit, Signature
+from whyhang.analyzer.queries import Case, Hit, Signature, cite
 
 MAX_QUOTES = 6
 
@@ -25,9 +25,7 @@ def when(case: Case) -> Iterator[Hit]:
     codes = dict.fromkeys(dump.code for dump in dumps)
     yield Hit(
         ranks=tuple(ranks),
-        evidence=tuple(
-            queries.cite(dump.source, dump.code, dump.who.rank) for dump in dumps[:MAX_QUOTES]
-        ),
+        evidence=tuple(cite(dump.source, dump.code, dump.who.rank) for dump in dumps[:MAX_QUOTES]),
         names_culprit=False,
         fields={
             "who": queries.ranks_in_words(ranks) if ranks else "a rank",

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from whyhang.analyzer import queries
 from whyhang.analyzer.facts import LogLine, replace
-from whyhang.analyzer.findings.signature import CLEAR, INDIRECT
-from whyhang.analyzer.queries import Case, Hit, RankState, Signature, WaitKind
+from whyhang.analyzer.queries import CLEAR, INDIRECT, Case, Hit, RankState, Signature, WaitKind
 from whyhang.analyzer.queries.waits.lagging import lagging
 from whyhang.analyzer.stacks import PROCESS_POOL
 from whyhang.analyzer.wording.who_fills import is_left_alone
@@ -40,10 +39,8 @@ def when(case: Case) -> Iterator[Hit]:
     if not hits:
         hits = _hits(case, children, _is_of_child, WaitKind.QUEUE, WaitKind.FUTURE)
         hits = hits if len(hits) == 1 else []
-    if not hits:
-        lines = case.job.lines_with(ENDED)
-        hits = _hits(case, lines, _is_left_alone, WaitKind.QUEUE)
-    yield from hits
+    told = case.job.lines_with(ENDED)
+    yield from hits or _hits(case, told, lambda c, _, s: is_left_alone(c, s), WaitKind.QUEUE)
 
 
 def _hits(case: Case, lines: Sequence[LogLine], of: _Of, *kinds: WaitKind) -> list[Hit]:
@@ -72,15 +69,11 @@ def _hits(case: Case, lines: Sequence[LogLine], of: _Of, *kinds: WaitKind) -> li
 
 def _is_of_thread(case: Case, line: LogLine, state: RankState) -> bool:
     """Return whether a thread ended in the process of a rank, as its label or its source shows."""
-    rank, user = case.member(state.member).rank, state.place.user if state.place else None
     frame = line.raised.frame if line.raised is not None else None
     if line.who.rank is not None:
-        return line.who.rank == rank
+        return line.who.rank == case.member(state.member).rank
+    user = state.user
     return frame is not None and user is not None and frame.file.endswith(user.file)
-
-
-def _is_left_alone(case: Case, _: LogLine, state: RankState) -> bool:
-    return is_left_alone(case, state)
 
 
 def _is_of_child(case: Case, line: LogLine, state: RankState) -> bool:

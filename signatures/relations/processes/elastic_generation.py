@@ -9,9 +9,8 @@ that catches the error, or computes, or waits for something else, never comes.
 from collections.abc import Iterator
 
 from whyhang.analyzer import queries
-from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE
 from whyhang.analyzer.job.inference.attempts import RESTARTS
-from whyhang.analyzer.queries import Case, Hit, Signature, WaitKind
+from whyhang.analyzer.queries import CLEAR, INCOMPLETE, Case, Hit, Signature, WaitKind
 
 
 def when(case: Case) -> Iterator[Hit]:
@@ -22,12 +21,8 @@ def when(case: Case) -> Iterator[Hit]:
     keys of its own, 2.13 does not.
     """
     waits = {n for m in case.graph.operations if m.kind is WaitKind.INIT for n in m.members}
-    counts = {
-        member.id: int(count)
-        for member in case.job.members
-        if member.processes
-        and (count := member.processes[-1].environ.get(RESTARTS, "")).isdecimal()
-    }
+    told = {member.id: member.environ.get(RESTARTS, "") for member in case.job.members}
+    counts = {number: int(count) for number, count in told.items() if count.isdecimal()}
     newest = max(counts.values(), default=0)
     new = tuple(n for n, count in counts.items() if count == newest and n in waits)
     older = [n for n, count in counts.items() if count < newest]

@@ -7,7 +7,7 @@ an exception or by calling exit; a row with a signal was ended by somebody, the 
 from collections.abc import Iterator
 
 from whyhang.analyzer import queries
-from whyhang.analyzer.queries import Case, Hit, Signature
+from whyhang.analyzer.queries import Case, Hit, Signature, cite
 
 VETOES = (
     r"failed \(exitcode: (?P<code>[1-9]\d*)\) local_rank: \d+ \(pid: (?P<pid>\d+)\) of",
@@ -27,7 +27,7 @@ def when(case: Case) -> Iterator[Hit]:
     yield Hit(
         ranks=ranks,
         evidence=tuple(
-            queries.cite(rows[rank].source, rows[rank].quote, rank) for rank in ranks[:MAX_QUOTES]
+            cite(rows[rank].source, rows[rank].quote, rank) for rank in ranks[:MAX_QUOTES]
         ),
         fields={"code": ", ".join(str(code) for code in codes)},
     )

@@ -9,12 +9,10 @@ from collections.abc import Iterator
 
 from whyhang.analyzer import queries
 from whyhang.analyzer.facts import grouped, ranks_in_words
-from whyhang.analyzer.queries import Case, Hit, RankState, Signature, Status
+from whyhang.analyzer.queries import Case, Hit, RankState, Signature, Status, quoted
 from whyhang.analyzer.rank_state.over_time.job_progress import step_counters
 from whyhang.analyzer.stacks.file_waits import awaited_file
 from whyhang.analyzer.stacks.kinds import AWAITED_FILE
-from whyhang.analyzer.stacks.threads import source_lines
-from whyhang.analyzer.wording.describe import quoted
 
 
 def when(case: Case) -> Iterator[Hit]:
@@ -22,9 +20,8 @@ def when(case: Case) -> Iterator[Hit]:
     states = case.states
     if len(states) < 2 or case.job.missing or not all(map(_looks_for_file, states)):
         return
-    text = source_lines(case.job.excerpts)
-    user = states[0].place.user if states[0].place is not None else None
-    loop = awaited_file(user, text) if user is not None else None
+    user = states[0].user
+    loop = awaited_file(user, case.text) if user is not None else None
     apart, words = _apart(case)
     others = tuple(state.member for state in states if state.member not in apart)
     yield queries.hit_about(
@@ -33,14 +30,15 @@ def when(case: Case) -> Iterator[Hit]:
         others,
         shown=apart or others[:1],
         evidence=queries.places_of(case, *(apart[:1] or others[:1]), others[-1]),
-        fields={"loop": quoted(loop, text) if loop is not None else "a loop", "apart": words},
+        fields={
+            "loop": quoted(loop, case.text) if loop is not None else "a loop",
+            "apart": words,
+        },
     )
 
 
 def _looks_for_file(state: RankState) -> bool:
-    place = state.place
-    waits = state.status in {Status.BLOCKED, Status.MAYBE}
-    return waits and place is not None and place.op == AWAITED_FILE
+    return state.status in {Status.BLOCKED, Status.MAYBE} and state.op == AWAITED_FILE
 
 
 def _apart(case: Case) -> tuple[tuple[int, ...], str]:

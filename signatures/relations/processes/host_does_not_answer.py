@@ -8,8 +8,7 @@ or wait for them. A host that refuses a login, or on which nothing of the job ra
 from collections.abc import Iterator
 
 from whyhang.analyzer import queries
-from whyhang.analyzer.findings.signature import CLEAR, GUESSED
-from whyhang.analyzer.queries import Case, Hit, Signature
+from whyhang.analyzer.queries import CLEAR, GUESSED, Case, Hit, Signature, cite
 
 SILENT = (
     (
@@ -60,7 +59,7 @@ def _not_reached(case: Case) -> Iterator[Hit]:
         ranks=ranks,
         affected=waiting,
         evidence=(
-            *(queries.cite(fact.source, f"{host}: {fact.why}") for host, fact in silent.items()),
+            *(cite(fact.source, f"{host}: {fact.why}") for host, fact in silent.items()),
             *queries.cite_unanswered(case, cut[:4]),
             *queries.places_of(case, *waiting[:1]),
         ),

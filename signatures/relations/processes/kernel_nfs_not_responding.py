@@ -65,16 +65,13 @@ def _is_over(case: Case) -> bool:
 
 def _lasts(line: LogLine, trouble: list[LogLine], ends: list[LogLine]) -> bool:
     """Return whether nothing after a line, nor after those folded into others, ends it."""
-    begun = [_place(other) for other in trouble if _same(other, line, any_server=other.count > 1)]
-    over = [_place(end) for end in ends if _same(end, line)]
+
+    def same(other: LogLine) -> bool:
+        return other.source.file == line.source.file and (
+            other.fields.get("server") == line.fields.get("server")
+        )
+
+    here = [other for other in trouble if other.source.file == line.source.file]
+    begun = [other.source.line or 0 for other in here if other.count > 1 or same(other)]
+    over = [end.source.line or 0 for end in ends if same(end)]
     return not over or max(over) < max(begun)
-
-
-def _place(line: LogLine) -> int:
-    return line.source.line or 0
-
-
-def _same(a: LogLine, b: LogLine, *, any_server: bool = False) -> bool:
-    """Return whether two lines of one file speak of the same server, or of any."""
-    same = any_server or a.fields.get("server") == b.fields.get("server")
-    return same and a.source.file == b.source.file

@@ -8,7 +8,7 @@ in the agent, so that init_process_group and new_group get no answer either.
 from collections.abc import Iterator
 
 from whyhang.analyzer import queries
-from whyhang.analyzer.queries import Case, Hit, Signature, Status, WaitKind
+from whyhang.analyzer.queries import Case, Hit, Signature, Status, WaitKind, cite
 
 _ASKS_STORE = {WaitKind.INIT, WaitKind.STORE, WaitKind.GROUP}
 """What needs the store, which lives in the agent of torchrun."""
@@ -20,27 +20,26 @@ def when(case: Case) -> Iterator[Hit]:
     All ranks have ended and nobody collects them, or some ask the store, which torchrun's agent
     keeps and which does not answer. Ranks in a collective need no launcher.
     """
-    alive = [one for one in case.job.launchers if one.processes]
-    stopped = [one for one in alive if one.processes[-1].stopped]
+    seen = ((one.pid, one.last) for one in case.job.launchers)
+    stopped = [(pid, last) for pid, last in seen if last is not None and last.stopped]
     if not stopped or case.graph.progress:
         return
     ended = tuple(s.member for s in case.states if s.status is Status.GONE)
     kinds = {meeting.kind for meeting in case.graph.operations}
-    kinds |= {s.place.kind for s in case.states if s.place is not None}
+    kinds |= {state.kind for state in case.states if state.kind is not None}
     if not kinds & _ASKS_STORE and len(ended) < len(case.states):
         return  # who died alone is the better answer
     have, are = ("have", "are") if len(ended) > 1 else ("has", "is")
-    processes = [(one.pid, one.processes[-1]) for one in stopped]
     yield Hit(
         affected=ended or queries.waiters_for(case),
         evidence=tuple(
-            queries.cite(process.source, f"pid {pid} State: {process.state}, {process.command}")
-            for pid, process in processes
+            cite(process.source, f"pid {pid} State: {process.state}, {process.command}")
+            for pid, process in stopped
         ),
         names_culprit=False,
         fields={
-            "who": f"The launcher (pid {stopped[0].pid})",
-            "pid": str(stopped[0].pid),
+            "who": f"The launcher (pid {stopped[0][0]})",
+            "pid": str(stopped[0][0]),
             "waiting": f"; {case.names(ended)} {have} ended and {are} not collected"
             if ended
             else "; the store in it does not answer",

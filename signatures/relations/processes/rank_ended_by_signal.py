@@ -7,8 +7,7 @@ Where the rank and the signal are read off them, and nothing says more of it, th
 from collections.abc import Iterator
 
 from whyhang.analyzer import queries
-from whyhang.analyzer.queries import Case, Hit, Signature
-from whyhang.analyzer.report import cite
+from whyhang.analyzer.queries import Case, Hit, Signature, cite
 
 MAX_QUOTES = 4
 

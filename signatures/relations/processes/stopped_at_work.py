@@ -12,11 +12,9 @@ from itertools import pairwise
 
 from whyhang.analyzer import queries
 from whyhang.analyzer.facts import LogTail, Outlook
-from whyhang.analyzer.queries import Case, Hit, Signature
+from whyhang.analyzer.queries import Case, Hit, Signature, cite, duration
 from whyhang.analyzer.rank_state.from_logs.ends import waits_in_vain
 from whyhang.analyzer.rank_state.from_logs.log_ends import all_tails
-from whyhang.analyzer.report import cite
-from whyhang.analyzer.wording.describe import duration
 
 _STOPPED = re.compile(
     r"Received (?:2|15|Signals\.SIG(?:INT|TERM)) death signal, shutting down workers"

@@ -18,6 +18,7 @@ from whyhang.analyzer.facts import (
     SignOfLife,
     Source,
     Variable,
+    grouped,
 )
 from whyhang.analyzer.queries import Case, Hit, Signature, cite
 from whyhang.analyzer.report import Evidence
@@ -36,10 +37,8 @@ _IP = re.compile(r"(?<![\d.])\d{1,3}(?:\.\d{1,3}){3}(?![\d.])")
 
 def when(case: Case) -> Iterator[Hit]:
     """Yield one hit for the first address in use that other hosts cannot reach."""
-    tables: dict[tuple[str | None, str], list[NetworkPort]] = {}
-    for row in case.job.of(NetworkPort):
-        if row.addresses and row.name:
-            tables.setdefault((row.who.host, row.source.file), []).append(row)
+    rows = (row for row in case.job.of(NetworkPort) if row.addresses and row.name)
+    tables = grouped(rows, lambda row: (row.who.host, row.source.file))
     if case.job.of(SignOfLife):
         return
     for address, source, quote in _used(case):

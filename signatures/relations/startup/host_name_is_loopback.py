@@ -9,8 +9,7 @@ from collections.abc import Iterator
 
 from whyhang.analyzer import queries
 from whyhang.analyzer.facts import NetworkPort, SignOfLife
-from whyhang.analyzer.queries import Case, Hit, Signature
-from whyhang.analyzer.report import cite
+from whyhang.analyzer.queries import Case, Hit, Signature, cite
 
 
 def when(case: Case) -> Iterator[Hit]:

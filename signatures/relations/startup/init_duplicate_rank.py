@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from whyhang.analyzer import queries
 from whyhang.analyzer.facts import MAX_RANKS, LogTail, Source
 from whyhang.analyzer.job.records import Member
-from whyhang.analyzer.queries import Case, Hit, Signature
-from whyhang.analyzer.report import cite
+from whyhang.analyzer.queries import Case, Hit, Signature, cite
 
 MAX_QUOTES = 4
 _SAYS_RANK = re.compile(
@@ -115,7 +114,6 @@ def _said_twice(case: Case) -> Iterator[Hit]:
             evidence=tuple(cite(source, text, None) for *_, source, text in twice[:MAX_QUOTES]),
             fields={
                 "who": queries.ranks_in_words(ranks),
-                "is": "are" if len(ranks) > 1 else "is",
                 "pids": " and ".join(sorted({where for _, where, *_ in twice})),
                 "pid": "PID",
                 "missing": f"; nobody is {queries.ranks_in_words(missing)}",

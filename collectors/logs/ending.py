@@ -28,9 +28,9 @@ from whyhang.collectors import tables
 from whyhang.collectors.logs.lines.line_reader import MAX_TEXT, LogFile
 from whyhang.collectors.logs.lines.signs_of_life import (
     count_of_bar,
+    is_of_training,
     last_sign,
     outlook,
-    program,
     sign,
 )
 from whyhang.collectors.logs.text.line import Line, clean
@@ -94,8 +94,8 @@ def ending(
         yield _last_sign(output, data, file, last) or SignOfLife(
             text=output, who=who, source=source
         )
-    if lines and (output := program(text)) is not None:
-        yield TrainingOutput(text=output, who=who, source=source)
+    if lines and is_of_training(text):
+        yield TrainingOutput(who=who, source=source)
     yield from own
 
 

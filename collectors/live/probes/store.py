@@ -146,8 +146,6 @@ def _view(site: Site, place: MeetingPlace, outcome: Outcome, said: dict[str, Any
         mtu=said.get("mtu"),
         echo_small=said.get("echo_small"),
         echo_large=said.get("echo_large"),
-        taken_at=outcome.began,
-        seconds=round(outcome.seconds, 3),
     )
 
 

@@ -260,7 +260,6 @@ class CollReader(LineReader):
             peer=peer,
             input_sizes=((int(fields["count"]),),),
             dtypes=(_type(int(fields["type"])),),
-            line=stream.line if number == stream.total - 1 else None,
         )
 
 

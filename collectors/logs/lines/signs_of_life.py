@@ -49,14 +49,10 @@ _FRAME = re.compile(r'File "[^"\n]*", line \d+')
 """A frame of a traceback: what stands below it is source, and says nothing of the run."""
 
 
-def program(text: str) -> str | None:
-    """Return what shows that a text is the output of a training program, or None."""
-    if match := _NCCL.search(text):
-        return match.group(0)
-    if "torchrun" not in text and "-packages/" not in text:  # in a tenth of the time
-        return None
-    match = _PROGRAM.search(text)
-    return match.group(0) if match is not None else None
+def is_of_training(text: str) -> bool:
+    """Return whether a text is the output of a training program."""
+    may_be = "torchrun" in text or "-packages/" in text  # in a tenth of the time
+    return bool(_NCCL.search(text) or (may_be and _PROGRAM.search(text)))
 
 
 def sign(text: str) -> str | None:

@@ -16,8 +16,8 @@ from whyhang.analyzer.facts import PrintedValue, Record, Topic, Who
 from whyhang.collectors import tables
 from whyhang.collectors.logs.lines.line_reader import LogFile
 from whyhang.collectors.logs.text.line import clean
-from whyhang.collectors.logs.text.logger_header import TIME
-from whyhang.collectors.logs.text.own_rank import OWN_WORDS
+from whyhang.collectors.logs.text.logger_header import SHAPES
+from whyhang.collectors.logs.text.own_rank import FORMS
 
 READ = 32 << 10  # bytes of the beginning of a file
 MOST_HITS = 200  # of each word
@@ -72,7 +72,7 @@ def compared(data: bytes, file: LogFile) -> Iterator[PrintedValue]:
         for row in _rows_below(head, end, file, topic, text):
             values.setdefault((row.who, row.name), row)
         for line in file.take_apart(text):
-            label = OWN_WORDS.match(line.text) if file.voice.own_words else None
+            label = FORMS.own_words.match(line.text) if file.voice.own_words else None
             text = line.text[label.end() if label else 0 :]
             settings = _settings(text) if topic == "settings" else []
             for name, value in settings or _values(text, topic):
@@ -146,7 +146,7 @@ def _settings(text: str) -> list[tuple[str, str]]:
 
 def _values(text: str, topic: Topic) -> Iterator[tuple[str, str]]:
     """Yield each value that ranks should share, named by the line around it."""
-    text = TIME.sub("", text)
+    text = SHAPES.time.sub("", text)
     for place, match in enumerate(_VALUE.finditer(text)):
         before, behind = text[: match.start()], text[match.end() :]
         dotted = "." in match[0] and topic != "version"  # a fraction, an address

@@ -30,7 +30,7 @@ from whyhang.analyzer.facts import (
 from whyhang.collectors.logs.lines.line_reader import LogFile
 from whyhang.collectors.logs.text.line import Line, clean
 from whyhang.collectors.logs.text.logger_header import reduce
-from whyhang.collectors.logs.text.own_rank import NAMED_INDEX
+from whyhang.collectors.logs.text.own_rank import FORMS
 
 READ = 32 << 10  # bytes of the beginning of a file
 MOST_LINES = 600  # that speak of ranks
@@ -96,7 +96,7 @@ def introductions(data: bytes, file: LogFile) -> Iterator[ProcessRank | OwnAddre
         if made.address is not None:
             who = Who(rank=made.rank, trust=Trust.CONTENT, host=made.who.host)
             yield OwnAddress(who=who, address=made.address, source=made.source)
-    if file.voice.index is NAMED_INDEX:
+    if file.voice.index is FORMS.named_index:
         yield from _pods(file)
 
 
@@ -104,7 +104,7 @@ def _pods(file: LogFile) -> Iterator[ProcessRank]:
     """Yield the ranks that the names of pods in front of lines count."""
     seen: set[str] = set()
     for number, line in file.beginning(MOST_LINES):
-        match = NAMED_INDEX.match(line.text)
+        match = FORMS.named_index.match(line.text)
         if match is not None and (pod := f"{match['name']}-{match['rank']}") not in seen:
             seen.add(pod)
             who = Who(host=pod)

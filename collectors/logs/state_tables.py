@@ -57,7 +57,7 @@ class _Words(Record):
 
 @functools.cache
 def _words() -> _Words:
-    return tables.patterns(__package__, "state_tables.toml", _Words)
+    return tables.patterns(__package__, "state_tables.toml", _Words, re.IGNORECASE)
 
 
 class _Row(Record):

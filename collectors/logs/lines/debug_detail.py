@@ -20,8 +20,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-import regex
-
+from whyhang.analyzer import toml
 from whyhang.analyzer.facts import (
     MAX_RANKS,
     Call,
@@ -59,17 +58,7 @@ _DTYPE = re.compile(r"TensorDtypes=([A-Za-z]+\d*)")
 _PEER = re.compile(r"but Rank (?P<rank>\d+) is running collective: CollectiveFingerPrint\(")
 _RANK_TAG = re.compile(rb"\[rank(\d{1,6})\]:")
 _GROUP_RANK = re.compile(r"\[Rank (\d+)\] $")
-# Number of OpType -> what a fingerprint of that length stands for (torch 2.1 and newer).
-_BOGUS = {
-    "REDUCE": "a call without tensors (barrier, all_to_all, …)",
-    "ALLGATHER_COALESCED": "a call on a scalar tensor",
-    "GATHER": "a call on a 1-d tensor",
-    "SCATTER": "a call on a 2-d tensor",
-    "REDUCE_SCATTER": "a call on a 3-d tensor",
-    "ALLTOALL_BASE": "a call on a 4-d tensor",
-    "ALLTOALL": "a call on two 1-d tensors or a 5-d one",
-    "RECV": "a call on two 2-d tensors",
-}
+_BOGUS = toml.table(__package__, "debug_detail.toml")
 
 
 def call_of(text: str, state: CallState) -> Call | None:
@@ -240,7 +229,7 @@ class FingerprintReader(LineReader):
 
 
 MAX_LINES = 64
-_RANKS_AND_OP = regex.compile(r"\[(?P<ranks>[\d, ]+)\] (?:started|finished) (?P<op>\w+)")
+_RANKS_AND_OP = re.compile(r"\[(?P<ranks>[\d, ]+)\] (?:started|finished) (?P<op>\w+)")
 
 
 @dataclass

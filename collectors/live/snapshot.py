@@ -12,12 +12,12 @@ from whyhang.analyzer.facts import (
     Process,
     Record,
     Role,
-    Source,
     counted,
     replace,
 )
 from whyhang.analyzer.facts.processes import ENDED_STATES
 from whyhang.analyzer.redact import redact
+from whyhang.collectors.files.claims import CLAIMS
 from whyhang.collectors.live import gdb, pausing
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import JobProcess
@@ -250,7 +250,7 @@ class Snapshot:
             self._gap(member, "stacks-unread", why=why, remedy=remedy)
             if pyspy.lacks_interpreter(outcome.errors):
                 about = member.who(self._hostname)
-                self.facts.append(NoInterpreter(who=about, source=Source(file="claims.json")))
+                self.facts.append(NoInterpreter(who=about, source=CLAIMS))
 
     def _gap(self, member: JobProcess, name: str, **parts: object) -> None:
         rank = f"rank {member.rank}, " if member.rank is not None else ""

@@ -7,8 +7,7 @@ kernel tells of the network that whyhang itself is in, to any user.
 import socket
 import struct
 from collections.abc import Iterator
-
-from whyhang.analyzer.facts import Record
+from typing import TypeAlias
 
 LIMIT = 2.0
 """Seconds to wait for a part of the answer."""
@@ -26,11 +25,8 @@ _SENT, _RECEIVED = 44, 52
 """Where tcpi_last_data_sent and tcpi_last_data_recv stand in a tcp_info, in milliseconds."""
 
 
-class LastData(Record):
-    """Seconds since a connection last sent and received data."""
-
-    sent: float
-    received: float
+LastData: TypeAlias = tuple[float, float]
+"""Seconds since a connection last sent and received data."""
 
 
 def last_data() -> dict[str, LastData]:
@@ -69,9 +65,9 @@ def _attribute(data: bytes) -> LastData | None:
         if kind == _TCP_INFO and length >= _ATTRIBUTE.size + _RECEIVED + 4:
             info = data[_ATTRIBUTE.size : length]
             sent, received = (
-                int.from_bytes(info[at : at + 4], "little") / 1000 for at in (_SENT, _RECEIVED)
+                int.from_bytes(info[at : at + 4], "little") for at in (_SENT, _RECEIVED)
             )
-            return LastData(sent=sent, received=received)
+            return sent / 1000, received / 1000
         data = data[max(_aligned(length), _ATTRIBUTE.size) :]
     return None
 

@@ -51,8 +51,8 @@ def _connections(
         if both := tuple(sorted(pair for pair in ends.values() if pair is not None)):
             yield GroupConnections(
                 ends=both,
-                sent=min((data.sent for data in known), default=None),
-                received=min((data.received for data in known), default=None),
+                sent=min((sent for sent, _ in known), default=None),
+                received=min((received for _, received in known), default=None),
                 who=rank.who(hostname),
                 source=Source(file="group_connections.json"),
             )

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 
 from whyhang.analyzer.facts import Library, Record, Setting, SettingName, Source, Who, replace
 from whyhang.collectors import tables
+from whyhang.collectors.files.claims import CLAIMS
 from whyhang.collectors.live.files import Files
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import JobProcess
@@ -104,11 +105,11 @@ class Fingerprints:
             root = frame[1].decode(errors="replace")
             torch = self._torch_versions(pid, root).get("torch")
             if torch is not None:
-                who, source = Who(host=self._hostname), Source(file="claims.json")
-                yield Setting(name="torch", value=torch, who=who, source=source)
+                who = Who(host=self._hostname)
+                yield Setting(name="torch", value=torch, who=who, source=CLAIMS)
                 version = self._package_version(pid, root) if nccl else None
                 if version is not None:
-                    yield Setting(name="nccl", value=version, who=who, source=source)
+                    yield Setting(name="nccl", value=version, who=who, source=CLAIMS)
                 return
 
     def facts(self, ranks: Iterable[JobProcess]) -> Iterator[Setting | Library]:

@@ -261,14 +261,12 @@ class Snapshot:
         ended = [o for o in outcomes if o.code == 0 and o.command.pid not in self._unpaused]
         python = "py-spy dump --native" if self.native else "py-spy dump"
         for how, by_gdb in ((python, False), ("gdb", True)):
-            paused = [o for o in ended if (_tool(o) == "gdb") is by_gdb]
-            if not paused:
-                continue
-            longest = max(outcome.seconds for outcome in paused)
-            self.touched.append(
-                f"{how} paused {counted(len(paused), 'process')} "
-                f"for a part of at most {longest:.3f} s each"
-            )
+            seconds = [o.seconds for o in ended if (_tool(o) == "gdb") is by_gdb]
+            if seconds:
+                self.touched.append(
+                    f"{how} paused {counted(len(seconds), 'process')} "
+                    f"for a part of at most {max(seconds):.3f} s each"
+                )
 
 
 def _tool(outcome: Outcome) -> str:

@@ -1,11 +1,12 @@
 """Tables of patterns in TOML.
 
-A pattern is a list of alternatives; ``<name>`` in one stands for any of the part of that name.
+A pattern is a text or a list of alternatives; ``<name>`` in one stands for any of the part of that
+name.
 """
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -17,13 +18,20 @@ T = TypeVar("T")
 _PART = re.compile(r"(?<!\(\?P)<([a-z-]+)>")
 
 
-def patterns(package: str | None, name: str, of: type[T]) -> T:
-    """Read a table whose values are patterns; its ``words`` are parts of theirs."""
-    table = toml.table(package, name)
-    parts = table.pop("words")
+def patterns(package: str | None, name: str, of: type[T], flags: int = 0) -> T:
+    """Read a table whose values are patterns; its ``words`` are parts of theirs.
 
-    def compiled(_: type, alternatives: Sequence[str]) -> limits.Pattern[str]:
-        return limits.compile(any_of(alternatives, parts), re.IGNORECASE)
+    ``of`` says what each is: ``limits.Pattern``, or ``re.Pattern`` where no limit is needed.
+    """
+    table = toml.table(package, name)
+    parts = table.pop("words", {})
+
+    def compiled(kind: Any, alternatives: str | Sequence[str]) -> object:
+        several = [alternatives] if isinstance(alternatives, str) else alternatives
+        pattern = any_of(several, parts)
+        if kind == re.Pattern[bytes]:
+            return re.compile(pattern.encode(), flags)
+        return (re if kind == re.Pattern[str] else limits).compile(pattern, flags)
 
     return msgspec.convert(table, of, dec_hook=compiled)
 

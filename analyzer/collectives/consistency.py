@@ -132,7 +132,7 @@ def _older(group: GroupCalls, rank: int, other: int, when: str) -> Disagreement:
 
 def _without_calls(tracks: Iterable[Track], ranks: Mapping[int, object]) -> list[Track]:
     """Keep of some ranks' dumps only that there are such ranks and which groups they use."""
-    nothing = {"enqueued": None, "started": None, "completed": None, "calls": (), "detail": None}
+    nothing = {"enqueued": None, "completed": None, "calls": (), "detail": None}
     return [
         replace(track, kind=OVERTAKEN, **nothing)
         if track.kind == RECORDER and track.who.rank in ranks

@@ -54,7 +54,6 @@ class Call(Record):
     limit: float | None = None
     failed_early: bool = False
     frames: tuple[Frame, ...] = ()
-    line: int | None = None  # of the source
     order: int | None = None
     unclosed: bool = False
 
@@ -87,7 +86,7 @@ class Group(Record):
 class Track(Sourced):
     """How far one rank came on one group, as one source tells.
 
-    ``enqueued``, ``started`` and ``completed`` are the last sequence numbers (None: not told;
+    ``enqueued`` and ``completed`` are the last sequence numbers (None: not told;
     0: none yet). ``calls`` holds those calls that matter, oldest first; ``lost`` counts
     records that a ring buffer overwrote. ``kind`` names the evidence ("flight-recorder",
     "watchdog", "fingerprint", "nccl-coll", "ras", "stack"). ``number`` is the rank within the
@@ -105,7 +104,6 @@ class Track(Sourced):
     group: Group
     kind: str
     enqueued: int | None = None
-    started: int | None = None
     completed: int | None = None
     calls: tuple[Call, ...] = ()
     lost: int = 0

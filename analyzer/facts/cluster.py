@@ -35,7 +35,7 @@ class Scheduled(Statement):
     """A job, step, node or pod as sacct, squeue, scontrol, sinfo or kubectl shows it.
 
     ``state`` is the scheduler's word in full ("OUT_OF_MEMORY", "NotReady"), ``reason`` says why,
-    ``code`` is the exit code as printed ("0:9", "137"), ``hosts`` are where a job or pod runs.
+    ``hosts`` are where a job or pod runs.
     ``index`` is a pod's number among those of its job that hold ranks, where its labels tell it.
     """
 
@@ -44,7 +44,6 @@ class Scheduled(Statement):
     state: str
     quote: str
     reason: str = ""
-    code: str = ""
     hosts: tuple[str, ...] = ()
     index: int | None = None
 
@@ -56,7 +55,6 @@ class ProcessState(Statement):
     command: str
     quote: str
     wchan: str = ""
-    ppid: int | None = None
 
 
 class LaunchPlan(Statement):

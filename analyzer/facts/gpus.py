@@ -19,7 +19,6 @@ class GpuProcess(Record):
 class GpuSlice(Record):
     """A MIG device: a part of a GPU that programs see as one of their own."""
 
-    device: int | None = None
     uuid: str | None = None
 
 

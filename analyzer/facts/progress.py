@@ -116,6 +116,4 @@ class Progressed(Statement):
 
 
 class TrainingOutput(Statement):
-    """Words that only the output of a training program has."""
-
-    text: str
+    """That a file has words which only the output of a training program has."""

@@ -29,7 +29,8 @@ class StoreView(Sourced):
     from there; "unresolved": the name has no address; "unanswered": the time was up before the
     name was resolved; "elsewhere": it is in a network that this user may not enter; "failed".
     ``keys`` are the names of what is stored, without their common first slash; not ``complete``:
-    only those of a few likely ones that exist. ``values`` holds what is known to be harmless:
+    only those of a few likely ones that exist. ``num_keys``, for who reads the bundle, says how
+    many there are where they could not be listed. ``values`` holds what is known to be harmless:
     counts and who has joined a rendezvous. ``listeners`` are who listens on that port in the
     network of those processes, ``own_address`` whether the address is one of that network's own;
     ``network`` names it, so that one can tell whether two views are from the same. With
@@ -55,14 +56,13 @@ class StoreView(Sourced):
     mtu: int | None = None
     echo_small: bool | None = None
     echo_large: bool | None = None
-    taken_at: float | None = None
-    seconds: float | None = None
 
 
 class FileView(Sourced):
     """The file that ranks meet through, as the processes ``asked_by`` see it.
 
-    ``why`` says what kept it from being opened. ``processes`` is how many it has counted,
+    ``why`` says what kept it from being opened. ``modified_at`` and ``keys`` are for who reads the
+    bundle: how old it is, who has come. ``processes`` is how many it has counted,
     ``repeated`` are keys that were set more than once: a rank sets its address once a start.
     """
 

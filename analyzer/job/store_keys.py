@@ -55,7 +55,6 @@ class Round(Record):
 
     round: int
     complete: bool
-    closed: bool
     nodes: tuple[str, ...]
     waiting: tuple[str, ...] = ()
 

@@ -181,10 +181,10 @@ class Place(Record):
     ``op`` is the operation that the process group runs, in torch's
     lower-case name, ``api`` the outermost call it was reached by where that has another name
     (``all_gather_object`` runs ``all_gather``). ``context`` is the larger piece of work around
-    it ("inside the dataset", "saving a checkpoint") with its phrase. ``mechanism`` says how the
-    thread waits, where the stack shows it. ``frame`` is the frame that decided, ``user`` the one
-    to point at: the innermost in the user's own code. ``certain`` is False where the kernel's
-    state or a line of source had to be guessed from. ``native``: the stack had native frames.
+    it ("inside the dataset", "saving a checkpoint") with its phrase. ``frame`` is the frame
+    that decided, ``user`` the one to point at: the innermost in the user's own code. ``certain`` is
+    False where the kernel's state or a line of source had to be guessed from. ``native``: the stack
+    had native frames.
     ``stopped``: the process is stopped by a signal or traced, whatever its stack says.
     ``through`` tells how the thread was reached where it is not the main thread, ``main_op`` what
     the main thread is in then.
@@ -197,7 +197,6 @@ class Place(Record):
     api: str | None = None
     context: WaitKind | None = None
     context_says: Phrase | None = None
-    mechanism: str | None = None
     frame: Frame | None = None
     user: Frame | None = None
     thread: str | None = None

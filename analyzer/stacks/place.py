@@ -35,7 +35,6 @@ class Guess(Record):
     says: str
     scope: Scope
     op: str | None = None
-    mechanism: str | None = None
     firm: bool = False
     certain: bool = False
 
@@ -67,8 +66,7 @@ def from_kernel(wchan: str | None) -> Guess | None:
     """Read the kernel function that a thread sleeps in; None where it says nothing."""
     name = (wchan or "0").strip().lstrip("_")
     guesses = (guess for names, guess in _tables()[0] if name.startswith(names))
-    guess = next(guesses, None)
-    return None if guess is None else replace(guess, mechanism=wchan)
+    return next(guesses, None)
 
 
 @functools.lru_cache(maxsize=8192)
@@ -136,7 +134,6 @@ def place_from(reading: Reading, guess: Guess | None, running: str) -> Place:
             scope=guess.scope,
             says=phrase(guess.says),
             op=guess.op,
-            mechanism=guess.mechanism,
             frame=reading.top,
             certain=guess.certain,
         )
@@ -177,7 +174,6 @@ def _place_of_purpose(reading: Reading, decided: Match) -> Place:
         says=says,
         op=op,
         api=api if api != op else None,
-        mechanism=str(_phrase(reading.mechanism)) if reading.mechanism else None,
         frame=decided.frame,
     )
 
@@ -205,7 +201,6 @@ def _place_of_mechanism(mechanism: Match) -> Place:
         scope=mechanism.rule.scope or scope_of(kind),
         says=_phrase(mechanism),
         op=_op(mechanism),
-        mechanism=str(_phrase(mechanism)),
         frame=mechanism.frame,
         certain=_is_firm(mechanism),
     )

@@ -113,7 +113,7 @@ def _guess(reading: Reading, running: str, wchan: str | None, at: PlacedSnapshot
         return replace(kernel, kind=WaitKind.INPUT, scope=Scope.LOCAL, says="waiting for input")
     if kernel is None and running == "D":
         says = "in uninterruptible I/O"
-        return Guess(kind=WaitKind.FILE, says=says, scope=Scope.LOCAL, mechanism=says)
+        return Guess(kind=WaitKind.FILE, says=says, scope=Scope.LOCAL)
     return kernel
 
 

@@ -79,7 +79,6 @@ def _process(line: PrintedLine, names: list[str]) -> Statement | None:
         state=state,
         wchan=cell.get("WCHAN", "").strip("-"),
         command=command,
-        ppid=int(cell["PPID"]) if cell.get("PPID", "").isdecimal() else None,
         quote=line.words,
     )
 

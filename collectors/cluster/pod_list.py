@@ -34,8 +34,8 @@ _LISTS = (b'"PodList"', b'"List"', b'"Pod"')
 class Pod(Record):
     """A pod as the API describes it, without its specification.
 
-    ``state`` is kubectl's STATUS, ``why`` in words what it waits for or how it ended, ``code`` the
-    exit code; ``runs``: something can be run in it. ``containers`` are the names of those that are
+    ``state`` is kubectl's STATUS, ``why`` in words what it waits for or how it ended;
+    ``runs``: something can be run in it. ``containers`` are the names of those that are
     no init containers, ``owner`` is the id of what made it.
     """
 
@@ -46,7 +46,6 @@ class Pod(Record):
     runs: bool = False
     node: str = ""
     why: str = ""
-    code: str = ""
     containers: tuple[str, ...] = ()
     default_container: str = ""
     owner: str = ""
@@ -117,7 +116,7 @@ def without_specifications(data: bytes) -> bytes:
 def _pod(item: Mapping[str, Any]) -> Pod:
     about = _dict(item, "metadata")
     annotations = _dict(about, "annotations")
-    state, why, code = _state(item)
+    state, why = _state(item)
     states = _dicts(item, "status", "containerStatuses")
     return Pod(
         name=str(about["name"]),
@@ -127,7 +126,6 @@ def _pod(item: Mapping[str, Any]) -> Pod:
         and any("running" in _dict(one, "state") for one in states),
         node=str(_dict(item, "spec").get("nodeName") or ""),
         why=" ".join(why.split())[:400],
-        code=code,
         containers=tuple(_containers(item)),
         default_container=str(annotations.get("kubectl.kubernetes.io/default-container", "")),
         owner=next((str(one.get("uid", "")) for one in _dicts(about, "ownerReferences")), ""),
@@ -139,16 +137,16 @@ def _containers(item: Mapping[str, Any]) -> list[str]:
     return [str(one.get("name")) for one in _dicts(item, "spec", "containers")]
 
 
-def _state(item: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Return kubectl's word for the state of a pod, why it is in it, and an exit code."""
+def _state(item: Mapping[str, Any]) -> tuple[str, str]:
+    """Return kubectl's word for the state of a pod, and why it is in it."""
     status = _dict(item, "status")
     word = str(status.get("reason") or status.get("phase") or "Unknown")
-    why, code = str(status.get("message") or ""), ""
+    why = str(status.get("message") or "")
     for condition in _dicts(status, "conditions"):
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
             why = why or str(condition.get("message") or condition.get("reason") or "")
     if begun := _of_init(status):
-        return begun[0], begun[1] or why, ""
+        return begun[0], begun[1] or why
     running = False
     for one in reversed(_dicts(status, "containerStatuses")):
         waiting, ended = _dict(one, "state", "waiting"), _dict(one, "state", "terminated")
@@ -157,7 +155,7 @@ def _state(item: Mapping[str, Any]) -> tuple[str, str, str]:
         if waiting.get("reason"):
             word, why = str(waiting["reason"]), str(waiting.get("message") or why)
         elif ended:
-            word, code = _ending(ended)
+            word, _ = _ending(ended)
         if before and not ended:
             how, number = _ending(before)
             times = _number(one.get("restartCount"))
@@ -167,7 +165,7 @@ def _state(item: Mapping[str, Any]) -> tuple[str, str, str]:
         word = "Running"
     if _dict(item, "metadata").get("deletionTimestamp"):
         word = "Unknown" if status.get("reason") == "NodeLost" else "Terminating"
-    return word, why, code
+    return word, why
 
 
 def _of_init(status: Mapping[str, Any]) -> tuple[str, str] | None:
@@ -252,7 +250,6 @@ class PodListReader:
                 state=pod.state,
                 quote=f"{pod.name}: {pod.state}{where}" + (f", {pod.why}" if pod.why else ""),
                 reason=pod.why,
-                code=pod.code,
                 hosts=(pod.node,) if pod.node else (),
                 index=indexes.get(pod.name),
             )

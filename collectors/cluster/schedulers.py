@@ -84,7 +84,6 @@ def _job(line: PrintedLine, row: Mapping[str, str]) -> Scheduled | None:
         state=state,
         quote=line.words,
         reason="" if why in {"None", "(null)"} else why,
-        code=row.get("EXITCODE", ""),
         hosts=() if nodes.startswith("(") else expand(nodes),
     )
 
@@ -132,7 +131,6 @@ def slurm_record(lines: Lines) -> Iterator[Statement]:
             state=state,
             quote=quote.words if of_job else f"{name}: {quote.words}",
             reason="" if reason in {"None", "(null)"} else reason,
-            code=pairs.get("ExitCode", ""),
             hosts=expand(pairs.get("NodeList", "")) if of_job else (name,),
         )
 
@@ -199,6 +197,5 @@ def kubectl_description(lines: Lines) -> Iterator[Statement]:
             state=why if state == "Failed" and why else state,
             quote=f"{name}: {quote.words}",
             reason=event or why or pairs.get("Message", ""),
-            code=pairs.get("Exit Code", ""),
             hosts=(pairs["Node"].partition("/")[0],) if "/" in pairs.get("Node", "") else (),
         )

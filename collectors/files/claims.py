@@ -35,6 +35,9 @@ from whyhang.analyzer.facts import (
 )
 from whyhang.analyzer.toml import table
 
+CLAIMS = Source(file="claims.json")
+"""Of what a live job tells."""
+
 COMPARED = "fingerprint:"  # begins what rows are about that is compared over ranks
 _SETTINGS: dict[str, SettingName] = {
     "backend": "backend",

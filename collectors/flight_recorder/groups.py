@@ -22,14 +22,12 @@ _DIGITS = re.compile(r"\d{1,9}")
 
 
 class GroupStatus(Record):
-    """What ``pg_status`` says of one group: the last calls enqueued, started and completed.
+    """What ``pg_status`` says of one group: the last calls enqueued and completed.
 
-    On a group with sends and receives the numbers may be of those. -1 means none, or for
-    ``started`` that timing is off.
+    On a group with sends and receives the numbers may be of those. -1 means none.
     """
 
     enqueued: int | None
-    started: int | None
     completed: int | None
 
 
@@ -96,7 +94,6 @@ def status_by_id(top: Mapping[object, object]) -> dict[int, GroupStatus]:
     return {
         own_number: GroupStatus(
             enqueued=_count(counts.get("last_enqueued_collective"), none=0),
-            started=_count(counts.get("last_started_collective"), none=None),
             completed=_count(counts.get("last_completed_collective"), none=0),
         )
         for key, counts in _dicts(top.get("pg_status")).items()

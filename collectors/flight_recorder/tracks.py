@@ -104,7 +104,7 @@ def _tracks(contents: Contents, file: DumpFile) -> Iterator[Track]:
         own = contents.by_group.get(name, [])
         if not own and name not in statuses and not of_active_calls:
             continue
-        status = statuses.get(name, GroupStatus(enqueued=None, started=None, completed=None))
+        status = statuses.get(name, GroupStatus(enqueued=None, completed=None))
         partial = not dump.whole or len(own) > KEPT_AT_MOST
         track = Track(
             who=file.who,
@@ -112,7 +112,6 @@ def _tracks(contents: Contents, file: DumpFile) -> Iterator[Track]:
             kind=KIND,
             source=file.source,
             enqueued=status.enqueued,
-            started=status.started,
             completed=status.completed,
             lost=lost,
             look=file.look,
@@ -132,14 +131,12 @@ def _with_calls(track: Track, own: Sequence[Row], group: Group) -> Track:
     collectives = [call for call in issued if not call.p2p]
     numbers = (row.collective for row in own if row.collective is not None)
     enqueued = max(numbers, default=None)
-    started = [c.seq for c in collectives if c.state >= CallState.STARTED and c.seq is not None]
     unfinished = [
         c.seq for c in collectives if c.state is not CallState.COMPLETED and c.seq is not None
     ]
     return replace(
         track,
         enqueued=enqueued,
-        started=max(started, default=None),
         completed=min(unfinished) - 1 if unfinished else enqueued,
         calls=worth_keeping(issued, KEPT_COMPLETED if track.detail else KEPT_AT_MOST),
     )

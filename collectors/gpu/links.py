@@ -67,7 +67,7 @@ def _below(gpu: Draft, words: str) -> bool:
         gpu.put_link(int(row["link"]), errors=int(row["count"]) if is_error else None)
         bad = int(row["count"]) > 0
     elif part := _MIG.match(words):
-        gpu.slices.append(GpuSlice(device=int(part["device"]), uuid=part["uuid"]))
+        gpu.slices.append(GpuSlice(uuid=part["uuid"]))
     else:
         return not words or words.startswith("Link ") or _ALL_INACTIVE in words
     if bad and len(gpu.quote) < 200:

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 
 import regex
 
-from whyhang.analyzer.facts import GpuSlice
 from whyhang.collectors import limits
 from whyhang.collectors.gpu.fields import Draft
 from whyhang.collectors.prints import Lines
@@ -32,9 +31,6 @@ _SECOND = limits.compile(
     r"\| ?(?P<busy>\d+%|N/A|ERR!) (?P<compute_mode>[^\s|][^|]*+)\|"
 )
 _THIRD = limits.compile(r"\|[^|]*+\|[^|]*+\| ?(?P<mig>Enabled|Disabled|N/A)\*? ?\|")
-_SLICE = limits.compile(
-    r"\| ?(?P<gpu>\d{1,9}+) \d++ \d++ (?P<device>\d{1,9}+) ?\| ?[\d.]++[KMG]iB ?/"
-)
 _PROCESS = limits.compile(
     r"\| ?(?P<gpu>\d{1,9}+) (?:(?P<gi>\d++|N/A) (?P<ci>\d++|N/A) )?(?P<pid>\d++) "
     r"(?P<type>C\+G|M\+C|[CGM]) (?:(?P<name>\S.*?) )??(?P<memory>\d++[KMG]iB|N/A)? ?\|$"
@@ -106,21 +102,18 @@ class _Table:
         return True
 
     def _below(self, row: str) -> None:
-        """Take a row of the tables of MIG devices and processes."""
+        """Take a row of the table of processes, below that of MIG devices."""
         if _NONE in row:
             self.lists_processes = True
-        elif process := _PROCESS.match(row):
-            if gpu := self.gpus.get(int(process["gpu"])):
-                self.lists_processes = True
-                gpu.add_process(
-                    process["pid"],
-                    process["name"],
-                    process["memory"],
-                    instance=(process["gi"], process["ci"]),
-                    kind=process["type"],
-                )
-        elif (part := _SLICE.match(row)) and (gpu := self.gpus.get(int(part["gpu"]))):
-            gpu.slices.append(GpuSlice(device=int(part["device"])))
+        elif (process := _PROCESS.match(row)) and (gpu := self.gpus.get(int(process["gpu"]))):
+            self.lists_processes = True
+            gpu.add_process(
+                process["pid"],
+                process["name"],
+                process["memory"],
+                instance=(process["gi"], process["ci"]),
+                kind=process["type"],
+            )
 
 
 UNREACHABLE = "Unable to determine the device handle"

@@ -97,10 +97,7 @@ def take(root: ET.Element, gpu: Draft, head: Mapping[str, str]) -> None:
     gpu.takes_trouble((root.text or "").strip())
     _processes(root, gpu)
     gpu.slices += [
-        GpuSlice(
-            device=values.integer(device.findtext("index")),
-            uuid=values.present(device.findtext("uuid")),
-        )
+        GpuSlice(uuid=values.present(device.findtext("uuid")))
         for device in root.iterfind("mig_devices/mig_device")
     ]
 

@@ -16,7 +16,6 @@ from whyhang.analyzer.facts import (
     Record,
     Role,
     Setting,
-    Source,
     Statement,
     StoreView,
     Who,
@@ -148,15 +147,15 @@ def _fact_files(taken: Taken) -> Iterator[BundleFile]:
 
 
 def _of_job(taken: Taken) -> Iterator[Statement]:
-    who, source = Who(host=taken.hostname), Source(file="claims.json")
+    who = Who(host=taken.hostname)
     if backend := _backend(taken.processes):
-        yield Setting(name="backend", value=backend, who=who, source=source)
+        yield Setting(name="backend", value=backend, who=who, source=claims.CLAIMS)
     if taken.job.launcher is not None:
-        yield Setting(name="launcher", value=taken.job.launcher, who=who, source=source)
+        yield Setting(name="launcher", value=taken.job.launcher, who=who, source=claims.CLAIMS)
     if taken.in_container:
-        yield PartOfHost(who=who, source=source)
+        yield PartOfHost(who=who, source=claims.CLAIMS)
     if taken.job.world_size is not None:
-        yield WorldSize(size=taken.job.world_size, who=who, source=source)
+        yield WorldSize(size=taken.job.world_size, who=who, source=claims.CLAIMS)
 
 
 def _backend(processes: Iterable[Process]) -> str | None:

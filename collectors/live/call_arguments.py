@@ -17,9 +17,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from whyhang.analyzer import toml
-from whyhang.analyzer.facts import CallArgument, Record, Source, Who
+from whyhang.analyzer.facts import CallArgument, Record, Who
 from whyhang.analyzer.redact import redact
 from whyhang.analyzer.stacks.usercode import short
+from whyhang.collectors.files.claims import CLAIMS
 from whyhang.collectors.live.frame_variables import own_frames
 from whyhang.collectors.stacks.pyspy_json import PrintedFrame
 
@@ -113,7 +114,7 @@ def read_arguments(
                     line=line,
                     stands=stands,
                     who=who,
-                    source=Source(file="claims.json"),
+                    source=CLAIMS,
                 )
                 found[argument] = None
     return list(found)

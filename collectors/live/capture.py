@@ -19,12 +19,12 @@ from whyhang.analyzer.facts import (
     Paused,
     Process,
     Role,
-    Source,
     StepsWritten,
     StepsWrittenBefore,
     counted,
 )
 from whyhang.collectors.files.bundle import Bundle
+from whyhang.collectors.files.claims import CLAIMS
 from whyhang.collectors.live.bundling import Taken, bundle_of
 from whyhang.collectors.live.call_arguments import counts_of_loops, parsed, read_arguments, sites
 from whyhang.collectors.live.frame_variables import (
@@ -248,8 +248,7 @@ class Capture(Site):
                 seconds.setdefault(pid, []).append(took)
         for pid in (pid for pid in seconds if pid in members):
             who, total = members[pid].who(self.hostname), round(sum(seconds[pid]), 3)
-            source = Source(file="claims.json")
-            yield Paused(dumps=len(seconds[pid]), seconds=total, who=who, source=source)
+            yield Paused(dumps=len(seconds[pid]), seconds=total, who=who, source=CLAIMS)
 
     def _take_snapshot(self) -> None:
         self._tell(f"look {len(self.snapshots) + 1}: {self.job.in_words()}")

@@ -24,13 +24,13 @@ from whyhang.analyzer.facts import (
     InitArguments,
     LoopCounter,
     Record,
-    Source,
     Variables,
     Who,
 )
 from whyhang.analyzer.redact import redact
 from whyhang.analyzer.stacks.usercode import is_library, short
-from whyhang.collectors.stacks.pyspy_json import Local, PrintedFrame, Trace, read_traces
+from whyhang.collectors.files.claims import CLAIMS
+from whyhang.collectors.stacks.pyspy_json import PrintedFrame, Trace, read_traces
 
 MOST = 64
 """Ranks asked on one host."""
@@ -38,7 +38,7 @@ MOST = 64
 _C10D = "torch/distributed/distributed_c10d.py"
 _RAY = "ray/train/v2/_internal/execution/worker_group/thread_runner.py"
 """Runs the training function of a worker on a thread of its own."""
-_SPAWN = "torch/multiprocessing/spawn.py"
+SPAWN = "torch/multiprocessing/spawn.py"
 _NUMBERS = {"rank", "local_rank", "world_size", "size", "nprocs"}
 
 
@@ -90,7 +90,7 @@ def read_spot(who: Who, data: bytes) -> InitArguments | None:
                 rank=_whole(given.get("rank")),
                 world_size=_whole(given.get("world_size")),
                 who=who,
-                source=Source(file="claims.json"),
+                source=CLAIMS,
             )
     return None
 
@@ -137,35 +137,28 @@ def read_counters(
 
     ``of_loops`` gives the names with which the loops around a line of a file count.
     """
-    frames, source = own_frames(who.pid or 0, data), Source(file="claims.json")
+    frames = own_frames(who.pid or 0, data)
     for frame in frames:
         names = of_loops(frame.filename, frame.line)
         for variable in frame.locals or ():
-            if not (_is_count(variable) and (_named(variable) or variable.name in names)):
+            text = variable.repr or ""
+            counts = text.isascii() and text.isdecimal() and len(text) <= _DIGITS
+            if not counts or not (variable.name in names or _COUNTERS.fullmatch(variable.name)):
                 continue
             yield LoopCounter(
                 name=variable.name,
-                value=int(variable.repr or ""),
+                value=int(text),
                 function=frame.name,
                 file=short(frame.filename),
                 who=who,
-                source=source,
+                source=CLAIMS,
             )
     if frames:
         own = [
             (f.name, f.line, [(each.name, each.repr) for each in f.locals or ()]) for f in frames
         ]
         checksum = zlib.crc32(repr(own).encode(errors="replace"))
-        yield Variables(checksum=checksum, who=who, source=source)
-
-
-def _is_count(variable: Local) -> bool:
-    text = variable.repr or ""
-    return text.isascii() and text.isdecimal() and len(text) <= _DIGITS
-
-
-def _named(variable: Local) -> bool:
-    return _COUNTERS.fullmatch(variable.name) is not None
+        yield Variables(checksum=checksum, who=who, source=CLAIMS)
 
 
 # Which number a rank has.
@@ -191,9 +184,9 @@ def read_numbers(data: bytes) -> Numbers:
             name = frame.name.rpartition(".")[2]
             called = _integers(inner)
             size = called.get("world_size", called.get("size"))
-            if name == "_wrap" and frame.filename.endswith(_SPAWN):
+            if name == "_wrap" and frame.filename.endswith(SPAWN):
                 return Numbers(local_rank=_integers(frame, {"i"}).get("i"), size=size)
-            if name == "start_processes" and frame.filename.endswith(_SPAWN):
+            if name == "start_processes" and frame.filename.endswith(SPAWN):
                 return Numbers(size=_integers(frame).get("nprocs"))
             if name == "run" and frame.filename.endswith("multiprocessing/process.py"):
                 rank = called.get("rank", called.get("local_rank"))

@@ -12,12 +12,12 @@ from whyhang.analyzer.facts import (
     Process,
     Record,
     Role,
-    Source,
     counted,
     replace,
 )
 from whyhang.analyzer.facts.processes import ENDED_STATES
 from whyhang.analyzer.redact import redact
+from whyhang.collectors.files.claims import CLAIMS
 from whyhang.collectors.live import gdb, pausing
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import JobProcess
@@ -250,7 +250,7 @@ class Snapshot:
             self._gap(member, "stacks-unread", why=why, remedy=remedy)
             if pyspy.lacks_interpreter(outcome.errors):
                 about = member.who(self._hostname)
-                self.facts.append(NoInterpreter(who=about, source=Source(file="claims.json")))
+                self.facts.append(NoInterpreter(who=about, source=CLAIMS))
 
     def _gap(self, member: JobProcess, name: str, **parts: object) -> None:
         rank = f"rank {member.rank}, " if member.rank is not None else ""
@@ -261,14 +261,12 @@ class Snapshot:
         ended = [o for o in outcomes if o.code == 0 and o.command.pid not in self._unpaused]
         python = "py-spy dump --native" if self.native else "py-spy dump"
         for how, by_gdb in ((python, False), ("gdb", True)):
-            paused = [o for o in ended if (_tool(o) == "gdb") is by_gdb]
-            if not paused:
-                continue
-            longest = max(outcome.seconds for outcome in paused)
-            self.touched.append(
-                f"{how} paused {counted(len(paused), 'process')} "
-                f"for a part of at most {longest:.3f} s each"
-            )
+            seconds = [o.seconds for o in ended if (_tool(o) == "gdb") is by_gdb]
+            if seconds:
+                self.touched.append(
+                    f"{how} paused {counted(len(seconds), 'process')} "
+                    f"for a part of at most {max(seconds):.3f} s each"
+                )
 
 
 def _tool(outcome: Outcome) -> str:

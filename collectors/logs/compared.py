@@ -11,13 +11,12 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Literal
 
-from whyhang.analyzer import toml
 from whyhang.analyzer.facts import PrintedValue, Record, Topic, Who
 from whyhang.collectors import tables
 from whyhang.collectors.logs.lines.line_reader import LogFile
 from whyhang.collectors.logs.text.line import clean
-from whyhang.collectors.logs.text.logger_header import TIME
-from whyhang.collectors.logs.text.own_rank import OWN_WORDS
+from whyhang.collectors.logs.text.logger_header import SHAPES
+from whyhang.collectors.logs.text.own_rank import FORMS
 
 READ = 32 << 10  # bytes of the beginning of a file
 MOST_HITS = 200  # of each word
@@ -30,31 +29,17 @@ HEADING = 3  # lines above a table in which its heading may stand
 
 class _Table(Record):
     topics: dict[Topic, tuple[str, ...]]
-    own: dict[Literal["before", "behind", "name"], tuple[str, ...]]
-    others: dict[Literal["by-design", "no-settings"], tuple[str, ...]]
+    own: dict[Literal["before", "behind", "name"], re.Pattern[str]]
+    others: dict[Literal["by-design", "no-settings"], re.Pattern[str]]
+    value: re.Pattern[str]
+    counted: re.Pattern[str]
+    alone: re.Pattern[str]
+    pair: re.Pattern[str]
 
 
-_TABLE = toml.read(__package__, "compared.toml", _Table)
+_TABLE = tables.patterns(__package__, "compared.toml", _Table)
 _TOPICS = {word.encode(): topic for topic, words in _TABLE.topics.items() for word in words}
-_OWN = {
-    place: re.compile(tables.any_of(words, {}), re.IGNORECASE)
-    for place, words in _TABLE.own.items()
-}
-_OTHERS = {kind: re.compile(tables.any_of(words, {})) for kind, words in _TABLE.others.items()}
-
-_VALUE = re.compile(r"(?<![\w.+/:-])\d{1,15}(?:\.\d+){0,3}(?![\w/:-])")
-_COUNTED = re.compile(r"(?i)(?:step|epoch|iter(?:ation)?)s?[ \]\"'=:#(]{0,3}$")
-"""Where a rank begins: the only count in which ranks of one start agree."""
-_ALONE = re.compile(
-    r"[ \t#>*-]{0,8}[^\w]{0,4}(?:rank|Rank|RANK)? ?[=:#]? ?\d{0,6}[ \t=:|,]{0,6}"
-    r"(?P<value>\d{1,15})\s*$"
-)
-"""A row of a table: a rank, and a value that its heading explains."""
 LEAST_PAIRS = 3
-_PAIR = re.compile(
-    r"(?<![\w.-])(?P<name>[A-Za-z][\w.-]{1,30})['\"]?[=:] ?['\"]?(?P<value>[\w.+-]{1,24})"
-    r"(?=['\",;\s)\]}]|$)"
-)
 
 
 def compared(data: bytes, file: LogFile) -> Iterator[PrintedValue]:
@@ -65,14 +50,14 @@ def compared(data: bytes, file: LogFile) -> Iterator[PrintedValue]:
     for at, topic in sorted(_places(head.lower()).items()):
         end = head.find(b"\n", at)
         raw = head[at : end if end >= 0 else len(head)]
-        others = _OTHERS["no-settings" if topic == "settings" else "by-design"]
+        others = _TABLE.others["no-settings" if topic == "settings" else "by-design"]
         if len(raw) > LONGEST or others.search(text := clean(raw)):
             continue
         number = head.count(b"\n", 0, at) + 1
         for row in _rows_below(head, end, file, topic, text):
             values.setdefault((row.who, row.name), row)
         for line in file.take_apart(text):
-            label = OWN_WORDS.match(line.text) if file.voice.own_words else None
+            label = FORMS.own_words.match(line.text) if file.voice.own_words else None
             text = line.text[label.end() if label else 0 :]
             settings = _settings(text) if topic == "settings" else []
             for name, value in settings or _values(text, topic):
@@ -106,7 +91,7 @@ def _rows_below(
     for raw in head[end + 1 :].split(b"\n"):
         number += 1
         line = file.take_apart(clean(raw))[0]
-        row = _ALONE.match(line.text) if line.who.rank is not None else None
+        row = _TABLE.alone.match(line.text) if line.who.rank is not None else None
         if row is None:
             misses += 1
             if misses > HEADING or line.who.rank is not None:
@@ -139,24 +124,29 @@ def _places(low: bytes) -> dict[int, Topic]:
 
 def _settings(text: str) -> list[tuple[str, str]]:
     """Return the settings that a line lists, those left out that are each rank's own by nature."""
-    pairs = [(pair["name"], pair["value"]) for pair in _PAIR.finditer(text)]
-    shared = [pair for pair in pairs if _OWN["name"].fullmatch(pair[0]) is None]
+    pairs = [(pair["name"], pair["value"]) for pair in _TABLE.pair.finditer(text)]
+    shared = [pair for pair in pairs if _TABLE.own["name"].fullmatch(pair[0]) is None]
     return shared if len(pairs) >= LEAST_PAIRS else []
 
 
 def _values(text: str, topic: Topic) -> Iterator[tuple[str, str]]:
     """Yield each value that ranks should share, named by the line around it."""
-    text = TIME.sub("", text)
-    for place, match in enumerate(_VALUE.finditer(text)):
+    text = SHAPES.time.sub("", text)
+    for place, match in enumerate(_TABLE.value.finditer(text)):
         before, behind = text[: match.start()], text[match.end() :]
         dotted = "." in match[0] and topic != "version"  # a fraction, an address
         if place >= MOST_VALUES or dotted:
             continue
         if topic == "start":
-            is_own = _COUNTED.search(before[-AROUND:]) is None
+            is_own = _TABLE.counted.search(before[-AROUND:]) is None
         else:
-            is_own = bool(_OWN["before"].search(before[-AROUND:]) or _OWN["behind"].match(behind))
+            is_own = bool(
+                _TABLE.own["before"].search(before[-AROUND:]) or _TABLE.own["behind"].match(behind)
+            )
         if is_own:
             continue
         # Other values on the line go; this one's place is what they leave.
-        yield f"{_VALUE.sub('#', before)[-AROUND:]}…{_VALUE.sub('#', behind)[:AROUND]}", match[0]
+        yield (
+            f"{_TABLE.value.sub('#', before)[-AROUND:]}…{_TABLE.value.sub('#', behind)[:AROUND]}",
+            match[0],
+        )

@@ -10,12 +10,12 @@ stands behind the first word of trouble is no work any more.
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from whyhang.analyzer import toml
 from whyhang.analyzer.facts import (
     NOBODY,
     LastLine,
     LogTail,
     OwnLine,
+    Record,
     SignOfLife,
     Statement,
     TrainingOutput,
@@ -28,9 +28,9 @@ from whyhang.collectors import tables
 from whyhang.collectors.logs.lines.line_reader import MAX_TEXT, LogFile
 from whyhang.collectors.logs.lines.signs_of_life import (
     count_of_bar,
+    is_of_training,
     last_sign,
     outlook,
-    program,
     sign,
 )
 from whyhang.collectors.logs.text.line import Line, clean
@@ -45,24 +45,21 @@ MOST_LINES = 100  # of a rank that are kept
 LONGEST = 1000  # characters of a line
 BLOCK = 4096  # bytes in which a program that buffers its output writes
 
-_OF_LIBRARIES, _TROUBLE = (
-    re.compile(tables.any_of(words, {}))
-    for words in toml.read(__package__, "ending.toml", dict[str, tuple[str, ...]]).values()
-)
-_STARTED = re.compile(
-    rb"\S{0,80}(?: [^$#%>\n]{0,80})?[$#%>] (?:[A-Z_][A-Z0-9_]*=\S* )*"
-    rb"(?:torchrun|deepspeed|mpirun|mpiexec|srun|accelerate|horovodrun|python3? -m torch\.dist)\b"
-)
-"""The prompt of a shell with a command that starts ranks."""
+
+class _Words(Record):
+    of_libraries: re.Pattern[str]
+    trouble: re.Pattern[str]
+    gives_up: re.Pattern[str]
+    started: re.Pattern[bytes]
+
+
+_WORDS = tables.patterns(__package__, "ending.toml", _Words)
 
 _AT_EXIT = "destroy_process_group() was not called before program exit"
 """What c10d says as a process ends, of its own."""
 
 _FAILED = "worker group finished (FAILED)"
 """What torchrun's agent says before it waits for other agents, as it does behind a planned end."""
-
-_GIVES_UP = re.compile(r"\[?[EF]\d{3,4} [\d:.]+ ProcessGroup\w+\.cpp:\d+\]")
-"""What c10d says as it gives up: behind it the rank is at work no more."""
 
 
 def ending(
@@ -94,8 +91,8 @@ def ending(
         yield _last_sign(output, data, file, last) or SignOfLife(
             text=output, who=who, source=source
         )
-    if lines and (output := program(text)) is not None:
-        yield TrainingOutput(text=output, who=who, source=source)
+    if lines and is_of_training(text):
+        yield TrainingOutput(who=who, source=source)
     yield from own
 
 
@@ -141,7 +138,7 @@ def tails(data: bytes, file: LogFile, last: int, size: int) -> Iterator[LogTail]
     raw = data.rstrip(b"\n\r \t").split(b"\n")
     if not whole:
         del raw[:1]  # it may have begun before
-    started = (n for n in range(len(raw) - 1, -1, -1) if _STARTED.match(raw[n]))
+    started = (n for n in range(len(raw) - 1, -1, -1) if _WORDS.started.match(raw[n]))
     raw = raw[next(started, 0) :]  # what an earlier command printed is of another job
     most = LINES_OF_ONE if file.document.who.rank is not None else LINES_OF_ALL
     whole = whole and len(raw) <= most
@@ -154,7 +151,7 @@ def tails(data: bytes, file: LogFile, last: int, size: int) -> Iterator[LogTail]
     for number, line in _lines_of_program(raw, last - len(raw) + 1, file):
         who = _speaker(line)
         own = lines.setdefault(who, [])
-        if _TROUBLE.search(line.text) and _AT_EXIT not in line.text:
+        if _WORDS.trouble.search(line.text) and _AT_EXIT not in line.text:
             trouble = OwnLine(number=number, text=line.text.strip(), template="", time=line.time)
             over.setdefault(who, (len(own), trouble))
             nameless = number if who == NOBODY else nameless
@@ -220,8 +217,8 @@ def _lines_of_program(raw: list[bytes], first: int, file: LogFile) -> Iterator[t
             continue
         text = last_state(clean(piece))
         for line in file.take_apart(text[:LONGEST]) if text else ():
-            of_library = _OF_LIBRARIES.search(line.text)
-            if not of_library or _GIVES_UP.match(line.text) or _AT_EXIT in line.text:
+            of_library = _WORDS.of_libraries.search(line.text)
+            if not of_library or _WORDS.gives_up.match(line.text) or _AT_EXIT in line.text:
                 yield number, line
 
 

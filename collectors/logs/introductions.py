@@ -27,48 +27,31 @@ from whyhang.analyzer.facts import (
     Who,
     replace,
 )
+from whyhang.collectors import tables
 from whyhang.collectors.logs.lines.line_reader import LogFile
 from whyhang.collectors.logs.text.line import Line, clean
 from whyhang.collectors.logs.text.logger_header import reduce
-from whyhang.collectors.logs.text.own_rank import NAMED_INDEX
+from whyhang.collectors.logs.text.own_rank import FORMS
 
 READ = 32 << 10  # bytes of the beginning of a file
 MOST_LINES = 600  # that speak of ranks
 LONGEST = 300  # characters of a line
 
-_OF_RANKS = re.compile(rb"(?im)^(?=.*?(?:rank|\b(?:task|proc|process|worker|pe)\b)).*$")
-_RANK = re.compile(
-    r"(?<![A-Za-z_])(?<!local )(?<!node )(?<!group )(?<!parallel[ _])(?<![tdpec]p )(?:global[ _])?"
-    r"rank[ =:#]{0,2}(?P<rank>\d{1,6})\b",
-    re.IGNORECASE,
-)
-# The same of a list of tasks, each behind its number: "task  8 n019 cuda:0", "PE 3 on n02".
-_PLACED = re.compile(
-    r"(?:^|.{0,40}[ :|\]\[(])(?:rank|task|process|proc|worker|pe)[ =:#]{0,4}(?P<rank>\d{1,6})"
-    r"(?:[ ,:@|=>-]|\bon\b|\bhost\b){1,8}"
-    r"(?P<host>(?!(?:cuda|gpu|device|rank|port|pid|v|step|epoch|of)[\W_]?\d+\b)"
-    r"[a-z][a-z-]*\d[\w.-]*)\b(?! ?[/%])",
-    re.IGNORECASE,
-)
-_PID = re.compile(r"(?<![A-Za-z_])pid[ =:#]{0,2}(?P<pid>\d{2,8})\b", re.IGNORECASE)
-_HOST = re.compile(
-    r"(?<![A-Za-z_])(?:(?:host(?:name)?|node(?:name)?)[ =:]{1,2}|on {1,20}(?:host |node )?)"
-    r"(?P<host>(?!(?:cuda|gpu|device|rank|port|pid)[\W_]?\d+\b)"
-    r"[A-Za-z](?:[\w.-]*\d[\w.-]*|[\w.-]+(?= {1,4}device {1,4}\d)))",  # that of nccl-tests
-    re.IGNORECASE,
-)
-_ADDRESS = re.compile(
-    r"(?<![A-Za-z_])(?:listen(?:s|ing)?(?: on| at)?|bound to|bind(?:s|ing)?(?: to)?"
-    r"|serving (?:on|at)|(?:my |own |local |host |node )?(?:ip|addr(?:ess)?))[ =:]{1,2}"
-    r"(?P<host>\d{1,3}(?:\.\d{1,3}){3})(?::(?P<port>\d{1,5}))?(?![\d.])",
-    re.IGNORECASE,
-)
-# What a line is about in which a rank speaks of others, of a connection, or of trouble.
-_OF_OTHERS = re.compile(
-    r"(?i)\b(?:peer|from|towards?|wait\w*|lost|miss\w*|fail\w*|error|connect\w*|reach\w*|master"
-    r"|remote|neighbou?rs?|next|prev\w*|died|dead|exit\w*|kill\w*|src|dst|sen[dt]\w*|rec(?:v|eiv)\w*)\b"
-    r"|NCCL|\.cpp:\d|Error\b"
-)
+
+class _Words(Record):
+    of_ranks: re.Pattern[bytes]
+    rank: re.Pattern[str]
+    placed: re.Pattern[str]
+    pid: re.Pattern[str]
+    host: re.Pattern[str]
+    address: re.Pattern[str]
+    of_others: re.Pattern[str]
+    master: re.Pattern[str]
+    header: re.Pattern[bytes]
+
+
+_WORDS = tables.patterns(__package__, "introductions.toml", _Words)
+
 _LOOPBACK = ("127.", "0.0.0.0")  # noqa: S104 - an address in a log
 
 
@@ -88,7 +71,7 @@ def introductions(data: bytes, file: LogFile) -> Iterator[ProcessRank | OwnAddre
         if made is not None:
             host = made.who.host
             text = line.text.replace(host, "@") if host else line.text
-            template, _ = reduce(_MASTER.sub("", text))
+            template, _ = reduce(_WORDS.master.sub("", text))
             spoken[template].append(made)
     for made in _believed(spoken.values()):
         if (made.who.pid, made.who.host, made.who.local_rank) != (None, None, None):
@@ -96,7 +79,7 @@ def introductions(data: bytes, file: LogFile) -> Iterator[ProcessRank | OwnAddre
         if made.address is not None:
             who = Who(rank=made.rank, trust=Trust.CONTENT, host=made.who.host)
             yield OwnAddress(who=who, address=made.address, source=made.source)
-    if file.voice.index is NAMED_INDEX:
+    if file.voice.index is FORMS.named_index:
         yield from _pods(file)
 
 
@@ -104,46 +87,42 @@ def _pods(file: LogFile) -> Iterator[ProcessRank]:
     """Yield the ranks that the names of pods in front of lines count."""
     seen: set[str] = set()
     for number, line in file.beginning(MOST_LINES):
-        match = NAMED_INDEX.match(line.text)
+        match = FORMS.named_index.match(line.text)
         if match is not None and (pod := f"{match['name']}-{match['rank']}") not in seen:
             seen.add(pod)
             who = Who(host=pod)
             yield ProcessRank(rank=int(match["rank"]), who=who, source=file.document.source(number))
 
 
-_MASTER = re.compile(r"\bMASTER_(?:ADDR|PORT)=\S+")
-"""Where ranks meet, which an introduction may name as well."""
-
-
 def _lines(data: bytes, file: LogFile) -> Iterator[tuple[int, Line]]:
     head = data[:READ]
-    for speaks in itertools.islice(_OF_RANKS.finditer(head), MOST_LINES):
+    for speaks in itertools.islice(_WORDS.of_ranks.finditer(head), MOST_LINES):
         if len(speaks[0]) <= LONGEST:
             line = file.take_apart(clean(speaks[0]))[0]
             yield head.count(b"\n", 0, speaks.start()) + 1, line
 
 
 def _introduction(line: Line, source: Source) -> _Introduction | None:
-    text = _MASTER.sub("", line.text)
+    text = _WORDS.master.sub("", line.text)
     clause, _, rest = text.partition(",")
-    if _OF_OTHERS.search(rest) and _PID.search(clause):
+    if _WORDS.of_others.search(rest) and _WORDS.pid.search(clause):
         text = clause  # "pid 4711, neighbours 1 and 3": what follows is of others
-    placed = _PLACED.match(text)
-    ranks = {int(match["rank"]) for match in _RANK.finditer(text)}
+    placed = _WORDS.placed.match(text)
+    ranks = {int(match["rank"]) for match in _WORDS.rank.finditer(text)}
     ranks = ranks or ({int(placed["rank"])} if placed else set())
     if not ranks and line.who.rank is not None and line.who.trust <= Trust.PREFIX:
         ranks = {line.who.rank}
-    if len(ranks) != 1 or _OF_OTHERS.search(text):
+    if len(ranks) != 1 or _WORDS.of_others.search(text):
         return None
     (rank,) = ranks
     if rank >= MAX_RANKS or line.who.rank not in {None, rank}:
         return None
-    pids = {int(match["pid"]) for match in _PID.finditer(text)}
+    pids = {int(match["pid"]) for match in _WORDS.pid.finditer(text)}
     pids = pids or ({line.who.pid} if line.who.pid is not None else set())
-    hosts = {match["host"].rstrip(".-") for match in _HOST.finditer(text)}
+    hosts = {match["host"].rstrip(".-") for match in _WORDS.host.finditer(text)}
     hosts = hosts or ({placed["host"].rstrip(".-")} if placed else set())
     hosts = hosts or ({line.who.host} if line.who.host else set())
-    places = {(m["host"], m["port"]) for m in _ADDRESS.finditer(text)}
+    places = {(m["host"], m["port"]) for m in _WORDS.address.finditer(text)}
     places = {place for place in places if not place[0].startswith(_LOOPBACK)}
     local = line.who.local_rank
     if max(len(pids), len(hosts), len(places), local is not None) != 1:
@@ -189,13 +168,6 @@ def _joined(made: Sequence[_Introduction]) -> _Introduction | None:
 
 READ_HEADERS = 64 << 10  # the same for headers of NCCL
 
-_HEADER = re.compile(
-    rb"(?P<host>[A-Za-z0-9][\w.-]{0,252}):(?P<pid>\d{1,9}):\d{1,9} \[(?P<device>\d{1,3})\] "
-    rb"(?=[\w/.]+(?::\d+)? ?NCCL |NCCL )"
-    rb"(?:NCCL INFO Channel \d+(?:/\d+)? : (?P<rank>\d{1,6})\[[0-9a-f]+\] -> "
-    rb"\d+\[[0-9a-f]+\] via (?:P2P|SHM))?"
-)
-
 
 def devices(data: bytes, file: LogFile) -> Iterator[NcclDevice | ProcessRank]:
     """Yield the device of each process, and its rank where a line of it tells that."""
@@ -203,7 +175,7 @@ def devices(data: bytes, file: LogFile) -> Iterator[NcclDevice | ProcessRank]:
     if b" NCCL " not in head:
         return
     seen: dict[tuple[bytes, bytes, bytes], tuple[int, bytes | None]] = {}
-    for match in _HEADER.finditer(head):
+    for match in _WORDS.header.finditer(head):
         key = (match["host"], match["pid"], match["device"])
         if key not in seen or (seen[key][1] is None and match["rank"]):
             seen[key] = (match.start(), match["rank"])

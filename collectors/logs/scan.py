@@ -6,14 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 
-from whyhang.analyzer.facts import (
-    Fact,
-    Gap,
-    LastLine,
-    Trust,
-    Who,
-    replace,
-)
+from whyhang.analyzer.facts import Fact, Gap, LastLine, Trust, Who, replace
 from whyhang.collectors.logs.compared import compared
 from whyhang.collectors.logs.ending import TAIL, ending
 from whyhang.collectors.logs.engine.byte_blocks import (

@@ -30,22 +30,6 @@ FAR = 10.0  # times as long as the others
 SLOW = 1.3  # times as long at work
 ALIKE = 0.15  # share by which those differ who are not slow
 
-_RULER = re.compile(r"[\s|+=:_-]*$")
-_GAPS = (re.compile(r"\s*\|\s*"), re.compile(r"\t+| {2,}"), re.compile(r"\s+"))
-_RANKS = re.compile(
-    r"#?(?:(?:global|mpi)[ _-]?)?(?:ranks?|tasks?|proc(?:ess)?|workers?|members?|peers?|pe"
-    r"|rang|prozess|进程|ランク|プロセス|id)(?:[ _-]?(?:id|no\.?|nr\.?))?",
-    re.IGNORECASE,
-)
-_RANK = re.compile(rf"(?:{_RANKS.pattern}[ _:=#-]?)?(?P<rank>\d{{1,5}})", re.IGNORECASE)
-_ROW = re.compile(
-    r"\W{0,4}(?:rank|task|worker|process|proc|peer|member|Rang)[ _=:#-]{0,2}(?P<rank>\d{1,5})\b"
-    r"[\]):]{0,2}\s*[-|:>]{0,2}\s*(?P<rest>\S.*)",
-    re.IGNORECASE,
-)
-_FIELD = re.compile(r"(?P<name>[A-Za-z_][\w.]*)[=:](?P<value>\S*)")
-_SECONDS = limits.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>m(?:in)?|h)?s?(?: ago)?")
-
 Pattern = limits.Pattern[str]
 _Kind = Literal["state", "count", "last-seen", "work"]
 
@@ -53,11 +37,18 @@ _Kind = Literal["state", "count", "last-seen", "work"]
 class _Words(Record):
     heads: dict[_Kind | Literal["ends"], Pattern]
     cells: dict[Literal["waits", "well", "over", "not-well", "nothing", "no", "yes"], Pattern]
+    ruler: Pattern
+    gaps: tuple[re.Pattern[str], ...]
+    ranks: Pattern
+    rank: Pattern
+    row: Pattern
+    field: Pattern
+    seconds: Pattern
 
 
 @functools.cache
 def _words() -> _Words:
-    return tables.patterns(__package__, "state_tables.toml", _Words)
+    return tables.patterns(__package__, "state_tables.toml", _Words, re.IGNORECASE)
 
 
 class _Row(Record):
@@ -127,21 +118,21 @@ def _tables(texts: Sequence[str], first: int) -> Iterator[_Table]:
 
 
 def _below_head(texts: Sequence[str], at: int, first: int) -> tuple[_Table | None, int]:
-    for gap in _GAPS:
+    for gap in _words().gaps:
         heads = tuple(gap.split(texts[at].strip("| ")))
-        place = next((n for n, head in enumerate(heads) if _RANKS.fullmatch(head)), None)
+        place = next((n for n, head in enumerate(heads) if _words().ranks.fullmatch(head)), None)
         if place is None or len(heads) < 2:
             continue
         rows: list[_Row] = []
         end = at + 1
         while end < len(texts):
             cells = tuple(gap.split(texts[end].strip("| ")))
-            rank = _RANK.fullmatch(cells[place]) if len(cells) == len(heads) else None
+            rank = _words().rank.fullmatch(cells[place]) if len(cells) == len(heads) else None
             if rank is not None:
                 rows.append(
                     _Row(rank=int(rank["rank"]), cells=cells, text=texts[end], number=first + end)
                 )
-            elif rows or _RULER.match(texts[end]) is None:
+            elif rows or _words().ruler.match(texts[end]) is None:
                 break
             end += 1
         numbers = {row.rank for row in rows}
@@ -159,9 +150,9 @@ def _of_fields(texts: Sequence[str], at: int, first: int) -> tuple[_Table | None
     rows: list[_Row] = []
     heads: tuple[str, ...] = ()
     end = at
-    while end < len(texts) and (row := _ROW.match(texts[end])):
+    while end < len(texts) and (row := _words().row.match(texts[end])):
         words = row["rest"].split()
-        fields = [_FIELD.fullmatch(word.rstrip(",;")) for word in words]
+        fields = [_words().field.fullmatch(word.rstrip(",;")) for word in words]
         names = tuple(field["name"] if field else "" for field in fields)
         rank = int(row["rank"])
         if (rows and names != heads) or rank in {each.rank for each in rows}:
@@ -219,7 +210,9 @@ def _few(odd: Iterable[int], cells: Mapping[int, object]) -> frozenset[int]:
 def _lacking(head: str, cells: Mapping[int, str]) -> frozenset[int]:
     """Return the few ranks without a value where all others have a number; a no beside a yes."""
     words = _words()
-    readings = [] if words.heads["ends"].search(head) else [(words.cells["nothing"], _SECONDS)]
+    readings = (
+        [] if words.heads["ends"].search(head) else [(words.cells["nothing"], _words().seconds)]
+    )
     readings += [(words.cells["no"], words.cells["yes"])] if head else []
     for lacks, usual in readings:
         odd = _few((rank for rank, cell in cells.items() if lacks.fullmatch(cell)), cells)
@@ -285,7 +278,9 @@ _READINGS: dict[_Kind, Callable[[Mapping[int, str]], _Odd]] = {
 
 def _seconds(cells: Mapping[int, str]) -> dict[int, float]:
     """Return the times in all cells; nothing where one has none."""
-    times = {rank: time for rank, cell in cells.items() if (time := _SECONDS.fullmatch(cell))}
+    times = {
+        rank: time for rank, cell in cells.items() if (time := _words().seconds.fullmatch(cell))
+    }
     if len(times) < len(cells):
         return {}
     units = {"m": 60, "h": 3600}

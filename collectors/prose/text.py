@@ -78,7 +78,7 @@ class Phrases(Record):
 @functools.cache
 def phrases() -> Phrases:
     """Read the table, once."""
-    return tables.patterns(__package__, "phrases.toml", Phrases)
+    return tables.patterns(__package__, "phrases.toml", Phrases, re.IGNORECASE)
 
 
 class Paragraph(Record):

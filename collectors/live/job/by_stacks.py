@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from whyhang.analyzer.facts import Role, Trust, replace
 from whyhang.analyzer.stacks.usercode import Origin, origin_of_file
-from whyhang.collectors.live.frame_variables import Numbers
+from whyhang.collectors.live.frame_variables import SPAWN, Numbers
 from whyhang.collectors.live.job.environment import options
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import (
@@ -27,7 +27,6 @@ from whyhang.collectors.live.job.members import (
 from whyhang.collectors.live.job.unnamed import job_of_family
 from whyhang.collectors.stacks.pyspy_json import read_traces
 
-_SPAWN = "torch/multiprocessing/spawn.py"
 _MANAGER = ("serve_forever", "multiprocessing/managers.py")
 _THREADS_OF_RANKS = ("gloo_tcp_loop", "pt_gloo", "pt_nccl", "pt_tcpstore", "pt_autograd")
 _RANK, _SIZES = ("--rank", "-rank"), ("--world-size", "--nprocs", "--num-procs")
@@ -106,7 +105,7 @@ def _kind(host: Host, pid: int, stack: str) -> Role | None:
     if all(mark in stack for mark in _MANAGER):
         return Role.OTHER  # a server of multiprocessing.Manager
     threads = (thread.name for thread in host.proc.threads(pid))
-    is_rank = _SPAWN in stack or "torch/distributed/" in stack
+    is_rank = SPAWN in stack or "torch/distributed/" in stack
     return Role.RANK if is_rank or any(n.startswith(_THREADS_OF_RANKS) for n in threads) else None
 
 
@@ -138,7 +137,7 @@ def _settle_family(job: HostJob, root: int, host: Host, stacks: Mapping[int, str
     if not proven and not (waits and (torch or _are_alike(stacks, root, ranks))):
         return replace(job, members=tuple(_as_helper(m, kinds) for m in job.members))
     members = tuple(_recast(m, root, ranks, kinds, host) for m in job.members)
-    spawned = any(_SPAWN in stacks.get(pid, "") for pid in (*ranks, root))
+    spawned = any(SPAWN in stacks.get(pid, "") for pid in (*ranks, root))
     return replace(job, members=members, launcher="mp.spawn" if spawned else "multiprocessing")
 
 

@@ -17,19 +17,11 @@ from whyhang.collectors.live.probes import (
 )
 from whyhang.collectors.live.probes.probe import Probe
 
-PROBES: tuple[Probe, ...] = (
-    recorders.PROBE,
-    heartbeats.PROBE,
-    kernel_log.PROBE,
-    ras.PROBE,
-    gpus.PROBE,
-    store.PROBE,
-    file_store.PROBE,
-    source_lines.PROBE,
-    logs.PROBE,
-    libraries.PROBE,
-    pressure.PROBE,
-    interfaces.PROBE,
-    group_connections.PROBE,
+PROBES: tuple[Probe, ...] = tuple(
+    module.PROBE
+    for module in (
+        *(recorders, heartbeats, kernel_log, ras, gpus, store, file_store, source_lines, logs),
+        *(libraries, pressure, interfaces, group_connections),
+    )
 )
 """In the order in which their files stand in a bundle."""

@@ -9,7 +9,8 @@ import shutil
 import sys
 from pathlib import Path
 
-from whyhang.analyzer.facts import DriverSilence, Gap, Record, Source, Who
+from whyhang.analyzer.facts import DriverSilence, Gap, Record, Who
+from whyhang.collectors.files.claims import CLAIMS
 from whyhang.collectors.gpu.nvml_child import NO_NVML
 from whyhang.collectors.live.probes.probe import Collected, Probe, Site
 from whyhang.collectors.live.programs import Outcome, run
@@ -86,8 +87,8 @@ def _give_up(site: Site, collected: Collected, tool: _Tool, outcome: Outcome) ->
     if outcome.asleep is not None:
         held = f" in {outcome.asleep}" if outcome.asleep else ""
         says = f"{tool.words} {late} and sleeps in the kernel (state D{held})"
-        who, source = Who(host=site.hostname), Source(file="claims.json")
-        collected.facts.append(DriverSilence(says=says, who=who, source=source))
+        silence = DriverSilence(says=says, who=Who(host=site.hostname), source=CLAIMS)
+        collected.facts.append(silence)
         left = f"left {tool.words} behind: it sleeps in the kernel, past any signal"
         collected.touched.append(left)
     elif not collected.files:

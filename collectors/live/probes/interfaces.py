@@ -11,7 +11,8 @@ import socket
 import struct
 from collections.abc import Iterator
 
-from whyhang.analyzer.facts import NetworkPort, Source, Who
+from whyhang.analyzer.facts import NetworkPort, Who
+from whyhang.collectors.files.claims import CLAIMS
 from whyhang.collectors.live.probes.probe import Collected, Probe, Site
 
 MOST = 64
@@ -31,7 +32,7 @@ def collect(site: Site, collected: Collected) -> None:
 
 def interfaces(hostname: str) -> Iterator[NetworkPort]:
     """Yield the interfaces of this network but for its loopback."""
-    who, source = Who(host=hostname), Source(file="claims.json")
+    who = Who(host=hostname)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
         for _, name in socket.if_nameindex()[:MOST]:
             request = _REQUEST.pack(os.fsencode(name))
@@ -51,7 +52,7 @@ def interfaces(hostname: str) -> Iterator[NetworkPort]:
                     state=state,
                     addresses=(address,) if address else (),
                     who=who,
-                    source=source,
+                    source=CLAIMS,
                 )
 
 

@@ -11,6 +11,8 @@ import os
 import re
 import time
 
+from whyhang.analyzer.facts import Record
+from whyhang.collectors import tables
 from whyhang.collectors.live.probes.probe import Collected, Probe, Site
 from whyhang.collectors.live.programs import run
 from whyhang.collectors.live.words import gap
@@ -28,25 +30,17 @@ LIMIT = 2.0
 MAX_LINES = 2000
 _RECORD = 16 << 10
 
-TELLING = re.compile(
-    r"NVRM|\bS?Xid\b|nvidia|nvlink|nvswitch|oom-kill|oom_reaper|[Oo]ut of memory|Killed process"
-    r"|blocked (?:in I/O wait )?for more than|segfault at|traps: |general protection"
-    r"|soft lockup|hard LOCKUP|rcu.*(?:stall|detected)|AER:|PCIe Bus Error|pcieport.*DPC"
-    r"|mce: |\[Hardware Error\]|EDAC|Memory failure|mlx[45]_core|(?:NIC )?Link is (?:Down|Up)"
-    r"|bnxt_en|infiniband|nfs: |NFS: |Lustre|ceph: |I/O error|EXT4-fs error|XFS .*(?:error|hut)"
-    r"|nvme.*(?:timeout|reset|failed)|DMAR|IOMMU|AMD-Vi|ibv|rdma|efa "
-)
-_PID = re.compile(
-    r"(?:\bpid='?|[Kk]ill(?:ed)? process |reaped process |\btask [^ :]+:|^[^ :\[]+\[)(\d+)"
-)
-_NAME = re.compile(
-    r"(?:\bname=|[Kk]illed process \d+ \(|reaped process \d+ \(|\btask(?:=| ))([^ ,:)(]+)"
-    r"|^([^ :\[]+)\[\d+\]: segfault"
-)
-_CLOSED = re.compile(
-    r"insufficient permissions|not seeing messages|No journal files", re.IGNORECASE
-)
-_JOURNAL_LINE = re.compile(r"^(\d+(?:\.\d+)?) .*? kernel: (.*)$", re.MULTILINE)
+
+class _Lines(Record):
+    telling: re.Pattern[str]
+    pid: re.Pattern[str]
+    name: re.Pattern[str]
+    closed: re.Pattern[str]
+    journal_line: re.Pattern[str]
+
+
+_LINES = tables.patterns(__package__, "kernel_log.toml", _Lines)
+
 
 Rows = list[tuple[float, str]]
 
@@ -69,7 +63,7 @@ def collect(site: Site, collected: Collected) -> None:
         f"{_stamp(moment)} {about.host} kernel: {text}"
         for moment, text in rows
         if moment >= since
-        and TELLING.search(text)
+        and _LINES.telling.search(text)
         and about.concerns(text, before=moment < since + BEFORE - SLACK)
     ][-MAX_LINES:]
     if kept:
@@ -98,10 +92,10 @@ class _About:
 
         ``before``: the line is older than the job, which had no process then.
         """
-        named = _PID.search(text)
+        named = _LINES.pid.search(text)
         if named is None:
             return True
-        name = _NAME.search(text)
+        name = _LINES.name.search(text)
         word = (name[1] or name[2]) if name is not None else ""
         pid = int(named[1])
         if word.startswith("nv"):  # the driver's own threads and tools
@@ -146,8 +140,8 @@ def _journal(since: float) -> Rows:
     outcome = run(*arguments, f"--since=@{max(0, int(since))}", limit=LIMIT)
     if outcome.timed_out:
         raise OSError(f"journalctl did not come back within {LIMIT:g} s")
-    found = _JOURNAL_LINE.findall(outcome.output.decode("utf-8", "replace"))
-    if not found and (outcome.code != 0 or _CLOSED.search(outcome.errors)):
+    found = _LINES.journal_line.findall(outcome.output.decode("utf-8", "replace"))
+    if not found and (outcome.code != 0 or _LINES.closed.search(outcome.errors)):
         raise OSError("/dev/kmsg and the journal are closed to this user")
     return [(float(moment), message) for moment, message in found]
 

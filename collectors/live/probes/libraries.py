@@ -11,27 +11,30 @@ import re
 import struct
 from collections.abc import Iterable, Iterator
 
-from whyhang.analyzer.facts import Library, Setting, SettingName, Source, Who, replace
+from whyhang.analyzer.facts import Library, Record, Setting, SettingName, Source, Who, replace
+from whyhang.collectors import tables
+from whyhang.collectors.files.claims import CLAIMS
 from whyhang.collectors.live.files import Files
 from whyhang.collectors.live.job.host import Host
 from whyhang.collectors.live.job.members import JobProcess
 from whyhang.collectors.live.probes.probe import Collected, Probe, Site
 
 DRIVER = "driver/nvidia/version"
-_DRIVER = re.compile(rb"Kernel Module(?: for \S+)?\s+(\d[\d.]+)")
-_MAPPED = re.compile(
-    r"^\S+ \S+ \S+ (?P<device>\S+) (?P<inode>\d+) +(?P<path>/.*/"
-    r"(?P<name>libnccl(?:-net|-tuner|-profiler)?[\w.-]*\.so|librccl\.so|libtorch_cuda\.so"
-    r"|libtorch_cpu\.so|libcuda\.so|libcudart\.so|libmpi\.so|libgloo[\w-]*\.so)[\d.]*)"
-    r"(?P<deleted> \(deleted\))?$",
-    re.MULTILINE,
-)
-_FILE_VERSION = re.compile(r"\.so\.(\d+\.\d+\.\d+)$")
-_PACKAGE = re.compile(r"^nvidia_nccl_cu\d+-([\d.]+)\.dist-info$")
-_TORCH = re.compile(r"^(?P<root>.*)/torch/lib/libtorch_c(?:pu|uda)\.so")
-_TORCH_FRAME = re.compile(rb'"filename": "([^"\n]+)/torch/')
-_VERSION = re.compile(r"^__version__ = ['\"]([^'\"]+)['\"]", re.MULTILINE)
-_CUDA = re.compile(r"^cuda(?:: [^=]+)? = ['\"]([\d.]+)['\"]", re.MULTILINE)
+
+
+class _Told(Record):
+    driver: re.Pattern[bytes]
+    mapped: re.Pattern[str]
+    file_version: re.Pattern[str]
+    package: re.Pattern[str]
+    torch: re.Pattern[str]
+    torch_frame: re.Pattern[bytes]
+    version: re.Pattern[str]
+    cuda: re.Pattern[str]
+
+
+_TOLD = tables.patterns(__package__, "libraries.toml", _Told)
+
 _NOTE = 4
 _BUILD_ID = re.compile(rb"\x04\0\0\0([\x01-\xff])\0\0\0\x03\0\0\0GNU\0", re.DOTALL)
 
@@ -50,7 +53,7 @@ def collect(site: Site, collected: Collected) -> None:
 def libraries(maps: bytes, who: Who, source: Source) -> Iterator[Library]:
     """List the libraries in a maps file whose identity matters, each once, by their inodes."""
     by_path: dict[str, Library] = {}
-    for match in _MAPPED.finditer(maps.decode("utf-8", "replace")):
+    for match in _TOLD.mapped.finditer(maps.decode("utf-8", "replace")):
         library = Library(
             name=match["name"],
             path=match["path"],
@@ -97,21 +100,21 @@ class Fingerprints:
 
         NCCL is that of the Python package; a library put in front of it is not seen.
         """
-        frames = ((pid, frame) for pid, data in dumps if (frame := _TORCH_FRAME.search(data)))
+        frames = ((pid, frame) for pid, data in dumps if (frame := _TOLD.torch_frame.search(data)))
         for pid, frame in frames:
             root = frame[1].decode(errors="replace")
             torch = self._torch_versions(pid, root).get("torch")
             if torch is not None:
-                who, source = Who(host=self._hostname), Source(file="claims.json")
-                yield Setting(name="torch", value=torch, who=who, source=source)
+                who = Who(host=self._hostname)
+                yield Setting(name="torch", value=torch, who=who, source=CLAIMS)
                 version = self._package_version(pid, root) if nccl else None
                 if version is not None:
-                    yield Setting(name="nccl", value=version, who=who, source=source)
+                    yield Setting(name="nccl", value=version, who=who, source=CLAIMS)
                 return
 
     def facts(self, ranks: Iterable[JobProcess]) -> Iterator[Setting | Library]:
         """Say of each rank what it has loaded, and of the host which driver it runs."""
-        driver = _DRIVER.search(self._host.proc.bytes_of(DRIVER) or b"")
+        driver = _TOLD.driver.search(self._host.proc.bytes_of(DRIVER) or b"")
         for member in ranks:
             data = self._host.memory(member.pid, "maps")
             if not data:
@@ -133,23 +136,23 @@ class Fingerprints:
 
     def _versions(self, pid: int, library: Library) -> dict[SettingName, str]:
         if library.name in {"libnccl.so", "librccl.so"}:
-            version = _FILE_VERSION.search(library.path)
+            version = _TOLD.file_version.search(library.path)
             root, _, _ = library.path.rpartition("/nvidia/nccl/lib/")
             nccl = version[1] if version else self._package_version(pid, root)
             return {"nccl": nccl} if nccl else {}
-        match = _TORCH.match(library.path)
+        match = _TOLD.torch.match(library.path)
         return self._torch_versions(pid, match["root"]) if match is not None else {}
 
     def _torch_versions(self, pid: int, root: str) -> dict[SettingName, str]:
         text = self._text(self._host.proc.path_for(pid, f"{root}/torch/version.py"))
-        version, cuda = _VERSION.search(text), _CUDA.search(text)
+        version, cuda = _TOLD.version.search(text), _TOLD.cuda.search(text)
         versions: dict[SettingName, str] = {"torch": version[1]} if version else {}
         return versions | ({"cuda": cuda[1]} if cuda else {})
 
     def _package_version(self, pid: int, root: str) -> str | None:
         """Read the version of nvidia/nccl/lib/libnccl.so.2 off its package's name."""
         names = self._names(self._host.proc.path_for(pid, root)) if root else ()
-        return next((match[1] for name in names if (match := _PACKAGE.match(name))), None)
+        return next((match[1] for name in names if (match := _TOLD.package.match(name))), None)
 
 
 PROBE = Probe(name="the libraries of the ranks", limit=2.0, collect=collect)

@@ -8,8 +8,9 @@ import itertools
 import re
 from collections.abc import Iterator, Mapping
 
-from whyhang.analyzer.facts import Source, StepsWritten
+from whyhang.analyzer.facts import Record, Source, StepsWritten
 from whyhang.analyzer.redact import redact
+from whyhang.collectors import tables
 from whyhang.collectors.live.probes.logs import MAX_FILES, candidates
 from whyhang.collectors.live.probes.probe import Site
 
@@ -22,36 +23,13 @@ BEFORE = 4 << 10
 LONGEST = 200
 """Characters of a line that are kept."""
 
-_UNITS = rb"%|[kmgt]?i?b\b|bytes|m?s\b|sec|min|w\b|\xc2\xb0"
-_NO_COUNT = (
-    rb"\w*(?:rank|node|worker|gpu|host|process|mem|used|free|cache|util|load|elapsed|queue|temp"
-    rb"|power|swap|disk)"
-)
-_STEP = re.compile(
-    rb"(?i)\b(?:global[_ ])?"
-    rb"(step|iter(?:ation)?|it|epoch|batch|update|round)+s?\b"  # two ranks write "stepstep 44"
-    rb"\W{0,4}\[?(\d{1,12})"
-    rb"|(\d{1,12})/\d+ \[\d\d:\d\d"  # a progress bar
-    # "eval 12/400": no date, nobody's number, and nothing that goes up while a job hangs
-    rb"|\b(?!" + _NO_COUNT + rb")([a-z]\w*)\W{1,4}(\d{1,12})(?:/| of )(\d+)\b"
-    rb"(?![/.:-]|\s*(?:" + _UNITS + rb"))"
-    # "round 0: 12/40 labels": a count of as many things
-    rb"|(?<![\w./:-])(\d{1,12})(?:/| of )(\d{1,12}) (?!"
-    + _UNITS
-    + rb"|"
-    + _NO_COUNT
-    + rb")([a-z]{3,})\b"
-    # "merged 332000 rows": how many of them are done with
-    rb"|\b([a-z]{3,}ed) (\d{1,12}) (?!(?:seconds|minutes|hours|times|attempts|tries)\b|"
-    + _UNITS
-    + rb"|"
-    + _NO_COUNT
-    + rb")([a-z]{3,})\b"
-)
-_NO_STEP = re.compile(
-    rb"(?i)\b(?:wait|stuck|hang|hung|stall|time[d ]*out|no progress|watchdog"
-    rb"|retr(?:y|ies)|retried|fail|drop|skip|elaps|attempt|tr(?:y|ies)\b|poll)"
-)
+
+class _Counts(Record):
+    step: re.Pattern[bytes]
+    no_step: re.Pattern[bytes]
+
+
+_COUNTS = tables.patterns(__package__, "log_growth.toml", _Counts)
 
 
 def sizes(site: Site) -> dict[str, int]:
@@ -93,8 +71,8 @@ def further_step(written: bytes, new: bytes) -> str | None:
 
 def _steps(text: bytes) -> Iterator[tuple[bytes, bytes]]:
     for line in text.splitlines():
-        if _NO_STEP.search(line) is None:
-            for m in _STEP.finditer(line):
+        if _COUNTS.no_step.search(line) is None:
+            for m in _COUNTS.step.finditer(line):
                 of_many = (m[4] and m[4] + b"/" + m[6]) or (m[9] and m[9] + b"/" + m[8])
                 done = m[10] and m[10] + b" " + m[12]
                 yield m[1] or of_many or done or b"", m[2] or m[3] or m[5] or m[7] or m[11]

@@ -12,8 +12,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
 
-from whyhang.analyzer.facts import Trust, Who, replace
+from whyhang.analyzer.facts import Record, Trust, Who, replace
 from whyhang.analyzer.redact import redact
+from whyhang.collectors import tables
 from whyhang.collectors.files.naming import from_path
 from whyhang.collectors.live.files import Content
 from whyhang.collectors.live.job.members import JobProcess
@@ -32,26 +33,21 @@ DEPTH = 4
 """Folders below one that was named, as torchrun makes them: run, attempt, rank."""
 
 _STANDARD = (1, 2)
-_NETWORK = re.compile(
-    r"(?:nfs|lustre|gpfs|beegfs|ceph|cifs|smb|9p|wekafs|pvfs|afs|fuse)", re.IGNORECASE
-)
-_OF_PROCESS = re.compile(r"/proc/(?P<pid>\d+)/")
-_NUMBER = re.compile(r"\d+")
-_LOG_NAME = re.compile(
-    r"\.(?:log|out|err|txt)(?:\.\d+)?$|^std(?:out|err)|^(?:log|output)s?$|\.o\d+$"
-)
-_NO_FILE = re.compile(r"/(?:dev|proc|sys|memfd:)\b|.* \(deleted\)$")
-_REDIRECTED = re.compile(
-    r"(?:&>>?|(?<![<>&])[12]?>>?|\btee(?:\s+-a)?)\s*(?P<quote>[\"']?)(?P<path>[^\s\"';|&<>()]+)(?P=quote)"
-)
-_OPTION = re.compile(
-    r"--?(?:log[-_]dir|output[-_](?:filename|dir)|output|error|log[-_]file)[= ]"
-    r"(?P<quote>[\"']?)(?P<path>[^\s\"';|&<>()]+)(?P=quote)"
-)
-_ASSIGNED = re.compile(
-    r"^\s*(?:export\s+)?(?P<name>[A-Za-z_]\w*)=[\"']?(?P<value>[^\s\"';`$]*)", re.MULTILINE
-)
-_VARIABLE = re.compile(r"\$\{?(?P<name>[A-Za-z_]\w*)\}?")
+
+
+class _Names(Record):
+    network: re.Pattern[str]
+    of_process: re.Pattern[str]
+    number: re.Pattern[str]
+    log_name: re.Pattern[str]
+    no_file: re.Pattern[str]
+    redirected: re.Pattern[str]
+    option: re.Pattern[str]
+    assigned: re.Pattern[str]
+    variable: re.Pattern[str]
+
+
+_NAMES = tables.patterns(__package__, "logs.toml", _Names)
 
 
 def collect(site: Site, collected: Collected) -> None:
@@ -107,10 +103,10 @@ def identities(site: Site) -> dict[str, bool]:
 def identity(site: Site, path: str, content: Content) -> str:
     """Name a file by its file system and its number there, alike on all hosts that mount it."""
     proc, pid, shown = site.host.proc, os.getpid(), path
-    if match := _OF_PROCESS.match(path):
+    if match := _NAMES.of_process.match(path):
         pid, shown = int(match["pid"]), proc.link_of(path.removeprefix(f"{proc.root}/")) or path
     _, system = proc.mount_of(pid, shown)
-    if not _NETWORK.match(system):
+    if not _NAMES.network.match(system):
         boot = proc.bytes_of("sys/kernel/random/boot_id") or b""
         system = f"{boot.decode().strip()}:{content.device}"
     return f"{system}:{content.inode}"
@@ -143,7 +139,7 @@ def _open_logs(site: Site) -> dict[str, tuple[str, list[JobProcess]]]:
     found: dict[str, tuple[str, list[JobProcess]]] = {}
     for member in site.job.members:
         for number, link in proc.open_files(member.pid).items():
-            is_file = link.startswith("/") and not _NO_FILE.match(link)
+            is_file = link.startswith("/") and not _NAMES.no_file.match(link)
             if is_file and _is_log(site, member.pid, number, link):
                 path = f"{proc.root}/{member.pid}/fd/{number}"
                 found.setdefault(link, (path, []))[1].append(member)
@@ -173,7 +169,7 @@ def _all_started_here(site: Site, world: int) -> bool:
 
 def _is_log(site: Site, pid: int, number: int, link: str) -> bool:
     """Return whether an open file is what a process prints, or one of that name that it writes."""
-    if number in _STANDARD or not _LOG_NAME.search(PurePosixPath(link).name):
+    if number in _STANDARD or not _NAMES.log_name.search(PurePosixPath(link).name):
         return number in _STANDARD
     flags = site.host.proc.file_info(pid, number).get(b"flags", b"0")
     return int(flags, 8) & os.O_ACCMODE != os.O_RDONLY
@@ -185,14 +181,14 @@ def _beside(site: Site, paths: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     patterns: dict[str, set[str]] = {}
     for link, path in paths.items():
         folder, name = posixpath.split(link)
-        if _NUMBER.search(name) and _LOG_NAME.search(name):
+        if _NAMES.number.search(name) and _NAMES.log_name.search(name):
             folders.setdefault(folder, int(path.split("/")[-3]))
-            patterns.setdefault(folder, set()).add(_NUMBER.sub("0", name))
+            patterns.setdefault(folder, set()).add(_NAMES.number.sub("0", name))
     for folder, pid in folders.items():
         place = site.host.proc.path_for(pid, folder)
         for name in sorted(site.host.files.names(place).names):
             link = f"{folder}/{name}"
-            if _NUMBER.sub("0", name) in patterns[folder] and link not in paths:
+            if _NAMES.number.sub("0", name) in patterns[folder] and link not in paths:
                 yield link, f"{place}/{name}"
 
 
@@ -220,9 +216,9 @@ def named(site: Site) -> Iterator[tuple[int, str]]:
                 texts.append(host.files.read(path, most=1 << 20).data.decode(errors="replace"))
         values = dict(host.environ(member.pid))
         for text in texts:
-            values |= {match["name"]: match["value"] for match in _ASSIGNED.finditer(text)}
+            values |= {match["name"]: match["value"] for match in _NAMES.assigned.finditer(text)}
         for text in texts:
-            for match in (*_REDIRECTED.finditer(text), *_OPTION.finditer(text)):
+            for match in (*_NAMES.redirected.finditer(text), *_NAMES.option.finditer(text)):
                 name = _filled(match["path"], values)
                 if name and not name.startswith("/dev/") and not name.isdecimal():
                     yield member.pid, name
@@ -230,10 +226,10 @@ def named(site: Site) -> Iterator[tuple[int, str]]:
 
 def _filled(text: str, values: Mapping[str, str]) -> str:
     """Fill in variables; empty where one of them is not known."""
-    missing = [m for m in _VARIABLE.finditer(text) if not values.get(m["name"])]
+    missing = [m for m in _NAMES.variable.finditer(text) if not values.get(m["name"])]
     if missing or "`" in text or "$(" in text:
         return ""
-    return _VARIABLE.sub(lambda match: values[match["name"]], text)
+    return _NAMES.variable.sub(lambda match: values[match["name"]], text)
 
 
 def _below(site: Site, path: str, depth: int) -> Iterator[str]:
@@ -243,7 +239,7 @@ def _below(site: Site, path: str, depth: int) -> Iterator[str]:
         yield path
         return
     for name in sorted(listed.names)[:MAX_FILES]:
-        if _LOG_NAME.search(name):
+        if _NAMES.log_name.search(name):
             yield f"{path}/{name}"
         elif depth and "." not in name:
             yield from _below(site, f"{path}/{name}", depth - 1)

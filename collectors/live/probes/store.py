@@ -52,6 +52,7 @@ _Atom: TypeAlias = "str | bytes | float | None"
 _CONSTANTS: dict[str, _Atom] = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
 _NODES = {"participants": "nodes", "wait_list": "waiting", "redundancy_list": "spare"}
 _RESOLVING = {"", "entering", "resolving"}
+_TOLD = ("connected_to", "num_keys", "mtu", "echo_small", "echo_large")
 _CLIENT = Path(__file__).with_name("store_client.py")
 
 
@@ -131,9 +132,7 @@ def _view(site: Site, place: MeetingPlace, outcome: Outcome, said: dict[str, Any
         outcome=_outcome(said) if started else "failed",
         why=redact((said.get("why") or "") if started else outcome.errors),
         resolved=tuple(map(redact, resolved)),
-        connected_to=said.get("connected_to"),
         asked_by=place.pids,
-        num_keys=said.get("num_keys"),
         keys=None if keys is None else tuple(redact(key).removeprefix("/") for key in keys),
         complete=said.get("complete", True),
         values={
@@ -143,11 +142,7 @@ def _view(site: Site, place: MeetingPlace, outcome: Outcome, said: dict[str, Any
         listeners=listeners(host, Sockets(host.proc), pid, place.port, members),
         own_address=is_own(own_addresses(host.proc, pid), address),
         network=host.proc.namespace(pid, "net"),
-        mtu=said.get("mtu"),
-        echo_small=said.get("echo_small"),
-        echo_large=said.get("echo_large"),
-        taken_at=outcome.began,
-        seconds=round(outcome.seconds, 3),
+        **{name: said.get(name) for name in _TOLD},
     )
 
 

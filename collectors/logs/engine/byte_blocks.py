@@ -50,7 +50,7 @@ class Block:
         self.known = known
         self.base = base
         self.line = 1
-        self.release: Callable[[], None] = _nothing
+        self.release: Callable[[], None] = lambda: None
         self._counted = start
         self._breaks = 0
         self._total: int | None = None
@@ -99,10 +99,6 @@ class Block:
         """Return the start and end of the line that holds the byte at ``offset``."""
         end = self.data.find(b"\n", offset, self.end)
         return self.data.rfind(b"\n", 0, offset) + 1, end if end >= 0 else self.end
-
-
-def _nothing() -> None:
-    """Release nothing."""
 
 
 class PlainBlock(Block):

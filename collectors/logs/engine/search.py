@@ -136,21 +136,15 @@ def at_hand(blocks: Iterable[Block]) -> Iterator[Part]:
     """
     rest = iter(blocks)
     while True:
+        part = Future[Block]()
         try:
-            block = next(rest)
+            part.set_result(next(rest))
         except StopIteration:
             return
         except Exception as error:  # noqa: BLE001 - whatever a decompressor raises
-            yield _failing(error)
-            return
-        yield lambda block=block: block  # type: ignore[misc]  # its own block, not the last
-
-
-def _failing(error: Exception) -> Part:
-    def part() -> Block:
-        raise error
-
-    return part
+            part.set_exception(error)
+            rest = iter(())
+        yield part.result
 
 
 def searched(

@@ -20,8 +20,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-import regex
-
+from whyhang.analyzer import toml
 from whyhang.analyzer.facts import (
     MAX_RANKS,
     Call,
@@ -59,20 +58,10 @@ _DTYPE = re.compile(r"TensorDtypes=([A-Za-z]+\d*)")
 _PEER = re.compile(r"but Rank (?P<rank>\d+) is running collective: CollectiveFingerPrint\(")
 _RANK_TAG = re.compile(rb"\[rank(\d{1,6})\]:")
 _GROUP_RANK = re.compile(r"\[Rank (\d+)\] $")
-# Number of OpType -> what a fingerprint of that length stands for (torch 2.1 and newer).
-_BOGUS = {
-    "REDUCE": "a call without tensors (barrier, all_to_all, …)",
-    "ALLGATHER_COALESCED": "a call on a scalar tensor",
-    "GATHER": "a call on a 1-d tensor",
-    "SCATTER": "a call on a 2-d tensor",
-    "REDUCE_SCATTER": "a call on a 3-d tensor",
-    "ALLTOALL_BASE": "a call on a 4-d tensor",
-    "ALLTOALL": "a call on two 1-d tensors or a 5-d one",
-    "RECV": "a call on two 2-d tensors",
-}
+_BOGUS = toml.table(__package__, "debug_detail.toml")
 
 
-def call_of(text: str, state: CallState, line: int | None) -> Call | None:
+def call_of(text: str, state: CallState) -> Call | None:
     """Read one fingerprint."""
     op = _OP.search(text)
     if op is None:
@@ -84,7 +73,6 @@ def call_of(text: str, state: CallState, line: int | None) -> Call | None:
         state=state,
         input_sizes=shape(sizes[1]) if sizes else None,
         dtypes=(dtype[1],) if dtype else (),
-        line=line,
     )
 
 
@@ -103,7 +91,7 @@ class MismatchReader(LineReader):
             return
         rest = line.text[match.end() :]
         peer = _PEER.search(rest)
-        own = call_of(rest[: peer.start()] if peer else rest, CallState.SCHEDULED, line.number)
+        own = call_of(rest[: peer.start()] if peer else rest, CallState.SCHEDULED)
         if own is None:
             return
         rank = int(match["rank"])  # within the group
@@ -117,7 +105,7 @@ class MismatchReader(LineReader):
         if peer is not None and group is DEFAULT_GROUP:
             named = int(peer["rank"])
             alike = dict.fromkeys(range(min(named, MAX_RANKS)), own)
-            call = _peer_call(rest[peer.end() :], own, line.number)
+            call = _peer_call(rest[peer.end() :], own)
             for number, theirs in (alike if call is None else {**alike, named: call}).items():
                 other = Who(rank=number, trust=Trust.INFERRED)
                 self._peers.setdefault(number, (other, theirs, group, line.source))
@@ -128,8 +116,8 @@ class MismatchReader(LineReader):
             yield Track(who=who, group=group, kind="fingerprint", source=source, calls=(call,))
 
 
-def _peer_call(text: str, own: Call, line: int) -> Call | None:
-    call = call_of(text, CallState.SCHEDULED, line)
+def _peer_call(text: str, own: Call) -> Call | None:
+    call = call_of(text, CallState.SCHEDULED)
     op = _OP.search(text)
     if call is None or op is None or call.input_sizes is not None:
         return call
@@ -148,8 +136,9 @@ class _Stream:
     last: int = -1
     total: int = 0
     group_ranks: set[int] = field(default_factory=set)
-    calls: deque[tuple[bytes, int]] = field(default_factory=lambda: deque(maxlen=KEEP))
-    """The text and the line of the last calls."""
+    line: int = 0  # of the last call
+    calls: deque[bytes] = field(default_factory=lambda: deque(maxlen=KEEP))
+    """The texts of the last calls."""
 
 
 class FingerprintReader(LineReader):
@@ -187,7 +176,8 @@ class FingerprintReader(LineReader):
             stream = max(below, key=lambda s: s.last)
         stream.last = number
         stream.total += 1
-        stream.calls.append((text, line))
+        stream.line = line
+        stream.calls.append(text)
         if group_rank is not None:
             stream.group_ranks.add(int(group_rank[1]))
 
@@ -220,8 +210,8 @@ class FingerprintReader(LineReader):
         if stream.order:
             group = Group(name=f"group {stream.order} in order of use", inferred=True)
         calls = []
-        for text, line in stream.calls:
-            call = call_of(text.decode("utf-8", "replace"), CallState.UNKNOWN, line)
+        for text in stream.calls:
+            call = call_of(text.decode("utf-8", "replace"), CallState.UNKNOWN)
             if call is not None and self._file.mismatch:  # then the last call is where it failed
                 last = call.seq == stream.last
                 call = replace(call, state=CallState.SCHEDULED if last else CallState.COMPLETED)
@@ -231,7 +221,7 @@ class FingerprintReader(LineReader):
             who=self._file.resolve(who),
             group=group,
             kind="fingerprint",
-            source=self._file.document.source(stream.calls[-1][1]),
+            source=self._file.document.source(stream.line),
             enqueued=stream.last,
             calls=tuple(calls),
             lost=stream.total - len(stream.calls),
@@ -239,7 +229,7 @@ class FingerprintReader(LineReader):
 
 
 MAX_LINES = 64
-_RANKS_AND_OP = regex.compile(r"\[(?P<ranks>[\d, ]+)\] (?:started|finished) (?P<op>\w+)")
+_RANKS_AND_OP = re.compile(r"\[(?P<ranks>[\d, ]+)\] (?:started|finished) (?P<op>\w+)")
 
 
 @dataclass
@@ -294,7 +284,7 @@ class DesyncReader(LineReader):
         for rank, last in sorted(self._last.items()):
             inside = last.entered > last.finished
             state = CallState.STARTED if inside else CallState.COMPLETED
-            calls = (Call(op=last.op, seq=last.entered, state=state, line=last.source.line),)
+            calls = (Call(op=last.op, seq=last.entered, state=state),)
             yield Track(
                 who=Who(rank=rank, trust=Trust.INFERRED),
                 group=DEFAULT_GROUP,

@@ -10,7 +10,6 @@ import re
 import signal
 from collections.abc import Iterable, Iterator, Sequence
 
-from whyhang.analyzer import toml
 from whyhang.analyzer.facts import (
     CRASHES,
     Exit,
@@ -24,6 +23,7 @@ from whyhang.analyzer.facts import (
     replace,
     unfold,
 )
+from whyhang.collectors import tables
 from whyhang.collectors.logs.engine.matching import Match
 from whyhang.collectors.logs.lines.exits_of_several import (
     MAX_EXITS,
@@ -41,23 +41,6 @@ GRACE = 30.0  # seconds that torchrun gives processes to end
 ROWS = 4  # of torchrun's table above a rank: host, time, a number, a heading
 ROWS_OF_ACTOR = 8  # that Ray prints of an actor: its class, pid, name, address
 MAX_STEP = 20  # lines from a command to what srun reports of its tasks
-_ACTOR = re.compile(
-    r"\s*(?:pid: (?P<pid>\d+)|name: \w*Worker\w*?_(?P<node>\d+):(?P<local>\d+))\s*$"
-)
-_ROW_RANK = re.compile(
-    r"(?i)\W*(?P<local>local[ _-]?)?rank\W{0,12}(?P<rank>\d{1,6})"
-    r"(?:\W*| \(local_rank: (?P<of_host>\d+)\)\s*)$"
-)
-_FIELD_RANK = re.compile(
-    r"(?i)(?<![a-z])(?P<local>local[ _-]?)?rank\W{0,4}(?P<rank>\d{1,6})\b"
-    r"(?:[\W\d]|(?:local|pid|rank|host|with|an?|has|was|finish|end|exit|terminat|fail"
-    r"|process)(?:ed|ing)?\b){0,40}$"
-)
-_SRUN = re.compile(r"\bsrun (?P<command>.*)")
-_LOOKS = re.compile(
-    r"\b(?:py-spy|gdb|strace|eu-stack|pgrep|pkill|nvidia-smi|rocm-smi|dmesg|lsof)\b"
-)
-_PID = re.compile(r"(?i)\bpid\W{1,3}(\d{1,7})\b")
 
 
 class _Report(Record):
@@ -77,9 +60,15 @@ class _Report(Record):
 class _Table(Record):
     one_line: tuple[str, ...]
     reports: tuple[_Report, ...]
+    actor: re.Pattern[str]
+    row_rank: re.Pattern[str]
+    field_rank: re.Pattern[str]
+    srun: re.Pattern[str]
+    looks: re.Pattern[str]
+    pid: re.Pattern[str]
 
 
-_TABLE = toml.read(__package__, "exits.toml", _Table)
+_TABLE = tables.patterns(__package__, "exits.toml", _Table)
 _REPORTS = {
     **{names: _Report(names=names, code=1) for names in _TABLE.one_line},
     **{report.names: report for report in _TABLE.reports},
@@ -119,13 +108,13 @@ class ExitReader(LineReader):
         """
         before, after = line.text[: match.start()], line.text[match.end() :]
         above = [] if before.strip() else [*line.preceding(3 + ROWS)]
-        rows = filter(None, map(_ROW_RANK.match, above[:3]))
-        rank = _FIELD_RANK.search(before) or next(rows, None)
+        rows = filter(None, map(_TABLE.row_rank.match, above[:3]))
+        rank = _TABLE.field_rank.search(before) or next(rows, None)
         code = int(match["code"])
         if rank is None or not code:
             return
         texts = [after, *(below.text for _, below in line.following(3))]
-        pid = next((pid for text in texts if (pid := _PID.search(text))), None)
+        pid = next((pid for text in texts if (pid := _TABLE.pid.search(text))), None)
         who = Who(
             rank=None if rank["local"] else int(rank["rank"]),
             trust=Trust.NONE if rank["local"] else Trust.CONTENT,
@@ -183,20 +172,18 @@ class ExitReader(LineReader):
     )
     def on_ray_actor(self, line: FoundLine, match: Match) -> None:
         """Note an actor that Ray lost: below it stand its pid, or a name that ends in its place."""
-        del match
         self._add_actors(line, [after.text for _, after in line.following(ROWS_OF_ACTOR)])
 
     @wants(r"^The actor is dead because its worker process has died")
     def on_end_of_ray_actor(self, line: FoundLine, match: Match) -> None:
         """Note an actor of which the first line is lost: its pid and name stand above."""
-        del match
         above = list(line.preceding(ROWS_OF_ACTOR))
         if not any("The actor died" in text for text in above):
             self._add_actors(line, above)
 
     def _add_actors(self, line: FoundLine, rows: Sequence[str]) -> None:
         for row in rows:
-            named = _ACTOR.match(row)
+            named = _TABLE.actor.match(row)
             if named is None or named["node"] not in {None, "0"}:
                 continue
             who = Who(rank=int(named["local"] or 0), trust=Trust.INFERRED)
@@ -222,8 +209,8 @@ class ExitReader(LineReader):
         The tasks of a command that only looks at the job (``srun … py-spy dump``) are none of it.
         """
         above = (line.text[: match.start()], *line.preceding(MAX_STEP))
-        started = next((command for text in above if (command := _SRUN.search(text))), None)
-        if started is not None and _LOOKS.search(started["command"]):
+        started = next((command for text in above if (command := _TABLE.srun.search(text))), None)
+        if started is not None and _TABLE.looks.search(started["command"]):
             return
         code = code_of(match["what"])
         # One that crashes as another one did before it has the same fault, and no part in the end.

@@ -13,22 +13,22 @@ from collections.abc import Iterator
 
 from whyhang.analyzer.facts import NOBODY, Exit, Fact, Record, Trust, Who, replace
 from whyhang.analyzer.job.world import LOOPBACK
+from whyhang.collectors import tables
 from whyhang.collectors.logs.engine.matching import Match
 from whyhang.collectors.logs.lines.line_reader import FoundLine, LineReader, LogFile, wants
 from whyhang.collectors.logs.text.logger_header import reduce
 
 MAX_EXITS = 20000  # of one file
-_WHAT = (
-    ("Killed", signal.SIGKILL),
-    ("Out Of Memory", signal.SIGKILL),
-    ("Segmentation fault", signal.SIGSEGV),
-    ("Aborted", signal.SIGABRT),
-    ("Bus error", signal.SIGBUS),
-    ("Illegal instruction", signal.SIGILL),
-    ("Floating point exception", signal.SIGFPE),
-    ("Terminated", signal.SIGTERM),
-)
-EXIT_CODE = re.compile(r"exit(?:ed with)? (?:code|status):? *(?P<code>-?\d+)", re.IGNORECASE)
+
+
+class _Table(Record):
+    exit_code: re.Pattern[str]
+    pid: re.Pattern[str]
+    name: re.Pattern[str]
+    signals: dict[str, str]
+
+
+_TABLE = tables.patterns(__package__, "exits_of_several.toml", _Table)
 
 
 def named_host(host: str | None) -> str | None:
@@ -85,14 +85,12 @@ def exit_of(who: Who, line: FoundLine, code: int) -> Exit:
 
 def code_of(what: str) -> int:
     """Read "Killed", "Exited with exit code 1" as an exit code; minus a signal's number."""
-    if end := EXIT_CODE.search(what):
+    if end := _TABLE.exit_code.search(what):
         return int(end["code"])
-    return next((-number for word, number in _WHAT if word in what), 1)
+    return next((-signal_of(name) for word, name in _TABLE.signals.items() if word in what), 1)
 
 
 _CODE = r"(?P<code>-?(?:\d{1,3}|SIG[A-Z]{2,6}))\b"
-_PID = re.compile(r"(?i)\bpid\W{1,3}(?P<pid>\d{2,7})\b")
-_NAME = re.compile(r"(?P<name>[A-Za-z][A-Za-z_.-]{0,40}?)[-_ #:=]{0,2}(?P<index>\d{1,4})\b")
 
 
 class _End(Record):
@@ -122,8 +120,8 @@ class ExitsOfSeveralReader(LineReader):
     def on_end(self, line: FoundLine, match: Match) -> None:
         """Note how the process ended that the line names in front of the code."""
         before = line.text[: match.start()]
-        pid = next(reversed([*_PID.finditer(before)]), None)
-        name = next(reversed([*_NAME.finditer(_PID.sub("", before))]), None)
+        pid = next(reversed([*_TABLE.pid.finditer(before)]), None)
+        name = next(reversed([*_TABLE.name.finditer(_TABLE.pid.sub("", before))]), None)
         if (pid or name) and self._count < MAX_EXITS:
             self._count += 1
             code = match["code"]

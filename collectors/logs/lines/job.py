@@ -1,4 +1,4 @@
-"""What a log says of the job as a whole: its size, launcher, backend and versions.
+"""What a log says of the job as a whole: its size, launcher, backend, versions, and its start.
 
 With INFO (``LOGLEVEL=INFO``) torchrun's agent prints its settings, "Rendezvous'ing worker group"
 when it begins to wait for the other nodes and "Rendezvous complete for workers" when all are there
@@ -19,6 +19,7 @@ from whyhang.analyzer.facts import (
     Record,
     Setting,
     Source,
+    StartedAgain,
     Who,
     WorldSize,
     replace,
@@ -164,6 +165,32 @@ class JobReader(LineReader):
         tasks = self._told["tasks"]
         if not self._told["size"] and len(tasks) == 1 and PER_NODE.isdisjoint(self._file.launchers):
             self._told["size"] = tasks
+
+
+class CommandReader(LineReader):
+    """Finds where the paste of a terminal has the same prompt and command for the last time."""
+
+    def __init__(self, file: LogFile) -> None:
+        super().__init__(file)
+        self._seen: set[tuple[str, str]] = set()
+        self._again: StartedAgain | None = None
+
+    @wants(
+        r"^(?P<prompt>\(?[\w.@\[\]() -]{1,60}[:\s][^\s$#>]{0,80}[$#>]) (?:[A-Z_][A-Z0-9_]*=\S* )*"
+        r"(?P<command>(?:torchrun|deepspeed|mpirun|mpiexec|srun|accelerate|horovodrun"
+        r"|python3? -m torch\.dist)\b.*)"
+    )
+    def on_command(self, line: FoundLine, match: Match) -> None:
+        """Note a command that was given before; other options may be another node of the job."""
+        given = (match["prompt"], match["command"].strip())
+        if given in self._seen:
+            self._again = StartedAgain(who=NOBODY, source=line.source)
+        self._seen.add(given)
+
+    def facts(self) -> Iterator[Fact]:
+        """Yield where the job was started for the last time."""
+        if self._again is not None:
+            yield self._again
 
 
 MAX_AGENTS = 10_000

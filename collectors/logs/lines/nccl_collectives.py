@@ -138,16 +138,15 @@ class CollReader(LineReader):
 
     def _learn(self, head: bytes, call: bytes, piece: bytes) -> _Entry:
         """Take a line apart that has not been seen before."""
-        entry = self._entry(head, call, _op_count(piece))
         if len(self._lookup) >= MAX_LOOKUPS:  # lines with times in front are all different
             self._lookup.clear()
-        self._lookup[head, call] = entry
+        entry = self._lookup[head, call] = self._entry(head, call, piece)
         return entry
 
-    def _entry(self, head: bytes, call: bytes, op_count: int) -> _Entry:
+    def _entry(self, head: bytes, call: bytes, piece: bytes) -> _Entry:
         name, fields = _OP.search(head), _CALL.match(call)
         if name is None or fields is None:
-            return _ignore, 0, 0
+            return lambda _: None, 0, 0  # nothing could be read of it
         op = name["op"]
         p2p = op in (b"Send", b"Recv")
         comm = fields["comm"].decode("ascii", "replace")
@@ -160,7 +159,8 @@ class CollReader(LineReader):
             alike = [(other.who, other.size, other.p2p) for other in self._streams.values()]
             order = alike.count((who, size, p2p))
             number = len(self._streams) + 1
-            stream = _Stream(who, comm, size, p2p, order=order, number=number, first=op_count)
+            stream = _Stream(who, comm, size, p2p, order=order, number=number)
+            stream.first = _op_count(piece)
             self._streams[who, comm, p2p] = stream
         stream.tail = head
         what = call[: fields.start("comm")]
@@ -260,12 +260,7 @@ class CollReader(LineReader):
             peer=peer,
             input_sizes=((int(fields["count"]),),),
             dtypes=(_type(int(fields["type"])),),
-            line=stream.line if number == stream.total - 1 else None,
         )
-
-
-def _ignore(code: int) -> None:
-    """Take a call of which nothing could be read."""
 
 
 def _op_count(piece: bytes) -> int:

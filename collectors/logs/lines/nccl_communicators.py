@@ -265,7 +265,7 @@ class NcclReader(LineReader):
             source=comm.source,
             enqueued=1,
             completed=1 if comm.done else 0,
-            calls=(Call(op="comm_init", seq=1, state=state, line=comm.source.line),),
+            calls=(Call(op="comm_init", seq=1, state=state),),
         )
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import regex
 
+from whyhang.analyzer import toml
 from whyhang.analyzer.facts import (
     Address,
     Fact,
@@ -16,6 +17,7 @@ from whyhang.analyzer.facts import (
     NcclSetup,
     NetChannel,
     OwnAddress,
+    Record,
     Setting,
     Source,
     Who,
@@ -31,26 +33,15 @@ from whyhang.collectors.logs.lines.line_reader import (
     wants_block,
 )
 
-PHASES = {
-    r"NCCL INFO Bootstrap ?: Using (?P<interface>[\w.-]+):(?P<address>\S+?)(?:<\d+>)?\s*$": (
-        NcclPhase.INTERFACE
-    ),
-    r"NCCL INFO (?:Using network (?P<chosen>\S+(?: [A-Z][a-z]\w*)?)|NET/\w+ ?: Using \S+)": (
-        NcclPhase.NETWORK
-    ),
-    r"NCCL INFO .{0,200}- Init START": NcclPhase.BOOTSTRAP,
-    r"NCCL INFO (?:Bootstrap timings|MNNVL busId|NVLS multicast support|cudaDriverVersion"
-    r"|Setting affinity for GPU|comm \S+ rank \d+ n[Rr]anks \d+ nNodes \d+ )": NcclPhase.TOPOLOGY,
-    r"NCCL INFO (?:Channel \d+/\d+ : +\d+ +\d+|Trees \[|\d+ coll channels)": NcclPhase.CHANNELS,
-    r"NCCL INFO (?P<via>NVLS) (?:Bind|Creating|Created)": NcclPhase.CONNECTING,
-    r"NCCL INFO Connected all (?:rings|trees)": NcclPhase.CONNECTED,
-    r"NCCL INFO .{0,200}- Init COMPLETE": NcclPhase.COMPLETE,
-}
-"""Which line begins which phase, in order; of the channels there are too many to look at each."""
-CONNECTING = (
-    r"NCCL INFO Channel \d+/\d+ : (?P<pair>\d+\[\w+\] -> \d+\[\w+\]).{0,40} via (?P<via>\S+)"
-)
 
+class _Table(Record):
+    phases: dict[str, str]
+    connecting: str
+    ends: str
+
+
+_TABLE = toml.read(__package__, "nccl_start.toml", _Table)
+PHASES = {pattern: NcclPhase[name.upper()] for name, pattern in _TABLE.phases.items()}
 MAX_PROCESSES = 100_000
 CHANNEL = b"NCCL INFO Channel "
 SAMPLED = 16384  # lines about channels in one file among which each process's last is found
@@ -59,11 +50,7 @@ SAMPLE = 2  # of them in each block after that
 OVER_NET = b" via NET/"
 MAX_NET = 4096  # lines about channels over the network in one file that are taken apart
 
-_CONNECTING = regex.compile(CONNECTING)
-_ENDS = regex.compile(
-    r"(?P<sender>\d{1,6})\[(?P<from>\w+)\] -> (?P<receiver>\d{1,6})\[(?P<to>\w+)\]"
-    r" \[(?P<way>send|receive)\] via (?P<via>NET/\S+)"
-)
+_CONNECTING, _ENDS = regex.compile(_TABLE.connecting), regex.compile(_TABLE.ends)
 
 
 @dataclass
@@ -91,7 +78,7 @@ class NcclStartReader(LineReader):
         """Note that a process has come to a phase."""
         self._note(PHASES[match.re.pattern], line, match)
 
-    @wants_block(CONNECTING)
+    @wants_block(_TABLE.connecting)
     def on_channels(self, block: Block) -> None:
         """Note who connects channels: of that a log may hold millions of lines, and few matter."""
         alone = self._file.voice.who.rank is not None  # nobody else speaks here

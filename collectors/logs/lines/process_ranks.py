@@ -60,13 +60,16 @@ class ProcessRankReader(LineReader):
         self._facts.append(WorldSize(size=int(match["size"]), who=NOBODY, source=line.source))
 
     @wants(
-        r"\bip=(?P<ip>[\w.:]+), pid=(?P<pid>\d{1,10})\) world_rank=(?P<rank>\d{1,6})\b",
-        r"node_ip='(?P<ip>[\w.:]+)', pid=(?P<pid>\d{1,10})\b.{0,300}"
+        r"\bip=(?P<host>[\w.:]+), pid=(?P<pid>\d{1,10})\) world_rank=(?P<rank>\d{1,6})\b",
+        r"node_ip='(?P<host>[\w.:]+)', pid=(?P<pid>\d{1,10})\b.{0,300}"
         r"\bworld_rank=(?P<rank>\d{1,6})\b",
+        # a row of Open MPI's orte-ps, which names a process by its job and rank
+        r"\|\s*\[\[\d+,\d+\],(?P<rank>\d{1,6})\]\s*\|(?:\s*\d+\s*\|)?"
+        r"\s*(?P<pid>\d{2,8})\s*\|\s*(?P<host>[\w.-]+)\s*\|",
     )
-    def on_worker(self, line: FoundLine, match: Match) -> None:
-        """Note the rank of a worker that Ray Train names."""
-        who = Who(pid=int(match["pid"]), host=match["ip"])
+    def on_listed(self, line: FoundLine, match: Match) -> None:
+        """Note the rank of a process that Ray Train or ``orte-ps`` names."""
+        who = Who(pid=int(match["pid"]), host=match["host"])
         self._note(line, who, int(match["rank"]))
 
     @wants(
@@ -104,15 +107,6 @@ class ProcessRankReader(LineReader):
         pod = next((match["pod"] for match in named if match is not None), None)
         if pod is not None:
             self._note(line, Who(host=pod, label=pod), int(match["rank"]))
-
-    @wants(
-        r"\|\s*\[\[\d+,\d+\],(?P<rank>\d{1,6})\]\s*\|(?:\s*\d+\s*\|)?"
-        r"\s*(?P<pid>\d{2,8})\s*\|\s*(?P<host>[\w.-]+)\s*\|"
-    )
-    def on_table(self, line: FoundLine, match: Match) -> None:
-        """Note a row of Open MPI's ``orte-ps``, which names a process by its job and rank."""
-        who = Who(pid=int(match["pid"]), host=match["host"])
-        self._note(line, who, int(match["rank"]))
 
     @wants(
         r"\btensor_parallel_size[=:]",

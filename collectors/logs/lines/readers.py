@@ -1,6 +1,5 @@
 """The readers of lines, all of them: each kind of lines has a file."""
 
-from whyhang.collectors.logs.lines.commands import CommandReader
 from whyhang.collectors.logs.lines.debug_detail import (
     DesyncReader,
     FingerprintReader,
@@ -8,7 +7,7 @@ from whyhang.collectors.logs.lines.debug_detail import (
 )
 from whyhang.collectors.logs.lines.exits import ExitReader
 from whyhang.collectors.logs.lines.exits_of_several import ExitsOfSeveralReader
-from whyhang.collectors.logs.lines.job import ElasticReader, JobReader
+from whyhang.collectors.logs.lines.job import CommandReader, ElasticReader, JobReader
 from whyhang.collectors.logs.lines.line_reader import LineReader
 from whyhang.collectors.logs.lines.nccl_collectives import CollReader
 from whyhang.collectors.logs.lines.nccl_communicators import NcclReader

@@ -11,70 +11,56 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from whyhang.analyzer import toml
-from whyhang.analyzer.facts import Outlook
+from whyhang.analyzer.facts import Outlook, Record
 from whyhang.collectors import tables
 
 _LAST_LINES = 30  # in which an end is looked for
 
 
-_WORDS = {
-    shown: re.compile(tables.any_of(words, {}), re.IGNORECASE | re.MULTILINE)
-    for shown, words in toml.read(
-        __package__, "signs_of_life.toml", dict[str, tuple[str, ...]]
-    ).items()
-}
+class _Words(Record):
+    signs: re.Pattern[str]
+    ends: re.Pattern[str]
+    begins: re.Pattern[str]
+    through: re.Pattern[str]
+    result: re.Pattern[str]
+    idle: re.Pattern[str]
+    busy: re.Pattern[str]
+    of_all: re.Pattern[str]
+    bar: re.Pattern[str]
+    count_of_bar: re.Pattern[str]
+    epoch: re.Pattern[str]
+    no_work: re.Pattern[str]
+    program: re.Pattern[str]
+    nccl: re.Pattern[str]
+    frame: re.Pattern[str]
+
+
+_WORDS = tables.patterns(__package__, "signs_of_life.toml", _Words, re.IGNORECASE | re.MULTILINE)
 """By what they show; the table says more."""
-_SIGNS, _ENDS, _IDLE, _BUSY = (_WORDS[shown] for shown in ("signs", "ends", "idle", "busy"))
-_OF_ALL = re.compile(
-    r"(?i)\b(?P<unit>step|iter(?:ation)?|epoch|batch|round|update)s?\b\W{0,4}"
-    r"(?P<at>\d+)\s?(?:/|of)\s?(?P<all>[1-9]\d*)\b"
-)
-_BAR = re.compile(r"(?<!\d)(?P<at>\d+)/(?P<all>\d+) \[\d\d:\d\d")
-"""Counters with what they count to."""
-_COUNT_OF_BAR = re.compile(r"(?<!\d)(\d+)(?:/(\d+)|\w{0,12}) \[\d\d:\d\d")
-"""The same of any bar, also of one that does not know its end: "31it [00:13,"."""
-
-_EPOCH = re.compile(r"(?i)\bepoch\b")
-_NO_WORK = re.compile(
-    r"\b(?:slurmstepd|srun|salloc|sbatch|scancel|mpirun|orterun): |rendezvous|\b(?:ERROR|FATAL)\b"
-)
-"""Words of schedulers, launchers and errors, beside which a step is none that was made."""
-_PROGRAM = re.compile(
-    r"(?:site|dist)-packages/(?:torch|deepspeed|accelerate|lightning)\b|\btorchrun\b"
-)
-_NCCL = re.compile(r":\d+:\d+ \[\d+\] (?:NCCL INFO |INFO NET)")
-
-_FRAME = re.compile(r'File "[^"\n]*", line \d+')
-"""A frame of a traceback: what stands below it is source, and says nothing of the run."""
 
 
-def program(text: str) -> str | None:
-    """Return what shows that a text is the output of a training program, or None."""
-    if match := _NCCL.search(text):
-        return match.group(0)
-    if "torchrun" not in text and "-packages/" not in text:  # in a tenth of the time
-        return None
-    match = _PROGRAM.search(text)
-    return match.group(0) if match is not None else None
+def is_of_training(text: str) -> bool:
+    """Return whether a text is the output of a training program."""
+    may_be = "torchrun" in text or "-packages/" in text  # in a tenth of the time
+    return bool(_WORDS.nccl.search(text) or (may_be and _WORDS.program.search(text)))
 
 
 def sign(text: str) -> str | None:
     """Return the first sign of life in a text, or None."""
-    for match in _SIGNS.finditer(text):
+    for match in _WORDS.signs.finditer(text):
         begin = text.rfind("\n", 0, match.start()) + 1
         end = text.find("\n", match.end())
         above = text.rfind("\n", 0, max(0, begin - 1)) + 1
-        if _FRAME.search(text, above, begin):
+        if _WORDS.frame.search(text, above, begin):
             continue
-        if _NO_WORK.search(text, begin, len(text) if end < 0 else end) is None:
+        if _WORDS.no_work.search(text, begin, len(text) if end < 0 else end) is None:
             return match.group(0).strip()
     return None
 
 
 def count_of_bar(text: str) -> tuple[str, ...] | None:
     """Return how far a progress bar has come, and of what; None where there is none."""
-    counts = [match.groups() for match in _COUNT_OF_BAR.finditer(text)]
+    counts = [match.groups() for match in _WORDS.count_of_bar.finditer(text)]
     return counts[-1] if counts else None
 
 
@@ -90,7 +76,7 @@ def last_sign(lines: Sequence[str], above: str = "", without: str = "") -> int |
             redrawn |= {at} if drawn == count else set()
             count = drawn
     for at in range(len(lines) - 1, -1, -1):
-        is_source = at > 0 and _FRAME.search(lines[at - 1]) is not None
+        is_source = at > 0 and _WORDS.frame.search(lines[at - 1]) is not None
         if is_source or at in redrawn or (without and without in lines[at]):
             continue
         if sign(lines[at]) is not None:
@@ -105,8 +91,8 @@ def outlook(lines: Sequence[str]) -> tuple[Outlook, int]:
     """
     last = lines[-_LAST_LINES:]
     first = len(lines) - len(last)
-    begun = _WORDS["begins"].match(last[-1]) and not (
-        _ENDS.search(last[-1]) or _IDLE.search(last[-1])
+    begun = _WORDS.begins.match(last[-1]) and not (
+        _WORDS.ends.search(last[-1]) or _WORDS.idle.search(last[-1])
     )
     for at in range(len(last) - 1, -1, -1):
         shown = _shown(last[at], last)
@@ -116,19 +102,19 @@ def outlook(lines: Sequence[str]) -> tuple[Outlook, int]:
 
 
 def _shown(line: str, lines: Sequence[str]) -> Outlook:
-    if counters := [*_OF_ALL.finditer(line), *_BAR.finditer(line)]:
+    if counters := [*_WORDS.of_all.finditer(line), *_WORDS.bar.finditer(line)]:
         if _at_their_end(line, counters, lines):
             return Outlook.ENDED
         full = all(match["at"] == match["all"] for match in counters)
-        if full and _ENDS.search(line):
+        if full and _WORDS.ends.search(line):
             return Outlook.ENDED  # behind a bar, without a line break
         # a full bar may be that of an epoch, or of all: what stands above it tells
-        return Outlook.UNKNOWN if full and _BAR.search(line) else Outlook.STEPS
-    if _ENDS.search(line):
+        return Outlook.UNKNOWN if full and _WORDS.bar.search(line) else Outlook.STEPS
+    if _WORDS.ends.search(line):
         return Outlook.ENDED
-    if _IDLE.search(line):
+    if _WORDS.idle.search(line):
         return Outlook.IDLE
-    return Outlook.STEPS if sign(line) is not None or _BUSY.search(line) else Outlook.UNKNOWN
+    return Outlook.STEPS if sign(line) is not None or _WORDS.busy.search(line) else Outlook.UNKNOWN
 
 
 def _at_their_end(line: str, counters: Sequence[re.Match[str]], lines: Sequence[str]) -> bool:
@@ -138,9 +124,9 @@ def _at_their_end(line: str, counters: Sequence[re.Match[str]], lines: Sequence[
     begins.
     """
     units = [match.groupdict().get("unit", "step").lower() for match in counters]
-    steps_end = "epoch" in units or not any(_EPOCH.search(each) for each in lines)
-    seen = Counter(match[0] for each in lines for match in _OF_ALL.finditer(each))
+    steps_end = "epoch" in units or not any(_WORDS.epoch.search(each) for each in lines)
+    seen = Counter(match[0] for each in lines for match in _WORDS.of_all.finditer(each))
     once = len(seen) > 1 and set(seen.values()) == {1}  # each epoch is told once, as it is over
-    is_result = (units != ["epoch"] or once) and _WORDS["result"].search(line) is not None
-    through = is_result or _WORDS["through"].search(line) or _BAR.search(line)
+    is_result = (units != ["epoch"] or once) and _WORDS.result.search(line) is not None
+    through = is_result or _WORDS.through.search(line) or _WORDS.bar.search(line)
     return bool(steps_end and through) and all(match["at"] == match["all"] for match in counters)

@@ -7,42 +7,36 @@ library's.
 import re
 from dataclasses import dataclass, field
 
-from whyhang.analyzer.facts import NOBODY, Frame, Trust, replace
+from whyhang.analyzer.facts import NOBODY, Frame, Record, Trust, replace
 from whyhang.analyzer.facts.exceptions import CUT_OFF, Raised
+from whyhang.collectors import tables
 from whyhang.collectors.logs.lines.line_reader import FoundLine
 from whyhang.collectors.logs.text.line import Line
 from whyhang.collectors.logs.text.prefix import mesh_label
 
 MAX_LINES = 400  # of one traceback
 MAX_MESSAGE = 2000
-_FRAME = re.compile(
-    r' *(?:[|+] *)*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<function>.+))?'
-)
-_GLUED = re.compile(r"(?:\d+:(?: |$)|\[|\s).*")
-"""What stands behind a function where another rank's line is glued to it, with a label."""
 
-_EXCEPTION = re.compile(
-    r"(?P<type>(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*|[a-z_]\w*(?:\.\w+)+)(?:: (?P<message>.*)|:? *)$"
-)
-_REASON = re.compile(r"nccl[A-Z]\w+: |Last error:$")
-"""How the lines of a message of ProcessGroupNCCL begin, below its first one."""
-_CHAIN = re.compile(
-    r"(?:The above exception was the direct cause of|During handling of the above exception)"
-)
-_NOT_USER = re.compile(
-    r"site-packages/|dist-packages/|/lib(?:64)?/python\d|^<frozen|^<string>|^<__array"
-    r"|/multiprocessing/|/bin/torchrun$|/bin/deepspeed$|/bin/accelerate$"
-)
-_LAUNCHER = re.compile(
-    r"torch/distributed/(?:run|launch|launcher/api|elastic/(?:agent|rendezvous|multiprocessing/api))"
-    r"|accelerate/commands/launch|deepspeed/launcher|torch/multiprocessing/spawn\.py"
-)
-_C10D = re.compile(r"torch/distributed/(?:distributed_c10d|nn/functional)\.py$")
+
+class _Text(Record):
+    frame: re.Pattern[str]
+    glued: re.Pattern[str]
+    exception: re.Pattern[str]
+    reason: re.Pattern[str]
+    chain: re.Pattern[str]
+    not_user: re.Pattern[str]
+    launcher: re.Pattern[str]
+    c10d: re.Pattern[str]
+    of_signal: re.Pattern[str]
+    signum: re.Pattern[str]
+
+
+_TEXT = tables.patterns(__package__, "traceback_text.toml", _Text)
+
+
 _WRAPPERS = frozenset(
     {"wrapper", "_new_process_group_helper", "_new_group_with_tag", "_store_based_barrier"}
 )
-_OF_SIGNAL = re.compile(r"(?i)sig(?:nal|term|int|usr|alrm|hup)|_process_handler$")
-_SIGNUM = re.compile(r"\bsig(?:num|nal_?num|no)\b")
 _INNER = "Original Traceback (most recent call last):"
 
 # Ray's words above a traceback of a task: whose it is stands in it.
@@ -74,7 +68,7 @@ class Traceback:
         """
         for at in range(len(self.frames) - 1, 0, -1):
             caller, name = self.sources[at], self.frames[at - 1].function.rpartition(".")[2]
-            handler = _OF_SIGNAL.search(name) or _SIGNUM.search(self.sources[at - 1])
+            handler = _TEXT.of_signal.search(name) or _TEXT.signum.search(self.sources[at - 1])
             if handler and caller and name not in caller:
                 del self.frames[:at], self.sources[:at]
                 return
@@ -83,7 +77,7 @@ class Traceback:
     def user_frame(self) -> Frame | None:
         """Return the innermost frame of the user's own code."""
         for frame in self.frames:
-            if not _NOT_USER.search(frame.file):
+            if not _TEXT.not_user.search(frame.file):
                 return frame
         return self.frames[-1] if self.frames else None
 
@@ -91,7 +85,7 @@ class Traceback:
     def op(self) -> str | None:
         """Return the function of torch.distributed it was raised in."""
         for frame in self.frames:
-            if _C10D.search(frame.file) and frame.function not in _WRAPPERS:
+            if _TEXT.c10d.search(frame.file) and frame.function not in _WRAPPERS:
                 return frame.function.rpartition(".")[2]
         return None
 
@@ -109,7 +103,7 @@ class Traceback:
     @property
     def of_launcher(self) -> bool:
         """Return whether a launcher raised it, which speaks of the ranks it started."""
-        innermost = bool(self.frames) and _LAUNCHER.search(self.frames[0].file) is not None
+        innermost = bool(self.frames) and _TEXT.launcher.search(self.frames[0].file) is not None
         return innermost or self.type in _OF_LAUNCHERS
 
 
@@ -131,7 +125,7 @@ def close_cut_off(traceback: Traceback, line: FoundLine) -> None:
 def _goes_on_bare(line: FoundLine) -> bool:
     """Return whether a logger put the label in front of the first line alone."""
     _, below = next(line.following(1, bare=True), (0, line.line))
-    return below.prefix == NOBODY and _FRAME.match(below.text) is not None
+    return below.prefix == NOBODY and _TEXT.frame.match(below.text) is not None
 
 
 def read_chain(line: FoundLine) -> list[Traceback]:
@@ -155,10 +149,10 @@ def read_chain(line: FoundLine) -> list[Traceback]:
         ):
             chain.append(Traceback())
             chained = False
-        elif _CHAIN.search(after.text):
+        elif _TEXT.chain.search(after.text):
             chained = True
         elif after.text.strip() and not chained:
-            reason = _REASON.match(after.text) or current.message.endswith("Last error:")
+            reason = _TEXT.reason.match(after.text) or current.message.endswith("Last error:")
             if not reason and not after.text.startswith((" ", "\t")):
                 break
             if len(current.message) < MAX_MESSAGE:
@@ -180,15 +174,15 @@ def in_front(front: str) -> re.Pattern[str]:
 def read_frame(current: Traceback, number: int, line: Line) -> bool:
     """Read a line of a traceback before its exception; False: it ends without one."""
     text = line.text
-    if frame := _FRAME.match(text):
+    if frame := _TEXT.frame.match(text):
         function, file, at = frame["function"] or "", frame["file"], int(frame["line"])
-        function = _GLUED.sub("", function)
+        function = _TEXT.glued.sub("", function)
         current.frames.insert(0, Frame(function=function, file=file, line=at))
         current.sources.insert(0, "")
     elif text[:1] in (" ", "\t") and current.sources and not current.sources[0]:
         current.sources[0] = text.strip()
     elif text[:1] not in ("", " ", "\t"):
-        if raised := _EXCEPTION.match(text):
+        if raised := _TEXT.exception.match(text):
             current.end = (number, line)
             current.type = raised["type"].rpartition(".")[2]
             current.message = raised["message"] or ""

@@ -91,7 +91,6 @@ class WatchdogReader(LineReader):
             p2p=op in P2P,
             input_sizes=numel(match["numel_in"]) or shape(match["shape"]),
             output_sizes=numel(match["numel_out"]) or shape(match["shape"]),
-            line=line.number,
         )
         group, _ = group_of(line.text)
         if match["limit"]:
@@ -105,7 +104,7 @@ class WatchdogReader(LineReader):
     @wants(
         r"(?:Timeout at NCCL work|detected by watchdog at work(?: sequence id)?): (?P<seq>-?\d+),?"
         r" (?:PG status: )?last enqueued (?:NCCL )?work: (?P<enqueued>-?\d+)"
-        r"(?:, last started (?:NCCL )?work: (?P<started>-?\d+)(?: \([^)]*\))?)?"
+        r"(?:, last started (?:NCCL )?work: -?\d+(?: \([^)]*\))?)?"
         r", last completed (?:NCCL )?work: (?P<completed>-?\d+)",
         r"Last enqueued NCCL work: (?P<enqueued>-?\d+), "
         r"last completed NCCL work: (?P<completed>-?\d+)",
@@ -119,14 +118,12 @@ class WatchdogReader(LineReader):
         key = _key(line.who, group)
         if seq is None and key in self._statuses:
             return  # the line that names the call that hangs says more
-        started = int(counts.get("started") or -1)
         track = Track(
             who=line.who,
             group=group,
             kind="watchdog",
             source=line.source,
             enqueued=max(int(counts["enqueued"]), 0),  # -1: none yet
-            started=started if started >= 0 else None,  # -1: timing is off
             completed=max(int(counts["completed"]), 0),
             number=number,
         )

@@ -10,37 +10,32 @@ import calendar
 import re
 from datetime import datetime
 
-from whyhang.analyzer.facts import NO_YEAR
+from whyhang.analyzer.facts import NO_YEAR, Record
+from whyhang.collectors import tables
 
 REACH = 120  # a time stands in the first part of a line
 
 _MONTHS = "JanFebMarAprMayJunJulAugSepOctNovDec"
-_DATE = re.compile(
-    r"(?P<year>\d{4})[-/](?P<month>\d\d)[-/](?P<day>\d\d)[T _](?P<clock>\d\d:\d\d:\d\d)"
-    r"(?:[.,](?P<fraction>\d{1,9}))?(?P<zone>Z|[+-]\d\d:?\d\d)?"
-    r"|(?P<month2>\d\d)/(?P<day2>\d\d)/(?P<year2>\d{4}|\d\d)[ T,]+(?P<clock2>\d\d:\d\d:\d\d)"
-    r"|(?<![A-Za-z])[VDIWEFC](?P<month3>\d{1,2})(?P<day3>\d\d) (?P<clock3>\d\d:\d\d:\d\d)"
-    r"\.(?P<fraction3>\d{6,9})"
-    r"|(?P<name>[A-Z][a-z]{2}) +(?P<day4>\d{1,2}) (?P<clock4>\d\d:\d\d:\d\d)(?: (?P<year4>\d{4}))?"
-    r"|(?<![\d/-])(?P<month5>\d\d)[-/](?P<day5>\d\d) (?P<clock5>\d\d:\d\d:\d\d)"
-    r"|^\[?(?P<alone>[01]\d|2[0-3]):(?P<minute>[0-5]\d):(?P<second>[0-5]\d)(?:[.,]\d+)?"
-    r"(?=\]|[ |]|: )"
-)
+
+
+class _Times(Record):
+    date: re.Pattern[str]
+    clock: re.Pattern[str]
+    year: re.Pattern[str]
+    epoch: re.Pattern[str]
+
+
+_TIMES = tables.patterns(__package__, "clock.toml", _Times)
+
 _SECONDS = {"alone": 3600, "minute": 60, "second": 1}
-_CLOCK = re.compile(r"\d:\d\d:\d")  # in each of these
-_YEAR = re.compile(r"\d\d(?:[-/ ]\d\d){1,2}[T _]\d\d:|/\d\d,? \d\d:|:\d\d 20\d\d")
-_EPOCH = re.compile(
-    r'"(?:@?time(?:stamp)?|ts|t|created|unix\w*)": ?"?'
-    r"(?P<seconds>1[4-9]\d{8})(?:\.?(?P<fraction>\d{1,9}))?\b"
-)
 _MONOTONIC = 9  # digits of the fraction of torch's own header
 
 
 def time_of(text: str, year: int | None) -> float | None:
     """Read the first time in a line; ``year`` is used where the line tells none."""
-    if not _CLOCK.search(text, 0, REACH):  # most lines, at a tenth of the cost
+    if not _TIMES.clock.search(text, 0, REACH):  # most lines, at a tenth of the cost
         return None
-    for match in _DATE.finditer(text, 0, REACH):
+    for match in _TIMES.date.finditer(text, 0, REACH):
         time = _time(match, year)
         if time is not None:
             return time
@@ -49,16 +44,16 @@ def time_of(text: str, year: int | None) -> float | None:
 
 def time_in_object(text: str, year: int | None) -> float | None:
     """Read the time in an object of JSON: a date, or seconds (or less) since the epoch."""
-    if match := _EPOCH.search(text):
+    if match := _TIMES.epoch.search(text):
         return float(f"{match['seconds']}.{match['fraction'] or 0}")
     return time_of(text, year)
 
 
 def year_of(text: str) -> int | None:
     """Return the year that some line of a text tells."""
-    if not _YEAR.search(text):
+    if not _TIMES.year.search(text):
         return None
-    for match in _DATE.finditer(text):
+    for match in _TIMES.date.finditer(text):
         digits = match["year"] or match["year2"] or match["year4"]
         if digits:
             return int(digits) if len(digits) > 2 else 2000 + int(digits)

@@ -10,95 +10,46 @@ import re
 import msgspec
 
 from whyhang.analyzer.facts import NOBODY, Record, Trust, Who, replace
+from whyhang.collectors import tables
 from whyhang.collectors.files.naming import join
 from whyhang.collectors.logs.text.clock import time_in_object, time_of
-from whyhang.collectors.logs.text.logger_header import PLACE_IN_MESH, header_end
-from whyhang.collectors.logs.text.own_rank import (
-    C10D_RANK,
-    NAME,
-    OWN_WORDS,
-    rank_in_content,
-    rank_in_statement,
-)
+from whyhang.collectors.logs.text.logger_header import header_end
+from whyhang.collectors.logs.text.own_rank import FORMS, rank_in_content, rank_in_statement
 from whyhang.collectors.logs.text.pasted import NO_MARGIN, has_clock
-from whyhang.collectors.logs.text.prefix import OF_HOST, in_one_piece, split_prefix
+from whyhang.collectors.logs.text.prefix import LABELS, in_one_piece, split_prefix
 
 MOST_PARTS = 64
 """Lines that are looked for in one: more ranks do not write into one line at one time."""
 
-_ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
-_DOCKER = re.compile(r'\{"log":"(?P<log>(?:[^"\\]|\\.)*)"(?:,|\})')
-_STACKS = ("exc_info", "exception", "stack_trace", "stacktrace", "traceback", "stack")
-_RANKS = (
-    *("rank", "global_rank", "rank_id", "world_rank", "dist_rank", "mpi_rank", "worker_rank", "rk"),
-    *("process_index", "process_rank", "proc_id"),
-)
-_HEADER_FIELDS = frozenset(
-    {*_RANKS, *_STACKS, "event", "time", "timestamp", "ts", "level", "logger", "elapsed", "pid"}
-    | {"lvl", "severity", "levelname", "name", "host", "hostname", "node", "stream", "date"}
-    | {"module", "filename", "funcName", "lineno", "process", "processName", "threadName"}
-)
+
+class _Around(Record):
+    ansi: re.Pattern[str]
+    docker: re.Pattern[str]
+    outer_prefix: re.Pattern[str]
+    clock: re.Pattern[str]
+    envelope: re.Pattern[str]
+    native_header: re.Pattern[str]
+    python_header: re.Pattern[str]
+    npu_header: re.Pattern[str]
+    in_group: re.Pattern[str]
+    mesh_label: re.Pattern[str]
+    torchrun_words: re.Pattern[str]
+    glued: re.Pattern[str]
+    glued_clock: re.Pattern[str]
+    several: re.Pattern[str]
+    indented: re.Pattern[str]
+    messages: tuple[str, ...]
+    stacks: tuple[str, ...]
+    ranks: tuple[str, ...]
+    of_header: frozenset[str]
+
+
+AROUND = tables.patterns(__package__, "line.toml", _Around)
+
+_OF_HEADER = AROUND.of_header.union(AROUND.messages, AROUND.stacks, AROUND.ranks)
 _NUMBER = re.compile(r"\d")
-_MESSAGES = ("log", "message", "msg", "text", "textPayload", "MESSAGE", "line", "event")
-
-# What a container runtime (CRI), a journal, syslog or dmesg puts in front of each line.
-OUTER_PREFIX = re.compile(
-    r"(?:<\d{1,3}>(?! ))?(?:"
-    r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d) (?:std(?:out|err) [FP] )?"
-    r"(?:(?!(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL) )"
-    r"(?P<host2>[\w.-]+) (?P<program2>[\w./-]+)(?:\[(?P<pid2>\d+)\])?: )?"
-    r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d (?P<host>[\w.-]+) (?P<program>[\w./@-]+)"
-    r"(?:\[(?P<pid>\d+)\])?: "
-    r"|(?P<service>[A-Za-z][\w.-]*-\d+) +\| "  # docker compose
-    r"|<[a-z]*> +\[\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.\d]*Z?\] [0-9a-f]{8} \|\| "  # Determined
-    r")?(?:\[(?: *\d+\.\d{6}|[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})\] )?"
-)
-_CLOCK = re.compile(
-    r"(?:\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,\d]*(?:Z|[+-]\d\d:?\d\d)?\]?:? +"
-    r"|\[?\d\d:\d\d:\d\d\]? )"
-)
-_ENVELOPE = re.compile(
-    r"(?<![\w.-])(?!(?:\d{4}-\d\d-\d\dT)?\d\d:\d\d:\d\d )"  # no time of day before a "[3] "
-    r"(?P<host>[A-Za-z0-9][\w.-]{0,252}):(?P<pid>\d+):(?P<tid>\d+) "
-    r"(?:\[-?\d+\] |(?=NCCL ))"
-)
-
-# What the signal handlers of Open MPI and UCX, and UCX's logger, put in front: [host:pid:0:tid]
-_NATIVE_HEADER = re.compile(
-    r"^\[(?P<host>(?=[^:\]]*[A-Za-z])[\w.-]{1,253}):(?P<pid>\d{2,7})(?: ?:\d+){0,2}\] "
-)
-_PYTHON_HEADER = re.compile(r"[VIWEC]\d{4} \d\d:\d\d:\d\d\.\d{6} (?P<pid>\d+) \S+\.py:\d+\]")
-
-# torch_npu, and CANN below it
-_NPU_HEADER = re.compile(r"[(\[]PID: ?(?P<pid>\d{1,10})(?:\]|, Device:)")
-
-# Of another group it is a label.
-_IN_GROUP = re.compile(
-    r"\[PG (?:ID )?\d+ (?:PG GUID \d+ ?(?:\([\w:. -]*\))? ?)?Rank (?P<rank>\d+)\]"
-)
-MESH_LABEL = re.compile(
-    r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? "
-    rf"(?P<label>(?:{PLACE_IN_MESH} ?)+)\]"
-)
-TORCHRUN_WORDS = re.compile(r"torch[./]distributed[./](?:run|launch|elastic)|torchelastic")
-_GLUED = re.compile(
-    r"(?:(?:\[[A-Za-z_]+\d{1,3}\]:)?\[rank\d{1,6}\]: ?|\[\d+,\d+\]<std\w+>: ?"
-    r"|(?:\[\d{4}-\d\d-\d\d[T ][\d:.]+\] )?[A-Za-z][\w.-]{0,63}:\d{1,7}:\d{1,7} \[-?\d+\] )"
-)
-# A line of another process whose clock stands right behind the last word of this one, or behind
-# the bar of a progress that is not through yet.
-_GLUED_CLOCK = re.compile(
-    r"(?<=[^\s\[\](){}\"'=:/_<>,.|-])\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?=[.,\d]*\]? )"
-    rf"|(?:(?<=/s\])|(?<=s/it\]))\[\d{{4}}-\d\d-\d\d[T ][\d:.,]+(?: {PLACE_IN_MESH})*\](?= )"
-)
 ENGINE_LABEL = "(EngineCore_"  # of vLLM, whose workers are the ranks
-_SEVERAL = re.compile(
-    r"(?P<open>\[[Rr]ank ?)(?:s ?)?(?P<first>\d{1,6}) ?(?:-|\u2013|\.\.) ?(?P<last>\d{1,6})\]"
-)
 _BLANKS = (" ", "\t", ">")
-
-# A prefix within an indented or quoted part of a text that is prose elsewhere.
-_INDENTED = re.compile(r"[ \t>]{1,16}(?=\[(?:rank|default)\d)")
 
 
 class Line(Record):
@@ -149,7 +100,7 @@ def clean(raw: bytes) -> str:
     if "\0" in text:
         text = text.replace("\0", "")
     if "\x1b" in text:
-        text = _ANSI.sub("", text)
+        text = AROUND.ansi.sub("", text)
     return in_one_piece(text)
 
 
@@ -157,7 +108,7 @@ def unwrap(text: str) -> str:
     """Take a line out of Docker's JSON log, or out of the object a log service made of it."""
     if not text.startswith('{"'):
         return text
-    match = _DOCKER.match(text)
+    match = AROUND.docker.match(text)
     if match is None:
         return _message(text)
     try:
@@ -178,15 +129,17 @@ def _message(text: str) -> str:
         return text
     if not isinstance(content, dict):
         return text
-    message = next((content[key] for key in _MESSAGES if isinstance(content.get(key), str)), None)
-    stack = next((content[key] for key in _STACKS if isinstance(content.get(key), str)), None)
+    message = next(
+        (content[key] for key in AROUND.messages if isinstance(content.get(key), str)), None
+    )
+    stack = next((content[key] for key in AROUND.stacks if isinstance(content.get(key), str)), None)
     if message is None and stack is None:
         return text
     message = "\n".join(part.rstrip("\n") for part in (message, stack) if part)
     if message is not None and (content.get("event") == message or not _NUMBER.search(message)):
         # What it counts stands in fields, as those of structlog do.
         message = " ".join([message, *(f"{k}={v}" for k, v in content.items() if _tells(k, v))])
-    rank = next((content[key] for key in _RANKS if type(content.get(key)) is int), None)
+    rank = next((content[key] for key in AROUND.ranks if type(content.get(key)) is int), None)
     if rank is not None:
         message = f"[rank{rank}]: " + message.replace("\n", f"\n[rank{rank}]: ")
     return clean(message.encode("utf-8", "replace"))
@@ -194,7 +147,7 @@ def _message(text: str) -> str:
 
 def _tells(key: str, value: object) -> bool:
     """Return whether a field of an object is of its message, not of its header."""
-    return isinstance(value, str | int | float) and key not in _HEADER_FIELDS.union(_MESSAGES)
+    return isinstance(value, str | int | float) and key not in _OF_HEADER
 
 
 def take_apart(text: str, voice: Voice) -> list[Line]:
@@ -209,7 +162,7 @@ def take_apart(text: str, voice: Voice) -> list[Line]:
 
 def _of_each_rank(text: str) -> list[str]:
     """Return a line that a person wrote for several ranks as each of them has it: "[Rank 1-7]"."""
-    label = _SEVERAL.match(text) if text.startswith("[") else None
+    label = AROUND.several.match(text) if text.startswith("[") else None
     if label is None:
         return [text]
     first, last = int(label["first"]), int(label["last"])
@@ -225,7 +178,7 @@ def _lines_of(text: str, wrapped: str, voice: Voice) -> list[Line]:
         time = time_in_object(wrapped, voice.year)
     if margin := voice.margin.match(text):
         text = text[margin.end() :]
-    outer = OUTER_PREFIX.match(text)
+    outer = AROUND.outer_prefix.match(text)
     end = outer.end() if outer is not None else 0
     around = _around(outer, voice) if outer is not None and end else NOBODY
     who, rest = speaker_and_rest(text[end:], voice)
@@ -238,13 +191,13 @@ def _lines_of(text: str, wrapped: str, voice: Voice) -> list[Line]:
 
 def speaker_and_rest(text: str, voice: Voice) -> tuple[Who, str]:
     """Split the launcher's prefix off, also one behind a time stamp."""
-    if text[:1] in _BLANKS and (blanks := _INDENTED.match(text)):
+    if text[:1] in _BLANKS and (blanks := AROUND.indented.match(text)):
         text = text[blanks.end() :]
     who, rest = split_prefix(text, numbered=voice.numbered)
-    if who is NOBODY and voice.by_host and (label := OF_HOST.match(text)):
+    if who is NOBODY and voice.by_host and (label := LABELS.of_host.match(text)):
         inner, rest = split_prefix(text[label.end() :])
         return join(inner, Who(host=label["host"], label=label["host"])), rest
-    if who is NOBODY and (clock := _CLOCK.match(text)):
+    if who is NOBODY and (clock := AROUND.clock.match(text)):
         who, rest = split_prefix(text[clock.end() :], numbered=voice.numbered)
         if who is NOBODY:
             return who, text
@@ -252,18 +205,18 @@ def speaker_and_rest(text: str, voice: Voice) -> tuple[Who, str]:
         inner, _ = split_prefix(text.lstrip(" 0123456789:"))
         if inner.rank is None:
             who = replace(who, rank=None, trust=Trust.NONE, label=f"task {who.rank}")
-    if C10D_RANK.match(text[: len(text) - len(rest)] + rest):
+    if FORMS.c10d_rank.match(text[: len(text) - len(rest)] + rest):
         return replace(who, trust=Trust.INFERRED), rest
     return who, rest
 
 
 def _parts(who: Who, text: str) -> list[tuple[Who, str]]:
     """Part lines that were written into each other: a prefix in the middle begins a new one."""
-    clocks = {match.start() for match in _GLUED_CLOCK.finditer(text)}
+    clocks = {match.start() for match in AROUND.glued_clock.finditer(text)}
     if not clocks and "[rank" not in text and "NCCL" not in text and "]<std" not in text:
         return [(who, text)]
     begun = len(text) - len(text.lstrip("0123456789"))  # digits of a host's own name
-    glued = {match.start() for match in _GLUED.finditer(text)} - {0, begun}
+    glued = {match.start() for match in AROUND.glued.finditer(text)} - {0, begun}
     cuts = sorted(glued | clocks)[:MOST_PARTS]
     if not cuts or (len(cuts) == 1 and not text[: cuts[0]].strip(" []:")):
         return [(who, text)]
@@ -278,7 +231,7 @@ def _parts(who: Who, text: str) -> list[tuple[Who, str]]:
 
 def _is_of_another(piece: str, text: str) -> bool:
     """Return whether a piece of a line is of another process than the line's first words."""
-    first, own = _ENVELOPE.match(text), _ENVELOPE.match(piece)
+    first, own = AROUND.envelope.match(text), AROUND.envelope.match(piece)
     if first is None or own is None:
         return False
     return first.group("host", "pid") != own.group("host", "pid")
@@ -286,13 +239,13 @@ def _is_of_another(piece: str, text: str) -> bool:
 
 def _line(prefix: Who, text: str, time: float | None, around: Who, voice: Voice) -> Line:
     own = NOBODY
-    if match := _ENVELOPE.search(text) or _NATIVE_HEADER.match(text):
+    if match := AROUND.envelope.search(text) or AROUND.native_header.match(text):
         own = Who(host=match["host"], pid=int(match["pid"]))
-    elif match := _PYTHON_HEADER.match(text) or _NPU_HEADER.search(text):
+    elif match := AROUND.python_header.match(text) or AROUND.npu_header.search(text):
         own = Who(pid=int(match["pid"]))
-    elif match := MESH_LABEL.match(text):
+    elif match := AROUND.mesh_label.match(text):
         own = Who(label=match["label"].strip())
-    elif prefix is NOBODY and (match := _IN_GROUP.search(text)):
+    elif prefix is NOBODY and (match := AROUND.in_group.search(text)):
         own = Who(label=f"PG rank {match['rank']}")
     who = join(prefix, own, around, voice.who)
     if who.rank is None:
@@ -307,11 +260,11 @@ def _rank_in_message(message: str, voice: Voice) -> Who:
     label = label_of_message(message)
     if label is not NOBODY:
         return label
-    if voice.own_words and (own := OWN_WORDS.match(message)):
+    if voice.own_words and (own := FORMS.own_words.match(message)):
         return Who(rank=int(own["rank"] or own["rank2"]), trust=Trust.INFERRED)
     if voice.index is not None and (index := voice.index.match(message)):
         return Who(rank=int(index["rank"]), trust=Trust.INFERRED)
-    if voice.names and (name := NAME.match(message)) and name["name"] in voice.names:
+    if voice.names and (name := FORMS.name.match(message)) and name["name"] in voice.names:
         return Who(rank=voice.names[name["name"]], trust=Trust.INFERRED)
     rank, _, statement = rank_in_statement(message) if voice.statements else (0, "", "")
     if statement and statement in voice.statements:
@@ -321,7 +274,7 @@ def _rank_in_message(message: str, voice: Voice) -> Who:
 
 def label_of_message(message: str) -> Who:
     """Return whom the label in front of a message names; that of c10d numbers within a group."""
-    return NOBODY if C10D_RANK.match(message) else split_prefix(message)[0]
+    return NOBODY if FORMS.c10d_rank.match(message) else split_prefix(message)[0]
 
 
 def _around(outer: re.Match[str], voice: Voice) -> Who:

@@ -15,39 +15,27 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from operator import itemgetter
 
-from whyhang.collectors import limits
+from whyhang.analyzer.facts import Record
+from whyhang.collectors import limits, tables
 
 LEAST = 3  # lines with a header
 MOST = 0.8  # of them have a bare name, the same
 
-_LEVEL = r"(?:TRACE|DEBUG|INFO|NOTICE|SUCCESS|WARN(?:ING)?|ERROR|CRITICAL|FATAL|[VDIWEF]\d{4}(?= ))"
-_DATE = r"(?:\d{4}[-/]\d\d[-/]\d\d|\d\d[-/]\d\d(?:[-/]\d{2,4})?)"
-_TIME = r"\d{1,2}:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
-_WHEN = rf"(?:{_DATE}[T ]{{1,2}}|(?<![\w:])){_TIME}"
-PLACE_IN_MESH = r"(?:ATTN_|MOE_)?[DTPEC]P\d+"
-"""Whose a line is, within the brackets of the time, as SGLang has it."""
-_PLACE = r"(?=[\d.]*[A-Za-z_<])[\w./<>-]{1,80}:(?:[\w<>]{1,40}:)?\d{1,6}"
-_NAME = r"[A-Za-z_][\w./]{0,60}"
-_NOT_RANK = r"(?!(?i:(?:global|local)?[ _]?(?:rank|process|gpu|cuda|worker))[ _=:#]?\d*\b)"
-_HEADER = limits.compile(
-    r"(?:"
-    rf"(?:\[(?:{_WHEN}(?: {PLACE_IN_MESH})*|{_LEVEL})\]|{_WHEN}|{_LEVEL})(?=[\]\[ \t|:-]|$)"
-    r"|\[(?=[^\]\[]{1,120}\.(?:py|cc|cpp|cu|h):\d+\])"  # [E1123 10:00:00.123 socket.cpp:12]
-    rf"|\[{_LEVEL}\|(?:{_WHEN}|{_PLACE})\]"  # [INFO|trainer.py:31], of transformers
-    rf"|\[{_NOT_RANK}(?:{_NAME}|{_PLACE})(?::\w{{1,60}})?\]"  # [trainer.loop], [train.py:31]
-    rf"|\(?{_PLACE}\)?(?=\]|[ \t]?[-|:>]|[ \t]\[)\]?"  # train.py:31], __main__:main:42 -
-    rf"|\d{{1,7}}(?=[ \t]{_PLACE})"  # glog's thread
-    rf"|(?<=:){_NOT_RANK}{_NAME}(?=:)"  # INFO:root:
-    rf"|{_NOT_RANK}{_NAME}(?=[ \t]{{1,8}}\[?{_LEVEL}\b)"  # trainer INFO
-    # trainer -, but not r3:
-    rf"|{_NOT_RANK}{_NAME}(?<![A-Za-z_]\d)(?<!\d\d)(?=[ \t]{{0,8}}(?:\||-[ \t]|:[ \t]|:\d+[ \t]))"
-    r")(?:[ \t]{0,12}(?:[-|:>][ \t]{0,4}){0,2})"
-)
-_TELLS = limits.compile(rf"{_WHEN}|\b{_LEVEL}\b")
-_OF_LEVEL = re.compile(rf"\b{_LEVEL}\b")
-_BARE = re.compile(rf"(?P<name>{_NOT_RANK}[A-Za-z_][\w.]{{0,60}}) (?P<next>\S+)")
-_NUMBER = re.compile(r"\d[\d.,:]*")
-_RANK = re.compile(r"(?i)\W?(?:global[ _]?)?(?:rank|process|gpu)")
+
+class _Shapes(Record):
+    header: limits.Pattern[str]
+    tells: limits.Pattern[str]
+    of_level: re.Pattern[str]
+    bare: re.Pattern[str]
+    number: re.Pattern[str]
+    rank: re.Pattern[str]
+    time: re.Pattern[str]
+    value: re.Pattern[str]
+    any_level: re.Pattern[str]
+
+
+SHAPES = tables.patterns(__package__, "logger_header.toml", _Shapes)
+
 MOST_ITEMS = 8
 
 
@@ -59,11 +47,11 @@ def header_end(text: str, name: str = "", *, timed: bool = False) -> int:
     """
     at = 0
     for _ in range(MOST_ITEMS):
-        item = _HEADER.match(text, at)
+        item = SHAPES.header.match(text, at)
         if item is None or item.end() == at:
             break
         at = item.end()
-    if at == 0 or not (timed or _TELLS.search(text, 0, at)):
+    if at == 0 or not (timed or SHAPES.tells.search(text, 0, at)):
         return 0
     return at + len(name) + 1 if name and text.startswith(f"{name} ", at) else at
 
@@ -75,39 +63,24 @@ def bare_name(lines: Iterable[str]) -> str:
     its beginning.
     """
     logged = [(line, end) for line in lines if (end := header_end(line))]
-    messages = [line[end:] for line, end in logged if _OF_LEVEL.search(line, 0, end)]
-    named = [match for text in messages if (match := _BARE.match(text))]
+    messages = [line[end:] for line, end in logged if SHAPES.of_level.search(line, 0, end)]
+    named = [match for text in messages if (match := SHAPES.bare.match(text))]
     name, count = max(Counter(m["name"] for m in named).items(), key=itemgetter(1), default=("", 0))
-    follow = {_NUMBER.sub("#", match["next"]) for match in named if match["name"] == name}
-    differ = len(follow) > 1 or all(_RANK.match(word) for word in follow)
+    follow = {SHAPES.number.sub("#", match["next"]) for match in named if match["name"] == name}
+    differ = len(follow) > 1 or all(SHAPES.rank.match(word) for word in follow)
     return name if count >= max(LEAST, MOST * len(messages)) and differ else ""
 
 
 LONGEST = 200  # characters of a line that are compared
 
-TIME = re.compile(
-    r"(?<=%)\|[\u2588-\u258f#\d ]{1,200}\|(?= *\d)"  # the bar of tqdm, as long as time has gone
-    r"|\b\d{4}[-/]\d\d[-/]\d\d(?:[T ]|\b)|\b\d\d/\d\d/\d{2,4}\b|\b\d{1,2}:\d\d:\d\d(?:[.,]\d+)?Z?"
-)
-_VALUE = re.compile(
-    r"0[xX][0-9a-fA-F]+"
-    r"|(?<![\w.])(?=[a-f]*\d)[0-9a-f]{8,}(?:-[0-9a-f]{4,}){0,4}(?!\w)"
-    r"|(?<![\w/])\w{1,10}://[^\s'\"]+"
-    r"|(?<![\w/.])\.{0,2}/[\w.@=+-]+(?:/[\w.@=+-]*)*"
-    r"|\d+(?:[.,:]\d+)*(?:[eE][+-]?\d+)?"
-)
-
 
 def reduce(text: str) -> tuple[str, tuple[str, ...]]:
     """Return the template of a line and the values that were in it."""
-    text = TIME.sub("", text[:LONGEST])
-    values = tuple(_VALUE.findall(text))
-    return " ".join(_VALUE.sub("#", text).split()) if values else " ".join(text.split()), values
-
-
-_ANY_LEVEL = re.compile(
-    r"\b(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL)\b|\b[VDIWEFC](?=#)"
-)
+    text = SHAPES.time.sub("", text[:LONGEST])
+    values = tuple(SHAPES.value.findall(text))
+    return " ".join(SHAPES.value.sub("#", text).split()) if values else " ".join(
+        text.split()
+    ), values
 
 
 def header(texts: Sequence[str]) -> int:
@@ -131,4 +104,4 @@ def behind(text: str, words: int) -> str:
 
 def _masked(text: str) -> list[str]:
     words = text[:LONGEST].split()
-    return [_ANY_LEVEL.sub("%", re.sub(r"\d[\d.,:]*", "#", word)) for word in words]
+    return [SHAPES.any_level.sub("%", re.sub(r"\d[\d.,:]*", "#", word)) for word in words]

@@ -24,6 +24,8 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
+from whyhang.analyzer.facts import Record
+from whyhang.collectors import tables
 from whyhang.collectors.logs.text.prefix import split_prefix
 
 SAMPLE = 200  # lines
@@ -32,31 +34,22 @@ LEAST_NUMBERED = 5  # lines that begin as those of ``srun -l`` and ``mpiexec -l`
 MOST = 0.95  # of the lines have it; some are cut
 DEPTH = 3  # margins in front of each other
 
-_TIME = r"\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d[.,\d]*(?:Z|[+-]\d\d:?\d\d)?"
-_CLOCK = rf"(?:\[{_TIME}\]|{_TIME})"  # a label may stand behind it in the same brackets
-_LEVEL = r"\[?(?:DEBUG|INFO|WARN|WARNING|ERROR|CRITICAL|FATAL)\]?"
-_FIXED = tuple(
-    re.compile(shape)
-    for shape in (
-        r"(?:> ?)+",
-        r"(?:std(?:err|out)|STD(?:ERR|OUT)) ?[:|] ",
-        r" *\d+(?:\.\d+)?s[ \t]+\d+(?:\t| (?! ))",  # notebook servers: seconds and line number
-        _CLOCK + r" +(?:[-|:] +)?(?:\[?[\w.]{1,40}\]? +[-|:] +)?" + _LEVEL + r"(?: +[-|:]|:)? ",
-        _CLOCK + r" ",
-    )
-)
-_COUNTERS = tuple(
-    re.compile(shape)
-    for shape in (
-        r" *(\d+)(?:\t| *[|│] ?)",  # cat -n, a pager
-        r"(\d+)[:-](?! )",  # grep -n
-        r"(?:L|[Ll]ine )(\d+): ?",
-        r"\[(\d+)\] ?",
-        r" *(\d+): ?",
-    )
-)
-_HOST = re.compile(r"[a-z][a-z-]*-\d[\w.-]*: ")
-_INDENT = re.compile(r"[ \t]+")
+
+class _Pasted(Record):
+    time: re.Pattern[str]
+    fixed: tuple[re.Pattern[str], ...]
+    counters: tuple[re.Pattern[str], ...]
+    host: re.Pattern[str]
+    indent: re.Pattern[str]
+    cut_word: re.Pattern[bytes]
+    begins: re.Pattern[bytes]
+    ticks: re.Pattern[str]
+    reports: re.Pattern[str]
+    supposed: re.Pattern[str]
+    word: re.Pattern[str]
+
+
+_PASTED = tables.patterns(__package__, "pasted.toml", _Pasted)
 
 
 NO_MARGIN = re.compile("")
@@ -64,7 +57,7 @@ NO_MARGIN = re.compile("")
 
 def has_clock(margin: re.Pattern[str]) -> bool:
     """Return whether a margin has the time of each line."""
-    return _TIME in margin.pattern
+    return _PASTED.time.pattern in margin.pattern
 
 
 def margin_of(lines: Sequence[str]) -> re.Pattern[str]:
@@ -83,17 +76,17 @@ def margin_of(lines: Sequence[str]) -> re.Pattern[str]:
 
 
 def _shape(lines: Sequence[str]) -> str | None:
-    for shape in _FIXED if len(lines) > 1 else ():
+    for shape in _PASTED.fixed if len(lines) > 1 else ():
         if _all(shape, lines):
             return shape.pattern
     if len(lines) < LEAST:
         return None
-    for shape in _COUNTERS:
+    for shape in _PASTED.counters:
         if _counts(shape, lines):
             return shape.pattern
-    if _all(_HOST, lines) and not any(split_prefix(line)[0].host for line in lines[:LEAST]):
-        return _HOST.pattern
-    width = min((match.end() if (match := _INDENT.match(line)) else 0) for line in lines)
+    if _all(_PASTED.host, lines) and not any(split_prefix(line)[0].host for line in lines[:LEAST]):
+        return _PASTED.host.pattern
+    width = min((match.end() if (match := _PASTED.indent.match(line)) else 0) for line in lines)
     return rf"[ \t]{{{width}}}" if width > 1 else None
 
 
@@ -115,7 +108,7 @@ def _counts(shape: re.Pattern[str], lines: Sequence[str]) -> bool:
         if match is None:
             return False
         numbers.append(int(match[1]))
-    least = LEAST_NUMBERED if shape in _COUNTERS[-2:] else LEAST
+    least = LEAST_NUMBERED if shape in _PASTED.counters[-2:] else LEAST
     if len(numbers) < least or numbers[0] == 0:
         return False
     return all(a < b for a, b in itertools.pairwise(numbers))
@@ -126,17 +119,11 @@ LEAST_FULL = 3  # lines that reach the edge, fewer prove nothing
 LEAST_CUT = 2  # of them end within a word
 MOST_BEYOND = 0.05  # of the lines are longer: somebody's own words around the text
 SAME = 4  # bytes at the start of two lines that are of one kind, and no parts of one
-_CUT_WORD = re.compile(rb"[a-z_]\n[a-z_]")
-_BEGINS = re.compile(
-    rb"\s\s|\t|[\[{>|#*=]|Traceback|frame #|[A-Z]\w*(?:Error|Exception|Warning)\b|\d{4}-\d\d"
-    rb"|[IWEF]\d{4} |(?:INFO|WARN|WARNING|ERROR|DEBUG)\b|[\w.-]+:\d+:\d+ |srun|slurmstepd|\n|$"
-)
-"""How a line begins that goes on with none before it."""
 
 
 def rejoin(data: bytes) -> bytes:
     """Join what a terminal broke; a text that none broke is given back as it is."""
-    if _CUT_WORD.search(data) is None:
+    if _PASTED.cut_word.search(data) is None:
         return data
     lines = data.split(b"\n")
     beyond = 0
@@ -152,12 +139,12 @@ def rejoin(data: bytes) -> bytes:
 def _is_edge(lines: list[bytes], width: int) -> bool:
     full = [n for n, line in enumerate(lines[:-1]) if len(line) == width]
     goes_on = [n for n in full if _goes_on(lines[n], lines[n + 1])]
-    cut = [n for n in goes_on if _CUT_WORD.match(lines[n][-1:] + b"\n" + lines[n + 1][:1])]
+    cut = [n for n in goes_on if _PASTED.cut_word.match(lines[n][-1:] + b"\n" + lines[n + 1][:1])]
     return len(cut) >= LEAST_CUT and 2 * len(goes_on) >= len(full)
 
 
 def _goes_on(line: bytes, after: bytes) -> bool:
-    if line.endswith(b"  ") or _BEGINS.match(after) is not None:
+    if line.endswith(b"  ") or _PASTED.begins.match(after) is not None:
         return False
     return line[:SAME] != after[:SAME]
 
@@ -176,29 +163,17 @@ def _joined(lines: list[bytes], width: int) -> bytes:
 
 
 LEAST_WORDS = 3
-_TICKS = re.compile(r"`+")
-_REPORTS = re.compile(
-    r"(?i)\b(?:I|we)(?:'ve| have| am| was| were|'m)? (?:\w+ )?"
-    r"(?:g[eo]t|getting|see|saw|seeing|(?:receiv|encounter|fac)(?:e|ed|ing)?|hit|met)\b"
-    r"[^.;`]*[:\s]$"
-    r"|\b(?:printed|reported|raised|threw|logged|(?:fail|di|crash|exit)ed with)\b[^.;`]{0,20}$"
-    r"|\b(?:logs?|output|stderr) (?:of [\w ]{1,20} )?(?:says?|said|shows?|showed|has|had)\b"
-    r"[^.;`]{0,20}$"
-    r"|(?:报错|然后报|报出|出现|打印了|崩溃|退出)[^。`]{0,10}$"
-)
-_SUPPOSED = re.compile(r"(?i)\bif\b")
-_WORD = re.compile(r"\b[^\W\d_]{2,}\b")
 
 
 def is_quoted(text: str, at: int) -> bool:
     """Return whether what was found at ``at`` stands between backticks in a sentence."""
-    ticks = list(_TICKS.finditer(text)) if "`" in text[:at] else []
+    ticks = list(_PASTED.ticks.finditer(text)) if "`" in text[:at] else []
     before = [tick for tick in ticks if tick.end() <= at]
     after = [tick for tick in ticks if tick.start() >= at]
     if len(before) % 2 == 0 or not after:
         return False
     start = before[-1].start()
-    if _REPORTS.search(text, 0, start) and not _SUPPOSED.search(text, 0, start):
+    if _PASTED.reports.search(text, 0, start) and not _PASTED.supposed.search(text, 0, start):
         return False
     around = f"{text[: before[-1].start()]} {text[after[0].end() :]}"
-    return len(_WORD.findall(around)) >= LEAST_WORDS
+    return len(_PASTED.word.findall(around)) >= LEAST_WORDS

@@ -7,10 +7,8 @@ from collections.abc import Iterable, Sequence
 from whyhang.analyzer.facts import NOBODY, Trust, Who, replace
 from whyhang.collectors.logs.text.clock import year_of
 from whyhang.collectors.logs.text.line import (
+    AROUND,
     ENGINE_LABEL,
-    MESH_LABEL,
-    OUTER_PREFIX,
-    TORCHRUN_WORDS,
     Voice,
     clean,
     label_of_message,
@@ -18,12 +16,7 @@ from whyhang.collectors.logs.text.line import (
 )
 from whyhang.collectors.logs.text.logger_header import bare_name, header_end, reduce
 from whyhang.collectors.logs.text.own_rank import (
-    C10D_RANK,
-    INDEX_LABEL,
-    NAMED_INDEX,
-    NAMED_RANK,
-    OWN_WORDS,
-    WORDED_INDEX,
+    FORMS,
     last_state,
     rank_in_content,
     rank_in_statement,
@@ -43,7 +36,7 @@ def voice_of(head: bytes, who: Who, taken_at: float | None = None) -> Voice:
     text = clean(head[: 16 << 10])
     raw = [last_state(line) for line in text.split("\n")[:200]]
     margin = NO_MARGIN if _is_journal(raw) or _is_of_container(raw) else margin_of(raw)
-    lines = [OUTER_PREFIX.sub("", margin.sub("", line, count=1), count=1) for line in raw]
+    lines = [AROUND.outer_prefix.sub("", margin.sub("", line, count=1), count=1) for line in raw]
     numbered = is_numbered(lines)
     year = year_of(text)
     if year is None and taken_at is not None:
@@ -83,7 +76,7 @@ def voice_of(head: bytes, who: Who, taken_at: float | None = None) -> Voice:
 
 def _label(line: str, voice: Voice) -> Who:
     who, rest = speaker_and_rest(line, voice)
-    if who is NOBODY and (mesh := MESH_LABEL.match(rest)):
+    if who is NOBODY and (mesh := AROUND.mesh_label.match(rest)):
         return Who(label=mesh["label"].strip())
     if who is NOBODY:
         return label_of_message(voice.message(rest))
@@ -104,7 +97,7 @@ def _speak_of_themselves(lines: Iterable[str], *, of_mpi: bool) -> bool:
     """
     speakers: dict[str, set[str]] = {}
     for line in lines:
-        if rank := OWN_WORDS.match(line):
+        if rank := FORMS.own_words.match(line):
             template, _ = reduce(line[rank.end() :].lstrip(" ,:;|"))
             speakers.setdefault(template, set()).add(rank["rank"] or rank["rank2"])
     alike = any(len(ranks) > 1 for ranks in speakers.values())
@@ -113,7 +106,7 @@ def _speak_of_themselves(lines: Iterable[str], *, of_mpi: bool) -> bool:
 
 _OF_RUNTIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:?\d\d) std(?:out|err) [FP] ")
 SEVERAL = 4  # ranks
-_INDICES = (INDEX_LABEL, NAMED_INDEX, WORDED_INDEX)
+_INDICES = (FORMS.index_label, FORMS.named_index, FORMS.worded_index)
 _OF_RANKS = re.compile(
     r"(?i)(?<![a-z])(?:local[ _-]?)?rank[ _=:\]]{0,2}(?P<rank>\d+)|NCCL (?:INFO|WARN)|torchrun"
 )
@@ -134,7 +127,7 @@ def _count_ranks(lines: Sequence[str], label: re.Pattern[str]) -> bool:
         if (who := split_prefix(line)[0]).rank is not None:
             named.add(who.rank)
         elif index := label.match(line):
-            if label is not INDEX_LABEL:
+            if label is not FORMS.index_label:
                 names.add(index["name"])
                 if (own := _OF_RANKS.search(line)) and own["rank"] != index["rank"]:
                     return False
@@ -168,7 +161,7 @@ def _services_are_ranks(lines: Iterable[str]) -> bool:
     """Return whether docker compose's services count ranks, from 0: all of one name print alike."""
     speakers: dict[str, set[str]] = {}
     for line in lines:
-        if (outer := OUTER_PREFIX.match(line)) is not None and (service := outer["service"]):
+        if (outer := AROUND.outer_prefix.match(line)) is not None and (service := outer["service"]):
             if (named := _OF_RANKS.search(line)) and named["rank"] != service.rpartition("-")[2]:
                 return False
             speakers.setdefault(reduce(line[outer.end() :])[0], set()).add(service)
@@ -185,7 +178,7 @@ def _names(lines: Iterable[str]) -> dict[str, int]:
     pairs = {
         (named["name"], int(named["rank"]))
         for line in lines
-        for form in NAMED_RANK
+        for form in FORMS.named_rank
         if (named := form.search(line)) is not None
     }
     names = dict(pairs)
@@ -230,7 +223,7 @@ def _are_speakers(ranks: Sequence[int]) -> bool:
 def _is_journal(lines: list[str]) -> bool:
     """Return whether it is a journal: behind its times stands a host's name to be kept."""
     written = [line for line in lines if line.strip()]
-    matches = [OUTER_PREFIX.match(line) for line in written]
+    matches = [AROUND.outer_prefix.match(line) for line in written]
     hosts = sum(1 for match in matches if match is not None and (match["host"] or match["host2"]))
     return bool(written) and 2 * hosts > len(written)
 
@@ -249,11 +242,11 @@ def _numbers_count_nodes(lines: list[str]) -> bool:
     speakers: dict[int, set[str]] = {}
     numbers: set[int | None] = set()
     for line in lines:
-        if TORCHRUN_WORDS.search(line):
+        if AROUND.torchrun_words.search(line):
             return True
         outer, rest = split_prefix(line, numbered=True)
         numbers |= {outer.rank if line.lstrip()[:1].isdigit() else 0} - {None}
-        if outer.rank is not None and (own := C10D_RANK.search(rest)):
+        if outer.rank is not None and (own := FORMS.c10d_rank.search(rest)):
             speakers.setdefault(outer.rank, set()).add(own["rank"])
             if len(speakers[outer.rank]) > 1:  # several ranks speak under one number
                 return True

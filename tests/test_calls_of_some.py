@@ -7,6 +7,7 @@ from small_jobs import report_of, still
 
 from whyhang.analyzer.facts import Excerpt
 from whyhang.analyzer.report import Finding
+from whyhang.analyzer.stacks.source_blocks import differs
 
 C10D = "torch/distributed/distributed_c10d.py"
 
@@ -92,3 +93,18 @@ def test_who_is_in_a_loop_with_its_group_may_have_been_left_there(
     finding = first({0: waits, 1: samples, 2: waits, 3: waits}, SAMPLES.format(group=group))
 
     assert finding.culprit_ranks == culprits
+
+
+@pytest.mark.parametrize(
+    ("asks", "may_differ"),
+    [
+        ("if step == 2000:", False),
+        ("if self.global_step % self.every == 0:", False),
+        ("if step % 4 == rank:", True),
+        ("if epoch >= self.patience:", True),
+        ("if step > 5 and loss > best:", True),
+    ],
+)
+def test_the_number_of_a_turn_is_alike_on_all_ranks(asks: str, *, may_differ: bool) -> None:
+    """So a way out under such a condition leads nobody past the call of others."""
+    assert differs(f"        {asks}") is may_differ

@@ -129,6 +129,7 @@ def rank_branch(path: Sequence[Frame], text: LineText) -> Frame | None:
 
 SAME_FOR_ALL = re.compile(
     r"__name__|\bis_(?:initialized|available|distributed)\b|world_?size|\btraining\b|\bddp\b"
+    r"|if [\w.]*(?:step|epoch|iter(?:ation)?)s? (?:[=<>]=? \d+|% [\w.]+ == \d+):"
 )
 """What a condition asks that is answered alike on all ranks."""
 

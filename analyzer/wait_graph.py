@@ -215,7 +215,7 @@ def calls_in_stacks(
             if rank is not None and rank not in known:
                 yield Track(
                     who=Who(rank=rank),
-                    group=groups.get(rank)
+                    group=groups.get(member)
                     or Group(name=str(number), ranks=everyone, inferred=True),
                     kind="stack",
                     source=next((d.source for d in job.members[member].dumps[-1:]), NOWHERE),
@@ -234,7 +234,8 @@ def _groups_in_use(
     connected, text = groups_in_call(job), source_lines(job.excerpts)
     groups: dict[int, Group] = {}
     for state in states:
-        own = {*connected.get(job.members[state.member].rank or 0, ())}
+        rank = job.members[state.member].rank
+        own = {*(connected.get(rank, ()) if rank is not None else ())}
         name = named_group(state.place, text) if state.place is not None and len(own) > 1 else None
         if name is not None:
             whole = {frozenset(everyone)}

@@ -111,6 +111,23 @@ def test_a_line_that_says_it_is_of_all_ranks_decides_between_two_groups_in_a_cal
     assert "Rank 0 waits in barrier of ranks 0-3" in finding.title
 
 
+def test_ranks_that_do_not_begin_at_zero_are_taken_for_themselves() -> None:
+    """As where only the hosts of one pipeline stage were looked at."""
+    groups = tuple(tuple(r + 8 for r in group) for group in (EVERYONE, *HALVES, *REPLICAS))
+    in_call = {
+        rank + 8: tuple(tuple(r + 8 for r in group) for group in own)
+        for rank, own in STOPPED_IN.items()
+    }
+    source = Excerpt(file="train.py", first_line=1, lines=tuple(PROGRAM.splitlines()))
+    facts = connections(groups, in_call)
+    stacks = dict(enumerate(STOPPED, 8))
+    finding = report_of([*still(stacks), *facts, source]).findings[0]
+
+    assert (
+        "Rank 8 waits in barrier of ranks 8-11 at train.py:9 (report) for rank 9" in finding.title
+    )
+
+
 def test_the_one_in_a_call_of_its_group_that_the_others_have_gone_past_is_named() -> None:
     """Two of its group are in a barrier of all: one call too many, or two too few."""
     stacks = (IN_HALF, IN_BARRIER, IN_BARRIER, IN_BARRIER)

@@ -121,11 +121,10 @@ def test_ranks_that_do_not_begin_at_zero_are_taken_for_themselves() -> None:
     source = Excerpt(file="train.py", first_line=1, lines=tuple(PROGRAM.splitlines()))
     facts = connections(groups, in_call)
     stacks = dict(enumerate(STOPPED, 8))
-    finding = report_of([*still(stacks), *facts, source]).findings[0]
+    titles = [f.title for f in report_of([*still(stacks), *facts, source]).findings]
 
-    assert (
-        "Rank 8 waits in barrier of ranks 8-11 at train.py:9 (report) for rank 9" in finding.title
-    )
+    words = "Rank 8 waits in barrier of ranks 8-11 at train.py:9 (report) for rank 9"
+    assert any(words in title for title in titles)
 
 
 def test_the_one_in_a_call_of_its_group_that_the_others_have_gone_past_is_named() -> None:

@@ -77,6 +77,7 @@ ENDED_STEP = (
         ("[rank0]: stuck at _ALLGATHER_BASE (SeqNum=73)\n[rank1-7]: stuck at ALLREDUCE(1,1)\n", 0),
         ("[3]PETSC ERROR: Caught signal number 11 SEGV: Segmentation Violation\n", 3),
         ("[WARN] PLE 0608 plexec One of MPI processes was aborted.(rank=2)(nid=0xff)\n", 2),
+        ("ABORT!!! Of all 4 trainers, the trainer process with rank=[3] was aborted.\n", 3),
         ("[1] --> FOAM FATAL IO ERROR: \n[1] keyword x is undefined\n", 1),
     ],
     ids=[
@@ -95,6 +96,7 @@ ENDED_STEP = (
             "places",
             "petsc",
             "fujitsu",
+            "paddle",
             "openfoam",
         ),
     ],

@@ -194,7 +194,8 @@ def _behind(
     steps = [key for key in behind if key[0] in own.templates and key[1]]
     if len(peers) == 1 and not steps:
         return None  # of two ranks, one may simply print more
-    if not steps and len(peers) < 3 and len(behind) < 2 and not rest:
+    again = all(key[0] in own.templates for key in behind)  # as a sign of life that all repeat
+    if not steps and len(behind) < 2 and not rest and (len(peers) < 3 or again):
         return None
     missed = max(Counter(key[0] for key in steps).values(), default=0)
     if missed > FAR or (missed > NEAR and not rest):

@@ -255,3 +255,15 @@ def test_who_was_ended_beside_aborts_was_at_work_where_these_are_all_others(
     finding = first(rows + "srun: error: n1: task 2: Terminated\n")
     assert finding is not None
     assert (finding.culprit_ranks == (2,)) is all_others
+
+
+def test_who_waited_until_the_limit_is_not_to_blame_for_its_exit_in_older_words_either() -> None:
+    """Before torch 1.13 the exception did not speak of a watchdog."""
+    waited = (
+        "RuntimeError: [Rank 1] Caught collective operation timeout: WorkNCCL(SeqNum=6, "
+        "OpType=ALLREDUCE, TensorShape=[1], Timeout(ms)=1800000) ran for 1800863 milliseconds "
+        "before timing out.\n"
+    )
+    row = "api:failed (exitcode: 1) local_rank: 1 (pid: 1312) of binary: /usr/bin/python\n"
+
+    assert culprits(f"{waited}ERROR:torch.distributed.elastic.multiprocessing.{row}") == ()

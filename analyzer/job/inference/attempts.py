@@ -49,7 +49,7 @@ _FOLDER = re.compile(r"(?:^|/)attempt_(?P<number>\d{1,6})/")
 _STARTS_ANEW = re.compile(r"\d+/\d+ attempts left; will restart worker group")
 """The line at which torchrun starts its workers anew."""
 
-_GAVE_UP = re.compile(r"[Ww]atchdog caught collective operation timeout")
+_GAVE_UP = re.compile(r"[Cc]aught collective operation timeout")
 """The line at which a rank gives up: its process ends behind it."""
 
 _OF_AN_ATTEMPT = Exit | LastLine | LogLine | RootCause | StackDump | Track

@@ -26,7 +26,7 @@ With Python's error numbers it is a connection of the program's own, as to a ser
 """
 
 WAITED = re.compile(
-    r"[Ww]atchdog caught collective operation timeout|Timed out waiting \d+ms"
+    r"[Cc]aught collective operation timeout|Timed out waiting \d+ms"
     r"|watchdog thread terminated with exception(?!: (?:NCCL|CUDA|HIP) error|:\s*$)"
     r"|NCCL communicator was aborted on rank \d"  # by its own watchdog, or a late one of another
     r"|failed to pass monitoredBarrier|Notify register (?:times out|has not received)"

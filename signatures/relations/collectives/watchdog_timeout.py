@@ -15,7 +15,7 @@ from whyhang.analyzer.facts import replace
 from whyhang.analyzer.queries import Case, Hit, Kind, Signature, duration
 
 PATTERNS = (
-    r"[Ww]atchdog caught collective operation timeout",
+    r"[Cc]aught collective operation timeout",
     (
         r"Caught collective operation timeout: WorkNCCL\((?:SeqNum=(?P<seq>\d+), )?"
         r"OpType=(?P<op>\w+)"

@@ -129,12 +129,22 @@ def test_ranks_that_do_not_begin_at_zero_are_taken_for_themselves() -> None:
 
 def test_the_one_in_a_call_of_its_group_that_the_others_have_gone_past_is_named() -> None:
     """Two of its group are in a barrier of all: one call too many, or two too few."""
-    stacks = (IN_HALF, IN_BARRIER, IN_BARRIER, IN_BARRIER)
+    stacks = (IN_REPLICAS, IN_BARRIER, IN_BARRIER, IN_BARRIER)
     groups = (EVERYONE, (0, 1, 2))
     finding = first(stacks, {0: ((0, 1, 2),), **dict.fromkeys((1, 2, 3), (EVERYONE,))}, groups)
 
     assert (finding.category, finding.culprit_ranks) == ("cross-group-deadlock", (0,))
     assert finding.affected_ranks == (1, 2, 3)
+
+
+def test_who_is_left_in_a_call_that_most_of_its_group_may_have_left_out_is_not_named() -> None:
+    """They have come past it by a ``break`` each, and it waits for them by right."""
+    stacks = (IN_HALF, IN_BARRIER, IN_BARRIER, IN_BARRIER)
+    groups = (EVERYONE, (0, 1, 2))
+    finding = first(stacks, {0: ((0, 1, 2),), **dict.fromkeys((1, 2, 3), (EVERYONE,))}, groups)
+
+    assert (finding.category, finding.culprit_ranks) == ("cross-group-deadlock", None)
+    assert "ranks 1-2 have come past that call: they may have left by `break`" in finding.title
 
 
 def test_a_job_whose_ranks_are_in_one_group_is_told_as_without_connections() -> None:

@@ -20,6 +20,7 @@ from whyhang.analyzer.report import Collective, cite
 from whyhang.analyzer.stacks import WaitKind
 from whyhang.analyzer.stacks.usercode import in_words
 from whyhang.analyzer.wording.describe import location_of, pid_in_words, site_location
+from whyhang.analyzer.wording.ways_past import left_in_words
 
 NCCL_LINES = "nccl-coll"
 """Tracks of NCCL's own lines for each call."""
@@ -62,11 +63,16 @@ def _with_who_differs(case: Case, finding: CallFinding) -> CallFinding:
 def _with_who_came_past(case: Case, finding: CallFinding) -> CallFinding:
     """Say, of ranks that wait for each other, which has come past the call of another, and how.
 
-    Where the groups of their calls are known, the fewest of two sides are where to look first.
+    Where the groups of their calls are known, the fewest of two sides are where to look first,
+    unless it is the others that may have left their call out.
     """
     if finding.verdict is not Verdict.CROSS_GROUP or finding.culprits:
         return _with_who_left(case, finding)
-    if fewest := _fewest_caught(case):
+    few, many = _sides_caught(case)
+    past = left_in_words(case, many, few, finding.says) if few else ""
+    if past:
+        return replace(finding, says=f"{finding.says}{past}")
+    if fewest := case.ranks(few):
         return replace(
             finding,
             culprits=fewest,
@@ -83,14 +89,13 @@ def _with_who_came_past(case: Case, finding: CallFinding) -> CallFinding:
     return finding
 
 
-def _fewest_caught(case: Case) -> tuple[int, ...]:
-    """Return the ranks in the call of the fewest, of two calls whose ranks wait for each other."""
-    sides = sorted(case.graph.operations, key=lambda operation: len(operation.members))
-    if not case.graph.caught or len(sides) != 2:
-        return ()
-    if len(sides[0].members) == len(sides[1].members) or any(o.op in ROOTED for o in sides):
-        return ()
-    return case.ranks(sides[0].members)
+def _sides_caught(case: Case) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the fewer and the more members, of two calls whose ranks wait for each other."""
+    sides = sorted((o.members for o in case.graph.operations), key=len)
+    rooted = any(operation.op in ROOTED for operation in case.graph.operations)
+    if not case.graph.caught or len(sides) != 2 or len(sides[0]) == len(sides[1]) or rooted:
+        return (), ()
+    return sides[0], sides[1]
 
 
 def _with_who_left(case: Case, finding: CallFinding) -> CallFinding:

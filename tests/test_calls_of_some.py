@@ -30,7 +30,9 @@ def main():
 """
 
 
-@pytest.mark.parametrize(("when", "culprits"), [("with timer", None), ("if names", (2,))])
+@pytest.mark.parametrize(
+    ("when", "culprits"), [("with timer", None), ("if step == 50", None), ("if names", (2,))]
+)
 def test_who_came_through_the_creation_of_groups_has_not_left_it_out(
     when: str, culprits: tuple[int, ...] | None
 ) -> None:
@@ -108,3 +110,24 @@ def test_who_is_in_a_loop_with_its_group_may_have_been_left_there(
 def test_the_number_of_a_turn_is_alike_on_all_ranks(asks: str, *, may_differ: bool) -> None:
     """So a way out under such a condition leads nobody past the call of others."""
     assert differs(f"        {asks}") is may_differ
+
+
+STREAMS = """\
+def batches(link):
+    while True:
+        x = link.recv()
+        yield x
+def score(link):
+    for x in batches(link):
+        dist.all_reduce(x)
+"""
+
+
+def test_who_is_in_the_body_of_a_loop_over_a_generator_has_not_left_the_generators() -> None:
+    """It stands in its loop and waits to be asked for more."""
+    receives = f"recv ({C10D}:2600)\nbatches (train.py:3)\nscore (train.py:6)\n"
+    sums = f"all_reduce ({C10D}:3100)\nscore (train.py:7)\n"
+    source = Excerpt(file="train.py", first_line=1, lines=tuple(STREAMS.splitlines()))
+    report = report_of([*still({0: sums, 1: receives, 2: receives, 3: receives}), source])
+
+    assert all("left the loop" not in finding.title for finding in report.findings)

@@ -9,7 +9,18 @@ import pytest
 from fake_proc import FakeProc
 from small_jobs import report_of, still
 
-from whyhang.analyzer.facts import Excerpt, GroupConnections, Role, Source, Trust, Who
+from whyhang.analyzer.facts import (
+    Call,
+    CallState,
+    Excerpt,
+    Group,
+    GroupConnections,
+    Role,
+    Source,
+    Track,
+    Trust,
+    Who,
+)
 from whyhang.analyzer.report import Finding
 from whyhang.collectors.live.job.members import JobProcess
 from whyhang.collectors.live.probes import group_connections
@@ -145,6 +156,37 @@ def test_who_is_left_in_a_call_that_most_of_its_group_may_have_left_out_is_not_n
 
     assert (finding.category, finding.culprit_ranks) == ("cross-group-deadlock", None)
     assert "ranks 1-2 have come past that call: they may have left by `break`" in finding.title
+
+
+def message(rank: int, op: str, peer: int) -> Track:
+    """Say with whom a rank is in a send or receive, as the arguments of its call do."""
+    call = Call(op=op, state=CallState.INSIDE, p2p=True, peer=peer)
+    source = Source(file=f"rank{rank}.peers.json")
+    return Track(
+        who=Who(rank=rank), group=Group(name=""), kind="stack", source=source, calls=(call,)
+    )
+
+
+def test_a_circle_of_messages_and_collectives_is_told_link_by_link() -> None:
+    """No send and no receive has the wrong peer: each waits for one in a collective."""
+    stacks = (
+        IN_HALF,
+        f"send ({C10D}:2500)\nreport (train.py:7)\n",
+        f"recv ({C10D}:2600)\nreport (train.py:7)\n",
+        IN_HALF,
+    )
+    facts = connections((EVERYONE, *HALVES), {0: ((0, 1),), 3: ((2, 3),)})
+    messages = (message(1, "send", 3), message(2, "recv", 0))
+    finding = report_of([*still(dict(enumerate(stacks))), *facts, *messages]).findings[0]
+
+    assert (finding.category, finding.culprit_ranks) == ("cross-group-deadlock", None)
+    for words in (
+        "rank 0 waits in all_reduce of ranks 0-1 at train.py:3 (forward) for rank 1",
+        "rank 1 waits in send to rank 3 for rank 3",
+        "rank 3 waits in all_reduce of ranks 2-3 at train.py:3 (forward) for rank 2",
+        "rank 2 waits in recv from rank 0 for rank 0",
+    ):
+        assert words in finding.title
 
 
 def test_a_job_whose_ranks_are_in_one_group_is_told_as_without_connections() -> None:

@@ -258,7 +258,7 @@ def test_who_was_ended_beside_aborts_was_at_work_where_these_are_all_others(
 
 
 def test_who_waited_until_the_limit_is_not_to_blame_for_its_exit_in_older_words_either() -> None:
-    """Before torch 1.13 the exception did not speak of a watchdog."""
+    """With blocking waits (torch 1.13 to 2.0) the exception does not speak of a watchdog."""
     waited = (
         "RuntimeError: [Rank 1] Caught collective operation timeout: WorkNCCL(SeqNum=6, "
         "OpType=ALLREDUCE, TensorShape=[1], Timeout(ms)=1800000) ran for 1800863 milliseconds "
@@ -267,3 +267,47 @@ def test_who_waited_until_the_limit_is_not_to_blame_for_its_exit_in_older_words_
     row = "api:failed (exitcode: 1) local_rank: 1 (pid: 1312) of binary: /usr/bin/python\n"
 
     assert culprits(f"{waited}ERROR:torch.distributed.elastic.multiprocessing.{row}") == ()
+
+
+@pytest.mark.parametrize(
+    ("rows", "ranks"),
+    [
+        ("tasks 1,3: Aborted|task 2: Terminated", (1, 3)),
+        ("tasks 1,3: Exited with exit code 1|tasks 0,2: Terminated", (1, 3)),
+        ("tasks 0-3: Exited with exit code 1", ()),
+    ],
+)
+def test_a_few_that_end_before_all_others_are_terminated_ended_first(
+    rows: str, ranks: tuple[int, ...]
+) -> None:
+    """Where all ended so, nobody is known to have been first."""
+    assert culprits("".join(f"srun: error: n1: {row}\n" for row in rows.split("|"))) == ranks
+
+
+ENTRY = """[{number}]:
+  time      : 2026-09-07_13:02:58
+  host      : n1
+  rank      : {rank} (local_rank: {rank})
+  exitcode  : 1 (pid: 1469{rank})
+"""
+
+
+@pytest.mark.parametrize("root", [1, 3])
+def test_the_root_cause_that_the_launcher_names_counts_among_rows_of_one_second(root: int) -> None:
+    """It has compared the times itself, which it prints to the second."""
+    entries = [ENTRY.format(number=n, rank=rank) for n, rank in enumerate((root, 4 - root))]
+    table = f"train.py FAILED\nFailures:\n{entries[1]}{'-' * 60}\n"
+
+    assert culprits(f"{table}Root Cause (first observed failure):\n{entries[0]}") == (root,)
+
+
+def test_the_number_of_a_gpu_tells_the_rank_of_a_worker_that_only_has_a_pid() -> None:
+    """The first GPU may be the only one that it sees."""
+    line = (
+        "(VllmWorkerProcess pid=2421) ERROR 10-14 12:32:47 multiproc_worker_utils.py:233] "
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.88 GiB. GPU {} has a "
+        "total capacity of 21.96 GiB of which 1.29 GiB is free.\n"
+    )
+
+    assert culprits(line.format(3)) == (3,)
+    assert culprits(line.format(0)) == ()

@@ -106,15 +106,21 @@ class Trial(Record):
         """Try lines that make a pattern go back and forth: its own examples, stretched."""
         own = [line for line in self.must_match.values() if finds(pattern, line)]
         for line in _stretched(own or self.must_match.values()):
-            try:
-                pattern.search(line, timeout=SECONDS)
-            except TimeoutError:  # noqa: PERF203 - one line after the other may take too long
+            if _times_out(pattern, line):
                 yield Mistake(
                     at=path,
                     text=f"this pattern takes longer than {SECONDS} s for {_cut(line, 48)} "
                     f"({len(line)} characters); avoid a repeat within a repeat such as (a+)+",
                 )
                 return
+
+
+def _times_out(pattern: regex.Pattern[str], line: str) -> bool:
+    try:
+        pattern.search(line, timeout=SECONDS)
+    except TimeoutError:
+        return True
+    return False
 
 
 def _stretched(examples: Iterable[str]) -> Iterator[str]:

@@ -41,7 +41,7 @@ def unpaired(
     )
     beside = not culprits and all(_in_a_collective(graph, p.peer) for p in shown)
     if beside and cycles and all(cycle.certain for cycle in cycles):
-        return None  # the circle says more
+        return  # the circle says more
     what = "Ranks wait for each other, in messages and collectives" if beside else _UNPAIRED
     for rank in set(culprits).difference(p.rank for p in shown):
         calls = graph.pending.get(rank, ())
@@ -72,7 +72,7 @@ def _culprits(
 ) -> tuple[tuple[int, ...], tuple[Departure, ...]]:
     """Find who got the peer wrong, or who diverged before."""
     caught = {rank for cycle in cycles for rank in cycle.members}
-    wrong = wrong_peers(graph.job, graph.p2p, caught) or _at_odd_distance(unmatched)
+    wrong = wrong_peers(graph.job, graph.p2p, caught)
     if wrong:
         return wrong, ()
     ranks = {rank for p in unmatched if p.rank in caught for rank in (p.rank, p.peer)}
@@ -82,23 +82,6 @@ def _culprits(
     return tuple(each.rank for each in diverged) or _awaited_by_all(graph, caught), diverged
 
 
-def _at_odd_distance(unmatched: Sequence[PendingP2P]) -> tuple[int, ...]:
-    """Return the ranks that send to another distance than that from which all others receive.
-
-    As stages of a pipeline do that add one to their rank where each stage has two ranks. Round a
-    ring the distance counts the shorter way; there must be more who receive, and three of them.
-    """
-    ranks = 1 + max((max(p.rank, p.peer) for p in unmatched), default=0)
-    distances: dict[str, dict[int, int]] = {"send": {}, "recv": {}}
-    for p in unmatched:
-        away = abs(p.rank - p.peer)
-        distances.get(p.call.op, {})[p.rank] = min(away, ranks - away)
-    sent, received = distances["send"], distances["recv"]
-    alike = len({*received.values()}) == 1 and len(received) >= max(3, len(sent) + 1)
-    odd = alike and not {*received.values()} & {*sent.values()}
-    return tuple(sorted(sent)) if odd else ()
-
-
 def _awaited_by_all(graph: CallGraph, caught: Collection[int]) -> tuple[int, ...]:
     """Return the one rank in a collective to whom the sends, or the receives, of all others lead.
 
@@ -106,11 +89,10 @@ def _awaited_by_all(graph: CallGraph, caught: Collection[int]) -> tuple[int, ...
     """
     unmatched = [p for p in graph.p2p if not p.matched and p.peer_known]
     peers = {p.rank: p.peer for p in unmatched}
-    if len(peers) < 2 or len({p.call.op for p in unmatched}) > 1:
+    apart = tuple(rank for rank in caught if rank not in peers)
+    if len(apart) != 1 or len(peers) < 2 or len({p.call.op for p in unmatched}) > 1:
         return ()
-    ends = [_followed(peers, rank) - peers.keys() for rank in peers]
-    apart = set(caught).intersection(*ends)
-    return tuple(apart) if len(apart) == 1 else ()
+    return apart if all(apart[0] in _followed(peers, rank) for rank in peers) else ()
 
 
 def as_one_call(p2p: Iterable[PendingP2P]) -> SharedCall | None:

@@ -127,15 +127,15 @@ def deadlock(graph: CallGraph, cycle: Cycle) -> CallFinding:
 
 def _circle_in_words(links: Sequence[Link]) -> str:
     """Say who waits in what for whom, round a circle of two ranks or more."""
-    steps = [
-        f"rank {link.wait.waiter} waits in {link.wait.call}{call_words.at(link.wait.site)} "
-        f"for rank {link.next}"
+    waits = [
+        f"waits in {link.wait.call}{call_words.at(link.wait.site)} for rank {link.next}"
         for link in links
     ]
-    if len(links) > 2:
-        return f"The ranks wait for each other in a circle: {'; '.join(steps)}"
-    there = f"rank {links[-1].wait.waiter} waits"
-    return ", ".join(steps).replace(f", {there}", ", which waits").replace("rank", "Rank", 1)
+    first, *others = (link.wait.waiter for link in links)
+    if len(others) == 1:
+        return f"Rank {first} {waits[0]}, which {waits[1]}"
+    steps = (f"rank {rank} {wait}" for rank, wait in zip((first, *others), waits, strict=True))
+    return f"The ranks wait for each other in a circle: {'; '.join(steps)}"
 
 
 def _fewer_by_group(graph: CallGraph, cycle: Cycle) -> tuple[int, ...]:

@@ -22,6 +22,7 @@ from whyhang.analyzer.facts import (
 )
 from whyhang.analyzer.job.inference.local_ranks import fits_one_host, widest
 from whyhang.analyzer.job.inference.whose import ranked
+from whyhang.analyzer.job.records import GROUP_RANK
 from whyhang.analyzer.job.world import size_in
 
 MOST_GPUS = 16  # of a host
@@ -89,7 +90,8 @@ def _own_device(fact: Fact) -> int:
     if not isinstance(fact, LogLine) or fact.names_whom:
         return 0
     who, device = fact.who, fact.fields.get("device", "")
-    known = (who.rank, who.local_rank, who.label) != (None,) * 3
+    placed = who.label is not None and (who.pid is None or bool(GROUP_RANK.match(who.label)))
+    known = who.rank is not None or who.local_rank is not None or placed
     return 0 if known or not re.fullmatch(r"[0-9]{1,2}", device) else int(device)
 
 

@@ -226,14 +226,12 @@ def came_past_in_words(
     for past, waits in sides:
         state, other = case.states[past[0]], case.states[waits[0]]
         if went_on(case, state, other) and (loop := loop_left_in_words(case, state, other)):
-            has, wait = "s" * (len(past) == 1) or "ve", "s" * (len(waits) == 1)
-
+            has = "has" if len(past) == 1 else "have"
+            wait = "waits" if len(waits) == 1 else "wait"
             asks = condition_apart(path_of(case, other), path_of(case, state), case.text)
             under = f" under {quoted(asks, case.text)}" if asks is not None else ""
-            return (
-                f"; {case.names(past)} ha{has} left {loop} "
-                f"in which {case.names(waits)} wait{wait}{under}"
-            )
+            inside = f"in which {case.names(waits)} {wait}{under}"
+            return f"; {case.names(past)} {has} left {loop} {inside}"
     if await_messages([case.states[n] for side in sides[0] for n in side[:1]]):
         return ""  # who sends and who receives has a part of its own
     return next((words for p, w in sides if (words := kept_in_words(case, p, w))), "")

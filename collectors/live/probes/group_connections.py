@@ -66,7 +66,9 @@ def _devices(host: Host, pid: int) -> list[_Device]:
     for tid in sorted(host.proc.thread_ids(pid)):
         stat = host.proc.stat(pid, tid)
         name = stat.comm if stat is not None else ""
-        if name == _DEVICE and len(devices) < MOST:
+        if name == _DEVICE:
+            if len(devices) == MOST:
+                break  # the threads behind it are of that group
             calls = (host.system_call(pid, tid) for _ in range(TRIES))
             asleep = (call.arguments[0] for call in calls if call.name.startswith("epoll"))
             devices.append(_Device(epoll=next(asleep, -1)))

@@ -8,8 +8,10 @@ from whyhang.analyzer.align import align
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import (
     Counters,
+    Excerpt,
     Fact,
     Frame,
+    LoopCounter,
     Process,
     Role,
     Source,
@@ -164,3 +166,25 @@ def case_of(facts: Iterable[Fact]) -> Case:
 def report_of(facts: Iterable[Fact]) -> Report:
     """Diagnose facts with all signatures."""
     return diagnose(case_of(facts), load())
+
+
+def in_steps(
+    steps: dict[int, str], stacks: dict[int, str] | None = None, *source: Excerpt
+) -> Report:
+    """Diagnose ranks in one all_reduce, with what each counts: "i=9 epoch=0 step@fit=3"."""
+    facts: list[Fact] = [*still(stacks or dict.fromkeys(steps, ALL_REDUCE)), *source]
+    for rank, text in steps.items():
+        for pair in text.split():
+            counted, _, value = pair.partition("=")
+            name, _, function = counted.partition("@")
+            facts.append(
+                LoopCounter(
+                    name=name,
+                    value=int(value),
+                    function=function or "train",
+                    file="train.py",
+                    who=Who(rank=rank),
+                    source=Source(file="claims.json"),
+                )
+            )
+    return report_of(facts)

@@ -6,37 +6,16 @@ import ast
 import json
 
 import pytest
-from small_jobs import ALL_REDUCE, BARRIER, ELSEWHERE, report_of, still
+from small_jobs import ALL_REDUCE, BARRIER, ELSEWHERE, in_steps
 
-from whyhang.analyzer.facts import Excerpt, Fact, LoopCounter, Source, Who
-from whyhang.analyzer.report import Report
+from whyhang.analyzer.facts import Excerpt, LoopCounter, Who
 from whyhang.collectors.live.call_arguments import counts_of_loops
 from whyhang.collectors.live.frame_variables import read_counters
 
 
-def _job(steps: dict[int, str], stacks: dict[int, str] | None = None, *source: Excerpt) -> Report:
-    """Diagnose ranks in one all_reduce, with what each counts: "i=9 epoch=0 step@fit=3"."""
-    facts: list[Fact] = [*still(stacks or dict.fromkeys(steps, ALL_REDUCE)), *source]
-    for rank, text in steps.items():
-        for pair in text.split():
-            counted, _, value = pair.partition("=")
-            name, _, function = counted.partition("@")
-            facts.append(
-                LoopCounter(
-                    name=name,
-                    value=int(value),
-                    function=function or "train",
-                    file="train.py",
-                    who=Who(rank=rank),
-                    source=Source(file="claims.json"),
-                )
-            )
-    return report_of(facts)
-
-
 def test_the_rank_in_another_step_is_named() -> None:
     """All stand in one line; one has counted further, so it skipped a call before."""
-    report = _job({0: "i=9", 1: "i=9", 2: "i=10", 3: "i=9"})
+    report = in_steps({0: "i=9", 1: "i=9", 2: "i=10", 3: "i=9"})
 
     assert report.findings[0].category == "collective-mismatch"
     assert report.findings[0].culprit_ranks == (2,)
@@ -45,14 +24,14 @@ def test_the_rank_in_another_step_is_named() -> None:
 
 def test_counters_that_agree_say_nothing() -> None:
     """Everyone is in the same step: the cause is below the program, or not seen."""
-    report = _job({0: "i=9 epoch=1", 1: "i=9 epoch=1"})
+    report = in_steps({0: "i=9 epoch=1", 1: "i=9 epoch=1"})
 
     assert all(f.category != "collective-mismatch" for f in report.findings)
 
 
 def test_of_two_ranks_in_two_steps_neither_is_blamed() -> None:
     """Who of two is off cannot be told, only that they are."""
-    finding = _job({0: "step=4", 1: "step=5"}).findings[0]
+    finding = in_steps({0: "step=4", 1: "step=5"}).findings[0]
 
     assert (finding.category, finding.culprit_ranks) == ("collective-mismatch", None)
 
@@ -67,13 +46,13 @@ def test_of_two_ranks_in_two_steps_neither_is_blamed() -> None:
 )
 def test_what_ranks_count_of_their_own_is_no_step(steps: dict[int, str]) -> None:
     """Shares of the data by rank, and counters without a pattern, accuse nobody."""
-    assert all(f.category != "collective-mismatch" for f in _job(steps).findings)
+    assert all(f.category != "collective-mismatch" for f in in_steps(steps).findings)
 
 
 def test_counters_of_ranks_elsewhere_do_not_speak() -> None:
     """A rank that is late stands in an earlier step by nature."""
     stacks = {0: ALL_REDUCE, 1: ELSEWHERE, 2: ALL_REDUCE}
-    finding = _job({0: "i=9", 1: "i=8", 2: "i=9"}, stacks).findings[0]
+    finding = in_steps({0: "i=9", 1: "i=8", 2: "i=9"}, stacks).findings[0]
 
     assert finding.category == "missing-rank-in-collective"
 
@@ -81,7 +60,7 @@ def test_counters_of_ranks_elsewhere_do_not_speak() -> None:
 def test_two_operations_and_two_steps_are_one_story() -> None:
     """The rank that is a step further is in another collective, too: it is named once."""
     stacks = {0: ALL_REDUCE, 1: BARRIER, 2: ALL_REDUCE}
-    findings = _job({0: "i=9", 1: "i=10", 2: "i=9"}, stacks).findings
+    findings = in_steps({0: "i=9", 1: "i=10", 2: "i=9"}, stacks).findings
 
     causes = [(f.signature, f.culprit_ranks) for f in findings if f.caused_by is None]
     assert causes == [("in-another-step", (1,))]
@@ -91,7 +70,7 @@ def test_who_left_a_gather_early_is_ahead_by_right() -> None:
     """Whoever is not its root is through once it has handed over its part."""
     gather = ALL_REDUCE.replace("all_reduce", "gather")
     stacks = {0: gather, 1: gather, 2: BARRIER}
-    findings = _job({0: "i=9", 1: "i=9", 2: "i=10"}, stacks).findings
+    findings = in_steps({0: "i=9", 1: "i=9", 2: "i=10"}, stacks).findings
 
     assert all(f.signature != "in-another-step" for f in findings)
 
@@ -111,7 +90,7 @@ def test_who_is_back_in_the_loop_has_not_stayed_in_it(epoch: int, category: str)
     )
     counts = {rank: f"epoch@main={epoch if rank == 1 else 3}" for rank in range(3)}
 
-    finding = _job(counts, {0: BARRIER, 1: inside, 2: BARRIER}, *source).findings[0]
+    finding = in_steps(counts, {0: BARRIER, 1: inside, 2: BARRIER}, *source).findings[0]
 
     assert (finding.category, finding.culprit_ranks) == (category, (1,))
 
@@ -136,7 +115,7 @@ def test_who_is_an_epoch_ahead_of_those_among_their_batches_had_fewer(
     counts = dict.fromkeys(range(3), "epoch@main=3 i@main=60")
     counts[1] = "epoch@main=4 i@main=0"
 
-    finding = _job(counts, dict.fromkeys(range(3), inside), source).findings[0]
+    finding = in_steps(counts, dict.fromkeys(range(3), inside), source).findings[0]
 
     assert (finding.category, finding.culprit_ranks) == (category or "collective-mismatch", (1,))
     assert ("end of a loop over data first" in finding.title) is (category is not None)
@@ -155,7 +134,7 @@ def test_who_has_gone_on_has_come_past_the_call_that_has_a_root(
     gather = ALL_REDUCE.replace("all_reduce", op)
     stacks = {0: gather, 1: ALL_REDUCE, 2: BARRIER, 3: ALL_REDUCE}
     counts = {0: "step=9", 1: f"step={steps}", 2: "step=9", 3: f"step={steps}"}
-    findings = _job(counts, stacks).findings
+    findings = in_steps(counts, stacks).findings
 
     (finding,) = [f for f in findings if f.signature == "collective-mismatch"]
     assert finding.culprit_ranks == culprits
@@ -171,7 +150,7 @@ train (train.py:38)
 
 def test_a_stage_may_be_a_step_ahead_of_the_next() -> None:
     """Who waits for a message is held up by its partner, whatever it has counted."""
-    findings = _job({0: "i=9", 1: "i=8", 2: "i=8"}, dict.fromkeys(range(3), RECV)).findings
+    findings = in_steps({0: "i=9", 1: "i=8", 2: "i=8"}, dict.fromkeys(range(3), RECV)).findings
 
     assert all(f.signature != "in-another-step" and not f.culprit_ranks for f in findings)
 
@@ -193,7 +172,7 @@ train (train.py:38)
 def test_who_waits_for_a_message_was_left_behind(stack: str, says: str) -> None:
     """The rank in an earlier step waits for one that has gone on: it has skipped nothing."""
     stacks = {0: BARRIER, 1: BARRIER, 2: stack}
-    finding = _job({0: "i=9", 1: "i=9", 2: "i=2"}, stacks).findings[0]
+    finding = in_steps({0: "i=9", 1: "i=9", 2: "i=2"}, stacks).findings[0]
 
     assert (finding.category, finding.culprit_ranks) == ("p2p-mismatch", None)
     assert finding.title.startswith(says)
@@ -275,130 +254,6 @@ def test_what_cannot_be_read_counts_nothing(data: bytes) -> None:
 
 def test_a_step_that_is_handed_on_to_a_function_counts_once() -> None:
     """The loop and what it calls both know the step, by one name."""
-    report = _job({0: "step=4 step@fit=4", 1: "step=5 step@fit=5"})
+    report = in_steps({0: "step=4 step@fit=4", 1: "step=5 step@fit=5"})
 
     assert "rank 0 at step=4, rank 1 at step=5" in report.headline
-
-
-LOOP = """
-def train():
-    for i, batch in enumerate(loader):
-        dist.all_reduce(loss(batch))
-        if i % 10 == 9:
-            log.info("step %d %s", i, meters)
-"""
-
-
-@pytest.mark.parametrize(
-    ("turns", "signature"), [(1, "past-a-call"), (2, "in-another-step"), (-1, "in-another-step")]
-)
-def test_who_is_in_the_next_turn_has_come_past_the_call_of_this_one(
-    turns: int, signature: str
-) -> None:
-    """An object that is logged reduces its values, on the ranks whose logger writes."""
-    logs = """
-all_reduce (torch/distributed/distributed_c10d.py:3100)
-__str__ (meters.py:40)
-format (logging/__init__.py:680)
-train (train.py:5)
-<module> (train.py:60)
-"""
-    reduces = """
-all_reduce (torch/distributed/distributed_c10d.py:3100)
-train (train.py:3)
-<module> (train.py:60)
-"""
-    excerpt = Excerpt(file="train.py", first_line=1, lines=tuple(LOOP.strip().splitlines()))
-    stacks = {0: logs, 1: reduces, 2: reduces}
-    finding = _job({0: "i=9", 1: f"i={9 + turns}", 2: f"i={9 + turns}"}, stacks, excerpt).findings[
-        0
-    ]
-
-    assert (finding.signature, finding.culprit_ranks) == (signature, (0,))
-    assert ("which logging has called" in finding.explanation) is (signature == "past-a-call")
-
-
-@pytest.mark.parametrize(
-    ("call", "culprits"),
-    [("dist.all_reduce(x)", (1,)), ("dist.all_reduce(x, group=self.tp)", None)],
-)
-def test_who_waits_in_a_call_of_its_group_may_wait_for_one_that_went_past_it(
-    call: str, culprits: tuple[int, ...] | None
-) -> None:
-    """A ``continue`` leads past the call; who is ahead by it may be of that group."""
-    lines = ["def train():", "    for i, batch in enumerate(loader):", "        total(batch)"]
-    lines += ["        if bad(batch):", "            continue", f"        {call}"]
-    stack = "all_reduce (torch/distributed/distributed_c10d.py:3100)\ntrain (train.py:{})\n"
-    total = "all_reduce (torch/distributed/distributed_c10d.py:3100)\ntotal (sum.py:9)\n"
-    stacks = dict.fromkeys(range(4), f"{total}train (train.py:3)\n")
-    stacks[1] = stack.format(6)
-    counts = {rank: "i=9" if rank == 1 else "i=10" for rank in range(4)}
-    excerpt = Excerpt(file="train.py", first_line=1, lines=tuple(lines))
-
-    finding = _job(counts, stacks, excerpt).findings[0]
-
-    assert (finding.signature, finding.culprit_ranks) == ("past-a-call", culprits)
-
-
-EPOCHS = """
-def never_break(fn):
-    def wrapper(*args):
-        try:
-            return fn(*args)
-        except Exception as error:
-            if strict:
-                raise
-            log.debug(error)
-            return None
-    return wrapper
-
-def on_epoch_end(epoch):
-    for x, y in batches(epoch):
-        score.update(x, y)
-    dist.all_gather_object(scores, score.compute())
-
-def main():
-    for epoch in range(9):
-        train_epoch(epoch)
-        for callback in callbacks:
-            callback.on_epoch_end(epoch)
-"""
-
-
-@pytest.mark.parametrize(
-    ("over", "raises"),
-    [
-        ("for callback in callbacks", False),
-        ("for part in parts", False),
-        ("for part in parts", True),
-    ],
-)
-def test_a_wrapper_that_takes_errors_is_the_way_past_the_call(over: str, raises: bool) -> None:
-    """Rank 1 is an epoch ahead; where errors are raised, it may have had fewer turns."""
-    source = EPOCHS.replace("for callback in callbacks", over)
-    source = source.replace("return None", "raise") if raises else source
-    lines = source.strip("\n").split("\n")
-
-    def at(words: str) -> int:
-        return next(n for n, line in enumerate(lines, 1) if words in line)
-
-    gather = f"""
-all_gather_object (torch/distributed/distributed_c10d.py:3200)
-on_epoch_end (train.py:{at("all_gather_object")})
-wrapper (train.py:{at("return fn")})
-main (train.py:{at("callback.on_epoch_end")})
-<module> (train.py:60)
-"""
-    backward = f"""
-all_reduce (torch/distributed/distributed_c10d.py:3100)
-train_epoch (step.py:7)
-main (train.py:{at("train_epoch(")})
-<module> (train.py:60)
-"""
-    counts = {rank: f"epoch@main={3 if rank == 1 else 2}" for rank in range(3)}
-    excerpt = Excerpt(file="train.py", first_line=1, lines=tuple(lines))
-    finding = _job(counts, {0: gather, 1: backward, 2: gather}, excerpt).findings[0]
-
-    assert finding.culprit_ranks == (1,)
-    assert (finding.category == "uneven-inputs") is raises
-    assert ("`except Exception as error` (train.py:5)" in finding.explanation) is not raises

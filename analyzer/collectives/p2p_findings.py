@@ -1,7 +1,7 @@
 """Findings about sends and receives: which do not pair, and who got the peer wrong."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from whyhang.analyzer.collectives import call_words
 from whyhang.analyzer.collectives.call_finding import CallFinding, Verdict
@@ -10,7 +10,7 @@ from whyhang.analyzer.collectives.groups import JobCalls
 from whyhang.analyzer.collectives.mismatch import Side
 from whyhang.analyzer.collectives.routine import MAX_RANKS, Departure, departures
 from whyhang.analyzer.collectives.shared_calls import PendingP2P, SharedCall
-from whyhang.analyzer.collectives.waits import Cycle
+from whyhang.analyzer.collectives.waits import Cycle, followed
 from whyhang.analyzer.facts import CallState
 
 MAX_SHOWN = 4
@@ -92,7 +92,7 @@ def _awaited_by_all(graph: CallGraph, caught: Collection[int]) -> tuple[int, ...
     apart = tuple(rank for rank in caught if rank not in peers)
     if len(apart) != 1 or len(peers) < 2 or len({p.call.op for p in unmatched}) > 1:
         return ()
-    return apart if all(apart[0] in _followed(peers, rank) for rank in peers) else ()
+    return apart if all(apart[0] in followed(rank, peers) for rank in peers) else ()
 
 
 def as_one_call(p2p: Iterable[PendingP2P]) -> SharedCall | None:
@@ -144,7 +144,7 @@ def wrong_peers(
         if p.call.op == "send"
         and sent_to[p.peer] == 1
         and listens_to.get(p.peer) != p.rank  # those two differ in something else, as the tag
-        and p.rank in _followed(listens_to, p.peer)
+        and p.rank in followed(p.peer, listens_to)
     ]
     listens = [
         p
@@ -156,15 +156,6 @@ def wrong_peers(
     ]
     wrong = ({p.rank for p in some if not _used_before(job, p)} for some in (sends, listens))
     return next((tuple(ranks) for ranks in wrong if len(ranks) == 1), ())
-
-
-def _followed(listens_to: Mapping[int, int], rank: int) -> set[int]:
-    """List whom a rank listens to, and whom that one listens to, and so on."""
-    followed: set[int] = set()
-    while rank in listens_to and listens_to[rank] not in followed:
-        rank = listens_to[rank]
-        followed.add(rank)
-    return followed
 
 
 def _used_before(job: JobCalls, p2p: PendingP2P) -> bool:

@@ -193,6 +193,14 @@ def mutual(waits: Iterable[Wait]) -> frozenset[int]:
     return frozenset().union(*(ones | others for ones, others in pairs if ones and others))
 
 
+def followed(first: int, partners: Mapping[int, int]) -> list[int]:
+    """Return a member, its partner, the partner of that one and so on, each once."""
+    path = [first]
+    while (after := partners.get(path[-1])) is not None and after not in path:
+        path.append(after)
+    return path
+
+
 def distances(waits: Sequence[Wait], targets: Iterable[int]) -> dict[int, int]:
     """Return over how many waits each member leads to the nearest target."""
     return _Graph(waits).distances(targets)

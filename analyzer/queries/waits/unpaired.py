@@ -2,10 +2,11 @@
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import Verdict
+from whyhang.analyzer.collectives.waits import followed
 from whyhang.analyzer.facts import Setting, replace
 from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE, INDIRECT, Hit
 from whyhang.analyzer.queries.hits import hit_about, places_of
@@ -113,7 +114,7 @@ def _ring(case: Case, members: Sequence[int]) -> tuple[int, ...]:
     """Return members that wait in a ring, each for the next; empty where none are known to."""
     partners = _partners(case)
     for first in members:
-        path = _followed(first, partners)
+        path = followed(first, partners)
         if partners.get(path[-1]) == first and len(path) > 1:
             return tuple(path)
     return ()
@@ -129,19 +130,11 @@ def _partners(case: Case) -> dict[int, int]:
     }
 
 
-def _followed(first: int, partners: Mapping[int, int]) -> list[int]:
-    """Return a member, its partner, the partner of that one and so on, each once."""
-    path = [first]
-    while (after := partners.get(path[-1])) is not None and after not in path:
-        path.append(after)
-    return path
-
-
 def _ring_in_words(case: Case, ring: Sequence[int], members: Sequence[int]) -> str:
     """Say who waits for each other, where they come apart, and who waits for one of them."""
     partners = _partners(case)
     outside = (n for n in members if n not in ring)
-    others = [n for n in outside if not {*ring}.isdisjoint(_followed(n, partners))]
+    others = [n for n in outside if not {*ring}.isdisjoint(followed(n, partners))]
     if len(ring) == 2:
         words = f": {case.names(ring)} for each other"
         where = divergence(case, ring[:1], ring[1:])

@@ -68,11 +68,12 @@ def printed_by_every_process(case: Case, lines: Sequence[LogLine]) -> bool:
 
 
 def _crashed(case: Case) -> tuple[int, ...]:
-    """Return the one rank that a signal of its own ended; an abort may be a watchdog's."""
+    """Return the ranks, but not all, that a signal of their own ended; an abort may be a watchdog's."""
     gave_up = any(waits_in_vain(line) for line in case.job.lines)
     own = CRASHES if gave_up else CRASHES | {signal.SIGABRT}
     rows = {row.who.rank for row in case.job.exits if row.signal in own}
-    return tuple(rank for rank in rows if rank is not None) if len(rows) == 1 else ()
+    ranks = tuple(sorted(rank for rank in rows if rank is not None))
+    return ranks if len(rows) == 1 or len(ranks) < _size(case) else ()
 
 
 def _others_were_ended(case: Case) -> bool:
@@ -153,20 +154,20 @@ def speakers(case: Case) -> set[int]:
 
 def has_no_ranks_to_blame(case: Case, ranks: tuple[int, ...]) -> bool:
     """Return whether an error is the program's: all ranks had it, or there is only one."""
-    return not has_ranks(case) or (len(ranks) > 1 and len(ranks) >= len(_everyone(case)))
+    return not has_ranks(case) or 1 < len(ranks) >= _size(case)
 
 
 def are_most(case: Case, ranks: Sequence[int]) -> bool:
     """Return whether these are several ranks, and more than the others: none of them is the odd."""
-    known = _everyone(case)
-    size = max(len(known), case.job.world_size or 0, *(rank + 1 for rank in known if rank))
-    return len(ranks) > 2 and 2 * len(ranks) > size
+    return len(ranks) > 2 and 2 * len(ranks) > _size(case)
 
 
-def _everyone(case: Case) -> set[int | None]:
+def _size(case: Case) -> int:
+    """Return how many ranks the job has at least; where there is a rank 3, there are four."""
     exits = {row.who.rank for row in case.job.exits}
     print_too = {fact.who.rank for fact in case.job.of(Speaker)}
-    return (speakers(case) | exits | print_too) - {None}
+    known = (speakers(case) | exits | print_too) - {None}
+    return max(case.job.world_size or 0, 0, *(rank + 1 for rank in known if rank is not None))
 
 
 def has_ranks(case: Case) -> bool:

@@ -91,8 +91,12 @@ def seen_at_work(case: Case) -> Iterator[Hit]:
         yield Hit(evidence=(cite(sign.source, sign.text),), names_culprit=False)
 
 
+MOST_AT_START = 12
+"""Different lines of its own that a program may have printed of which it is said to be at its start."""
+
+
 def _has_begun(case: Case) -> bool:
-    """Return whether a job is seen at work, or to have ended, or these logs are of no rank."""
+    """Return whether a job may be past its start, or to have ended, or these logs are of no rank."""
     job = case.job
     if (
         have_ended(job)
@@ -103,7 +107,8 @@ def _has_begun(case: Case) -> bool:
     ranks = any(end.ends_log and end.who.rank is not None for end in job.of(LastLine))
     settings = any(fact.name in {"launcher", "nccl"} for fact in job.of(Setting))
     started = any((settings, job.of(WorldSize), job.of(TrainingOutput)))
-    return bool(job.lines) and not (ranks or started)
+    printed = {line.text for tail in all_tails(job) for line in tail.lines}
+    return not (ranks or started) or len(printed) > MOST_AT_START
 
 
 ORDERLY_END = re.compile(

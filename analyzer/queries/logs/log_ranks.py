@@ -90,7 +90,7 @@ def whose_end(case: Case, lines: Iterable[LogLine]) -> list[Who]:
     signals = {exit_.signal for exit_ in ended.values()}
     ranks_of_job = case.job.world_size or max(ended, default=0) + 1  # at least
     some_killed = signals == {signal.SIGKILL} and len(ended) < ranks_of_job
-    some_crashed = signals <= CRASHES and 2 * len(ended) <= max(ranks_of_job, 2 * FEW)
+    some_crashed = signals <= CRASHES and len(ended) < ranks_of_job
     known = len(ended) == 1 or some_crashed or some_killed
     known = known or ended_before_the_rest(case.job, ended)
     known = known and not any(exit_.killed_with_others for exit_ in ended.values())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from log_docs import diagnosed_files
 
 from whyhang.analyzer.facts import (
@@ -116,3 +117,35 @@ def test_lines_in_which_a_program_names_its_rank_tell_what_its_local_rank_is() -
 
     assert report.findings[0].culprit_ranks == (5,)
     assert "OSError" in report.headline
+
+
+TIMED_OUT = (
+    "[rank1]:[E1129 10:00:01.000000001 ProcessGroupNCCL.cpp:632] [Rank 1] Watchdog caught "
+    "collective operation timeout: WorkNCCL(SeqNum=41, OpType=ALLREDUCE, NumelIn=8, NumelOut=8, "
+    "Timeout(ms)=600000) ran for 600029 milliseconds before timing out.\n"
+)
+ELASTIC = "torch/distributed/elastic/multiprocessing/api.py"
+ENDS = f"W1129 10:00:03.592000 17493 {ELASTIC}:1028] Sending process {{}} closing signal SIGTERM\n"
+FAILS = (
+    f"E1129 10:00:03.900000 17493 {ELASTIC}:984] failed (exitcode: -6) local_rank: {{}} "
+    "(pid: {}) of binary: /usr/bin/python3\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("local_rank", "pids", "absent"),
+    [
+        (1, (4711, 4712), (0,)),  # it is the one below
+        (0, (4712, 4711), None),  # above it one may be missing that is not spoken of
+        (1, (4713, 4712), None),  # a pid of another place
+    ],
+)
+def test_processes_that_torchrun_ends_are_numbered_by_their_pids(
+    local_rank: int, pids: tuple[int, int], absent: tuple[int, ...] | None
+) -> None:
+    """Whom it ends it names by the pid alone; it has started them in their order."""
+    ended, failed = pids
+    log = TIMED_OUT.replace("ank 1]", f"ank {local_rank}]").replace("nk1", f"nk{local_rank}")
+    log += ENDS.format(ended) + FAILS.format(local_rank, failed)
+    first = diagnosed_files({"job.log": log}).findings[0]
+    assert (first.category, first.culprit_ranks) == ("missing-rank-in-collective", absent)

@@ -288,11 +288,17 @@ SWEEP = "# OSU MPI All-to-All Latency Test\n# Size       Avg Latency(us)        
         ("".join(f"Hello from {rank} of 4\n" for rank in range(4)), True),
         ("".join(f"Hello from {rank} of 4\n" for rank in range(3)), False),
         ("Running switch tests on NIC 0\nall2all 1 131072 8718\nlinktest has PASSED\n", True),
+        ("$ mpirun -np 2 ./stencil\nInitialising block 1...\nSUCCESS!\n", True),
+        ("    example [ mpirun -np 4 ex8p ]: OK  (0.48s 37604kB)\n", True),
+        ("    example [ mpirun -np 4 ex8p ]: FAIL  (0.48s 37604kB)\n", False),
+        ("$ mpirun -np 2 ./stencil\nInitialising block 1...\nElapsed time: 3.1 seconds\n", True),
+        ("$ mpirun -np 2 ./stencil\nsetup time: 3.1 seconds\n", False),
         ("hello from 1\nreal\t0m23.600s\nuser\t0m0.040s\nsys\t0m0.100s\n", True),
     ],
     ids=[
         *("sweep", "cut sweep", "agent", "failed", "time of zsh"),
-        *("greetings", "one is silent", "passed", "time of bash"),
+        *("greetings", "one is silent", "passed"),
+        *("success", "ok", "fail", "elapsed", "time of a part", "time of bash"),
     ],
 )
 def test_results_that_are_the_last_of_a_program(text: str, *, healthy: bool) -> None:
@@ -326,3 +332,13 @@ AT_EXIT = (
 def test_a_process_that_c10d_warns_at_its_exit_has_ended(above: str, verdict: str) -> None:
     """The warning tells that the program is through, and nothing of how it came there."""
     assert diagnosed_files({"out.txt": above + AT_EXIT}).verdict == verdict
+
+
+@pytest.mark.parametrize(("lines", "at_start"), [(3, True), (40, False)])
+def test_a_program_that_printed_much_is_not_said_to_be_at_its_start(
+    lines: int, *, at_start: bool
+) -> None:
+    """Nothing tells a result from what is printed at the start, but that there is much of it."""
+    text = "world size: 4\n" + "".join(f"node {n} has value {n * n}.5\n" for n in range(lines))
+    report = diagnosed({None: text})
+    assert ("end at the start" in report.headline) is at_start

@@ -89,6 +89,7 @@ def test_long_answers_are_cut_and_say_so() -> None:
 
 def test_reports_are_kept_for_a_while(folder: Path) -> None:
     """The last ones can be asked about, by the name that diagnose gives."""
+    (folder / "rank0.log").write_text("loading the model\n")
     desk = Desk([folder])
     first = desk.diagnose("rank0.log")["report"]
     names = [desk.diagnose("rank0.log")["report"] for _ in range(command.KEPT)]

@@ -221,3 +221,19 @@ def test_the_one_that_hydra_did_not_kill_is_found_among_many_blocks() -> None:
     finding = diagnosed_files({"slurm.out": blocks}).findings[0]
 
     assert (finding.category, finding.culprit_ranks) == ("rank-died", (25,))
+
+
+def test_ranks_that_crashed_are_named_also_where_they_are_most() -> None:
+    """Hydra kills all others; who was killed by no signal of its own has not crashed."""
+    rule = "=" * 40
+    blocks = "".join(
+        f"{rule}\n=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n"
+        f"=   RANK {rank} PID {900 + rank} RUNNING AT n0\n"
+        f"=   KILLED BY SIGNAL: {'9 (Killed)' if rank < 2 else '11 (Segmentation fault)'}\n{rule}\n"
+        for rank in range(6)
+    )
+    finding = diagnosed_files({"slurm.out": blocks}).findings[0]
+
+    assert (finding.category, finding.culprit_ranks) == ("rank-died", (2, 3, 4, 5))
+    everyone = diagnosed_files({"slurm.out": blocks.replace("9 (Killed)", "11 (Segm")}).findings[0]
+    assert everyone.culprit_ranks is None

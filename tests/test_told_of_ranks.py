@@ -54,6 +54,20 @@ def test_a_task_that_crashed_before_another_rank_aborted() -> None:
     assert _first(job_out=text).culprit_ranks == (1,)
 
 
+@pytest.mark.parametrize("crashed", [(1,), (1, 3)])
+def test_a_crash_that_has_no_label_is_of_those_whom_the_launcher_saw_crash(
+    crashed: tuple[int, ...],
+) -> None:
+    """The handler of the signal tells a process, the launcher the tasks."""
+    text = "rank 0 of 4 is up\n[n1:3595716:0:3595716] Caught signal 11 (Segmentation fault)\n"
+    text += "".join(
+        f"srun: error: n1: task {rank}: Segmentation fault (core dumped)\n" for rank in crashed
+    )
+    first = _first(job_err=text)
+    assert first.culprit_ranks == crashed
+    assert "segmentation fault" in first.title
+
+
 WATCHDOGS = "".join(
     f"[Rank {rank}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=71, "
     f"OpType=BROADCAST, NumelIn={size}, NumelOut={size}, Timeout(ms)=600000) ran for 600097 "

@@ -18,7 +18,7 @@ from whyhang.analyzer.job.inference.completed import (
 from whyhang.analyzer.job.inference.device_ranks import with_device_ranks, with_ranks_of_errors
 from whyhang.analyzer.job.inference.given_twice import once
 from whyhang.analyzer.job.inference.group_ranks import with_group_ranks
-from whyhang.analyzer.job.inference.local_ranks import numbered
+from whyhang.analyzer.job.inference.local_ranks import numbered, with_local_ranks_of_pids
 from whyhang.analyzer.job.inference.whose import (
     with_hosts_of_files,
     with_hosts_of_slots,
@@ -35,6 +35,7 @@ STEPS: tuple[Callable[[Sequence[Fact]], Iterable[Fact]], ...] = (
         with_ranks_of_pids,
         with_hosts_of_slots,
         with_sole_ranks,
+        with_local_ranks_of_pids,
         numbered,
         with_device_ranks,
         with_ranks_of_errors,

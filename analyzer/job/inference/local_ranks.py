@@ -25,11 +25,46 @@ from whyhang.analyzer.facts import (
     Track,
     Trust,
     Who,
+    replace,
 )
 from whyhang.analyzer.job.inference.whose import AboutOne, ranked
 from whyhang.analyzer.job.world import size_in
 
 T = TypeVar("T")
+
+
+def with_local_ranks_of_pids(facts: Sequence[Fact]) -> Sequence[Fact]:
+    """Fill in the local rank of processes of which torchrun says only that it ended them.
+
+    It starts them in the order of their local ranks, so their pids are in it, too. Only where those
+    of which both are known stand where they must; above the highest of these a process may be
+    missing, unless as many are spoken of as there are ranks.
+    """
+    ended: dict[str, dict[int, set[int | None]]] = defaultdict(lambda: defaultdict(set))
+    hosts: dict[str, set[str | None]] = defaultdict(set)
+    for fact in facts:
+        if isinstance(fact, Exit) and fact.who.pid is not None:
+            ended[fact.source.file][fact.who.pid].add(fact.who.local_rank)
+            hosts[fact.source.file].add(fact.who.host)
+    size = size_in(facts)
+    order: dict[str, dict[int, int]] = {}
+    for file, known in ended.items():
+        pids = sorted(known)
+        places = {pid: place for place, pid in enumerate(pids)}
+        told = {pid: local for pid, own in known.items() for local in own if local is not None}
+        if told and len(hosts[file] - {None}) < 2 and told.items() <= places.items():
+            last = len(pids) if len(pids) == size else max(told.values())
+            order[file] = {pid: place for pid, place in places.items() if place < last}
+    return [
+        replace(fact, who=replace(fact.who, local_rank=local))
+        if isinstance(fact, Exit)
+        and fact.who.pid is not None
+        and fact.who.local_rank is None
+        and fact.who.rank is None
+        and (local := order.get(fact.source.file, {}).get(fact.who.pid)) is not None
+        else fact
+        for fact in facts
+    ]
 
 
 def numbered(facts: Sequence[Fact]) -> Sequence[Fact]:

@@ -68,7 +68,10 @@ def printed_by_every_process(case: Case, lines: Sequence[LogLine]) -> bool:
 
 
 def _crashed(case: Case) -> tuple[int, ...]:
-    """Return the ranks, but not all, that a signal of their own ended; an abort may be a watchdog's."""
+    """Return the ranks, but not all, that a signal of their own ended.
+
+    An abort may be a watchdog's.
+    """
     gave_up = any(waits_in_vain(line) for line in case.job.lines)
     own = CRASHES if gave_up else CRASHES | {signal.SIGABRT}
     rows = {row.who.rank for row in case.job.exits if row.signal in own}
@@ -154,7 +157,8 @@ def speakers(case: Case) -> set[int]:
 
 def has_no_ranks_to_blame(case: Case, ranks: tuple[int, ...]) -> bool:
     """Return whether an error is the program's: all ranks had it, or there is only one."""
-    return not has_ranks(case) or 1 < len(ranks) >= _size(case)
+    size = max(len(_everyone(case)), case.job.world_size or 0)
+    return not has_ranks(case) or 1 < len(ranks) >= size
 
 
 def are_most(case: Case, ranks: Sequence[int]) -> bool:
@@ -164,10 +168,14 @@ def are_most(case: Case, ranks: Sequence[int]) -> bool:
 
 def _size(case: Case) -> int:
     """Return how many ranks the job has at least; where there is a rank 3, there are four."""
+    known = _everyone(case)
+    return max(len(known), case.job.world_size or 0, *(rank + 1 for rank in known if rank))
+
+
+def _everyone(case: Case) -> set[int | None]:
     exits = {row.who.rank for row in case.job.exits}
     print_too = {fact.who.rank for fact in case.job.of(Speaker)}
-    known = (speakers(case) | exits | print_too) - {None}
-    return max(case.job.world_size or 0, 0, *(rank + 1 for rank in known if rank is not None))
+    return (speakers(case) | exits | print_too) - {None}
 
 
 def has_ranks(case: Case) -> bool:

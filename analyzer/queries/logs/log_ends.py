@@ -92,11 +92,11 @@ def seen_at_work(case: Case) -> Iterator[Hit]:
 
 
 MOST_AT_START = 12
-"""Different lines of its own that a program may have printed of which it is said to be at its start."""
+"""Different lines of its own that a program may have printed which is said to be at its start."""
 
 
 def _has_begun(case: Case) -> bool:
-    """Return whether a job may be past its start, or to have ended, or these logs are of no rank."""
+    """Return whether a job may be past its start, or has ended, or these logs are of no rank."""
     job = case.job
     if (
         have_ended(job)
@@ -108,7 +108,8 @@ def _has_begun(case: Case) -> bool:
     settings = any(fact.name in {"launcher", "nccl"} for fact in job.of(Setting))
     started = any((settings, job.of(WorldSize), job.of(TrainingOutput)))
     printed = {line.text for tail in all_tails(job) for line in tail.lines}
-    return not (ranks or started) or len(printed) > MOST_AT_START
+    of_no_rank = bool(job.lines) and not (ranks or started)
+    return of_no_rank or len(printed) > MOST_AT_START
 
 
 ORDERLY_END = re.compile(

@@ -63,8 +63,9 @@ def whose_end(case: Case, lines: Iterable[LogLine]) -> list[Who]:
     """Return the ranks whose end these lines report: one, or some that crashed or were killed.
 
     Several exit codes, or the killing of all, may be what the end of one has brought, unless a few
-    ended so before all others were terminated; what crashes most of them is not theirs. Lines that
-    report no rank's end are of the one that was killed, if only one was.
+    ended so before all others were terminated; what crashes most of them is not theirs, unless
+    all others are known to have ended in another way. Lines that report no rank's end are of the
+    one that was killed, if only one was.
     """
     lines = tuple(lines)
     places = {(line.source.file, line.source.line) for line in lines}
@@ -90,7 +91,10 @@ def whose_end(case: Case, lines: Iterable[LogLine]) -> list[Who]:
     signals = {exit_.signal for exit_ in ended.values()}
     ranks_of_job = case.job.world_size or max(ended, default=0) + 1  # at least
     some_killed = signals == {signal.SIGKILL} and len(ended) < ranks_of_job
-    some_crashed = signals <= CRASHES and len(ended) < ranks_of_job
+    others_end = {exit_.who.rank for exit_ in case.job.exits} - {None, *ended}
+    few = 2 * len(ended) <= max(ranks_of_job, 2 * FEW)
+    others_did_not = bool(others_end) and len(ended) + len(others_end) == ranks_of_job
+    some_crashed = signals <= CRASHES and (few or others_did_not)
     known = len(ended) == 1 or some_crashed or some_killed
     known = known or ended_before_the_rest(case.job, ended)
     known = known and not any(exit_.killed_with_others for exit_ in ended.values())

@@ -121,6 +121,13 @@ LIGHTNING = "[rank: 3] Child process with PID 123 terminated with code -9. Force
         (HYDRA, (1, "n1", 2345), (9, None)),
         ("=   PID 23 RUNNING AT n1\n=   EXIT CODE: 9", (None, "n1", 23), (None, 9)),
         (LIGHTNING, (3, None, 123), (9, None)),
+        (
+            '{"name": "torchelastic.worker.status.FAILED", "source": "WORKER", "timestamp": 0, '
+            '"metadata": {"run_id": "7", "global_rank": 5, "group_rank": 1, "worker_id": "284", '
+            '"role": "default", "hostname": "n2", "state": "FAILED"}}',
+            (5, "n2", 284),
+            (None, 1),
+        ),
         ("W1 api.py:897] Sending process 88 closing signal SIGTERM", (None, None, 88), (15, None)),
         ("job.sh: line 12: 12345 Killed    python train.py", (None, None, 12345), (9, None)),
         (KERNEL, (None, "n7", 48213), (9, None)),

@@ -101,6 +101,7 @@ def _has_begun(case: Case) -> bool:
     if (
         have_ended(job)
         or job.of(SignOfLife)
+        or any(track.kind == "nccl-init" and track.completed for track in job.tracks)
         or any(tail.outlook is not Outlook.UNKNOWN for tail in all_tails(job))
     ):
         return True

@@ -77,6 +77,13 @@ MPI_ABORT = "MPI_ABORT was invoked on rank 2 in communicator MPI_COMM_WORLD"
 LIGHTNING = "[rank: 3] Child process with PID 123 terminated with code -9. Forcefully terminating"
 
 
+EVENT = (
+    '{"name": "torchelastic.worker.status.FAILED", "source": "WORKER", "timestamp": 0, '
+    '"metadata": {"run_id": "7", "global_rank": 5, "group_rank": 1, "worker_id": "284", '
+    '"role": "default", "hostname": "n2", "state": "FAILED"}}'
+)
+
+
 @pytest.mark.parametrize(
     ("text", "who", "end"),
     [
@@ -122,9 +129,7 @@ LIGHTNING = "[rank: 3] Child process with PID 123 terminated with code -9. Force
         ("=   PID 23 RUNNING AT n1\n=   EXIT CODE: 9", (None, "n1", 23), (None, 9)),
         (LIGHTNING, (3, None, 123), (9, None)),
         (
-            '{"name": "torchelastic.worker.status.FAILED", "source": "WORKER", "timestamp": 0, '
-            '"metadata": {"run_id": "7", "global_rank": 5, "group_rank": 1, "worker_id": "284", '
-            '"role": "default", "hostname": "n2", "state": "FAILED"}}',
+            EVENT,
             (5, "n2", 284),
             (None, 1),
         ),

@@ -7,6 +7,7 @@ from log_docs import document, reader
 from small_jobs import frames, report_of, still
 
 from whyhang.analyzer.facts import (
+    CallArgument,
     Excerpt,
     Fact,
     LoopCounter,
@@ -28,7 +29,7 @@ SUM = "Allreduce (mpi4py/MPI.so:1)\n"
 JOIN = "wait (threading.py:9)\njoin (queue.py:90)\n"
 
 
-def first(stacks: dict[int, str], source: str) -> Finding:
+def first(stacks: dict[int, str], source: str, *more: Fact) -> Finding:
     """Return what comes first of ranks that stand in this source."""
     text = Excerpt(file="job.py", first_line=1, lines=tuple(source.strip("\n").split("\n")))
     facts = [
@@ -49,7 +50,7 @@ def first(stacks: dict[int, str], source: str) -> Finding:
         else fact
         for fact in still(stacks)
     ]
-    return report_of([*facts, text]).findings[0]
+    return report_of([*facts, text, *more]).findings[0]
 
 
 STEP = """
@@ -303,3 +304,69 @@ def step(batch):
     )
     assert finding.culprit_ranks == (1,)
     assert said in finding.explanation
+
+
+TILES = """
+def work(comm):
+    while True:
+        item = comm.recv(source=0)
+        if item is None:
+            return 0
+
+def level(comm):
+    if comm.Get_rank() == 0:
+        found = feed(comm)
+    else:
+        found = work(comm)
+    return comm.allreduce(found)
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "ranks"),
+    [
+        (TILES, "ranks 1-2 have"),
+        (TILES.replace("Get_rank() == 0", "idle"), "ranks 0-2 have"),
+        (TILES.replace("== 0", "!= 3"), "ranks 0-2 have"),  # the others came by the feed
+    ],
+    ids=["by rank", "by another condition", "by the rank of this one"],
+)
+def test_a_rank_that_took_another_branch_has_not_come_past_the_call(
+    source: str, ranks: str
+) -> None:
+    """``if rank == 0: … else: …``: whom the branch keeps out of the call has not left it."""
+    stacks = dict.fromkeys(range(3), f"{SUM}level (job.py:12)")
+    stacks[3] = f"{RECV}work (job.py:3)\nlevel (job.py:11)"
+
+    finding = first(stacks, source)
+
+    assert finding.category == "mpi-mismatch"
+    assert (f"{ranks} come past that call" in finding.explanation) is ("!=" not in source)
+
+
+ROUND = """
+def collect(comm):
+    return [comm.recv(source=worker) for worker in others]
+
+def work(comm):
+    return comm.recv(source=0)
+"""
+
+
+def test_who_waits_for_whom_in_messages_of_mpi_is_told_by_the_arguments() -> None:
+    """And where each stands: not all at the line of the first."""
+    stacks = {0: f"{RECV}collect (job.py:2)"} | dict.fromkeys((1, 2), f"{RECV}work (job.py:5)")
+    claims = Source(file="claims.json")
+    peers = [
+        CallArgument(
+            op="recv", name="source", value=str(peer), function="f", file="job.py", line=line,
+            who=Who(rank=rank, trust=Trust.CONTENT), source=claims,
+        )
+        for rank, peer, line in ((0, 2, 2), (1, 0, 5), (2, 0, 5))
+    ]  # fmt: skip
+    finding = first(stacks, ROUND, *peers)
+
+    assert (finding.signature, finding.culprit_ranks) == ("mpi-all-await-messages", None)
+    assert "ranks 0,2 for each other" in finding.title
+    assert "rank 1 waits behind them" in finding.title
+    assert "rank 0 at collect (job.py:2), ranks 1-2 at work (job.py:5)" in finding.explanation

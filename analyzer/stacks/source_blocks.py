@@ -127,6 +127,32 @@ def rank_branch(path: Sequence[Frame], text: LineText) -> Frame | None:
     return next(asks, None)
 
 
+_THIS_RANK = re.compile(r"rank(?:\(\))? *(?P<how>==|!=) *(?P<rank>\d+) *:")
+
+
+def is_kept_out(rank: int, path: Sequence[Frame], text: LineText) -> bool:
+    """Return whether a branch on the rank's number, around one of these frames, keeps a rank out.
+
+    Of the ``else`` of such a branch the line above it tells.
+    """
+    for frame in path:
+        for head in heads(frame, text):
+            condition, holds = text(head) or "", True
+            if _ELSE.match(condition):
+                condition, holds = _condition_above(head, text), False
+            asks = _THIS_RANK.search(condition) if BRANCH.match(condition) else None
+            if asks is not None and ((asks["how"] == "==") is holds) != (rank == int(asks["rank"])):
+                return True
+    return False
+
+
+def _condition_above(otherwise: Frame, text: LineText) -> str:
+    """Return the condition that an ``else`` belongs to; empty where it is none, or not kept."""
+    depth = indent(text(otherwise) or "")
+    above = lines_at(otherwise, range((otherwise.line or 1) - 1, 0, -1), text)
+    return next((line for _, line in above if line.strip() and indent(line) <= depth), "")
+
+
 SAME_FOR_ALL = re.compile(
     r"__name__|\bis_(?:initialized|available|distributed)\b|world_?size|\btraining\b|\bddp\b"
     r"|if [\w.]*(?:step|epoch|iter(?:ation)?)s? (?:[=<>]=? \d+|% [\w.]+ == \d+):"

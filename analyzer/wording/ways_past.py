@@ -8,7 +8,7 @@ from whyhang.analyzer.facts import Frame
 from whyhang.analyzer.rank_state.state import Status
 from whyhang.analyzer.stacks import LineText, WaitKind
 from whyhang.analyzer.stacks.kinds import EXIT
-from whyhang.analyzer.stacks.source_blocks import BRANCH, heads, rank_branch, unasked
+from whyhang.analyzer.stacks.source_blocks import BRANCH, heads, is_kept_out, rank_branch, unasked
 from whyhang.analyzer.stacks.source_paths import (
     apart_by,
     comes_first,
@@ -106,7 +106,11 @@ def left_in_words(case: Case, members: Sequence[int], others: Sequence[int], sai
     or it was ``said`` already.
     """
     text = case.text
-    mine, its = (path_of(case, case.states[each[0]]) for each in (members, others))
+    its = path_of(case, case.states[others[0]])
+    members = [n for n in members if not _is_kept_out(case, n, its)]
+    if not members:
+        return ""
+    mine = path_of(case, case.states[members[0]])
     forked = fork(mine, its)
     name, several = case.names(members), len(members) > 1
     if forked is None:
@@ -122,6 +126,11 @@ def left_in_words(case: Case, members: Sequence[int], others: Sequence[int], sai
     if not ways or any((condition or way) in said for way, condition in ways):
         return ""
     return f"; {name} {has} come past that call: {it} may have left by {_left_by(ways)}"
+
+
+def _is_kept_out(case: Case, number: int, path: Sequence[Frame]) -> bool:
+    rank = case.member(number).rank
+    return rank is not None and is_kept_out(rank, path, case.text)
 
 
 def kept_in_words(case: Case, members: Sequence[int], others: Sequence[int]) -> str:

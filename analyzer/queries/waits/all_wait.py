@@ -13,6 +13,7 @@ from whyhang.analyzer.findings.signature import CLEAR, CONTRADICTED, GUESSED, IN
 from whyhang.analyzer.queries.hits import hit_about, places_of
 from whyhang.analyzer.queries.registry import query, side
 from whyhang.analyzer.queries.waits.left_loops import condition_on, only_counts_turns
+from whyhang.analyzer.queries.waits.message_partners import ring_in_words, ring_of
 from whyhang.analyzer.queries.waits.states import (
     all_recorded,
     all_wait,
@@ -224,16 +225,26 @@ def all_in_one_call(case: Case, *kinds: WaitKind, says: tuple[str, ...] = ()) ->
     ranked = any(case.member(s.member).rank is not None for s in others)
     if len(meeting.members) < 2 or ranked:
         return
+    places = _places_in_words(case, meeting)
+    ring = ring_of(case, meeting.members)
     yield hit_about(
         case,
         (),
         meeting.members,
         shown=meeting.members,
-        evidence=evidence_of(case, case.states[meeting.members[0]]),
+        evidence=[
+            piece
+            for number in ring[:2] or meeting.members[:1]
+            for piece in evidence_of(case, case.states[number])
+        ],
         fields={
             "call": meeting.op,
             **_in_one_call_words(case, meeting),
-            **_places_in_words(case, meeting),
+            **places,
+            **({"at": places["places"], "where": "these lines"} if len(meeting.sites) > 1 else {}),
+            "each": f": {ring_in_words(case, ring, meeting.members)}"
+            if ring
+            else ", each for another one that does not answer it",
             "served": _served_in_words(case, meeting),
             "behind": _furthest_behind_in_words(case, meeting),
             "below": _receive_below_in_words(case, meeting),

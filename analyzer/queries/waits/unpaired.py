@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import Verdict
-from whyhang.analyzer.collectives.waits import followed
 from whyhang.analyzer.facts import Setting, replace
 from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE, INDIRECT, Hit
 from whyhang.analyzer.queries.hits import hit_about, places_of
 from whyhang.analyzer.queries.registry import query
 from whyhang.analyzer.queries.waits.left_loops import came_past_in_words
 from whyhang.analyzer.queries.waits.loop_left import loop_left
+from whyhang.analyzer.queries.waits.message_partners import ring_in_words, ring_of
 from whyhang.analyzer.queries.waits.states import all_recorded, all_wait, count
 from whyhang.analyzer.rank_state.over_time.job_progress import counts_more, step_counters
 from whyhang.analyzer.rank_state.over_time.motion import Moved
@@ -20,7 +20,6 @@ from whyhang.analyzer.report import Collective, cite
 from whyhang.analyzer.stacks import WaitKind
 from whyhang.analyzer.wait_graph import PendingOperation
 from whyhang.analyzer.wording.describe import evidence_of, path_of
-from whyhang.analyzer.wording.ways_past import divergence
 
 
 @query
@@ -53,11 +52,11 @@ def unpaired_by_stacks(case: Case) -> Iterator[Hit]:
             return  # messages may be on their way
         says = _beside_collectives(case, members, waits, rest) + past
     gone = None if rest else next(loop_left(case, "few"), None)
-    ring = _ring(case, members) if gone is None else ()
+    ring = ring_of(case, members) if gone is None else ()
     if gone is not None:
         says += f"; {case.names(gone.members)} left the loop that the others are in"
     elif ring:
-        says += _ring_in_words(case, ring, members)
+        says += f": {ring_in_words(case, ring, members)}"
     ahead = _ahead(case, ring) if receive else ()
     if ahead:
         says += f"; {case.names(ahead)} has come to a later step, and sent nothing that fits"
@@ -108,43 +107,6 @@ def _nearest(
         return sum(itertools.takewhile(bool, alike))
 
     return max(rest, key=shared).members
-
-
-def _ring(case: Case, members: Sequence[int]) -> tuple[int, ...]:
-    """Return members that wait in a ring, each for the next; empty where none are known to."""
-    partners = _partners(case)
-    for first in members:
-        path = followed(first, partners)
-        if partners.get(path[-1]) == first and len(path) > 1:
-            return tuple(path)
-    return ()
-
-
-def _partners(case: Case) -> dict[int, int]:
-    """Return the member that each one in a send or receive has named, as far as is known."""
-    by_rank = case.job.by_rank
-    return {
-        by_rank[rank]: by_rank[position.call.peer]
-        for rank, position in case.graph.calls.positions.items()
-        if position.inside and rank in by_rank and position.call.peer in by_rank
-    }
-
-
-def _ring_in_words(case: Case, ring: Sequence[int], members: Sequence[int]) -> str:
-    """Say who waits for each other, where they come apart, and who waits for one of them."""
-    partners = _partners(case)
-    outside = (n for n in members if n not in ring)
-    others = [n for n in outside if not {*ring}.isdisjoint(followed(n, partners))]
-    if len(ring) == 2:
-        words = f": {case.names(ring)} for each other"
-        where = divergence(case, ring[:1], ring[1:])
-        words += f", from {where}" if where else ""
-    else:
-        words = f": {case.names(ring)} in a ring, each for the next"
-    if others:
-        behind = "waits" if len(others) == 1 else "wait"
-        words += f"; {case.names(others)} {behind} behind them"
-    return words
 
 
 def _ahead(case: Case, ring: Sequence[int]) -> tuple[int, ...]:

@@ -1,0 +1,58 @@
+"""Who waits for whom in messages, as records and the arguments in lines of source tell."""
+
+import re
+from collections.abc import Sequence
+
+from whyhang.analyzer.case import Case
+from whyhang.analyzer.collectives.waits import followed
+from whyhang.analyzer.facts import CallArgument
+from whyhang.analyzer.wording.ways_past import divergence
+
+_OF_MESSAGES = re.compile(r"(?i)i?s?send|i?recv|m?probe")
+"""Calls of which an argument names the other rank, one for which they wait."""
+
+_PARTNER = {"source", "src", "dest", "dst"}
+
+
+def partners(case: Case) -> dict[int, int]:
+    """Return the member that each one in a send or receive has named, as far as is known."""
+    by_rank = case.job.by_rank
+    named: dict[int, int] = {}
+    for fact in case.job.of(CallArgument):
+        member = case.job.member_of(fact.who)
+        names_one = fact.stands and fact.name in _PARTNER and _OF_MESSAGES.fullmatch(fact.op)
+        if names_one and member is not None and fact.value.isdecimal():
+            other = by_rank.get(int(fact.value))
+            named |= {member.id: other} if other is not None else {}
+    return named | {
+        by_rank[rank]: by_rank[position.call.peer]
+        for rank, position in case.graph.calls.positions.items()
+        if position.inside and rank in by_rank and position.call.peer in by_rank
+    }
+
+
+def ring_of(case: Case, members: Sequence[int]) -> tuple[int, ...]:
+    """Return members that wait in a ring, each for the next; empty where none are known to."""
+    named = partners(case)
+    for first in members:
+        path = followed(first, named)
+        if named.get(path[-1]) == first and len(path) > 1:
+            return tuple(path)
+    return ()
+
+
+def ring_in_words(case: Case, ring: Sequence[int], members: Sequence[int]) -> str:
+    """Say who waits for each other, where they come apart, and who waits for one of them."""
+    named = partners(case)
+    outside = (n for n in members if n not in ring)
+    others = [n for n in outside if not {*ring}.isdisjoint(followed(n, named))]
+    if len(ring) == 2:
+        words = f"{case.names(ring)} for each other"
+        where = divergence(case, ring[:1], ring[1:])
+        words += f", from {where}" if where else ""
+    else:
+        words = f"{case.names(ring)} in a ring, each for the next"
+    if others:
+        behind = "waits" if len(others) == 1 else "wait"
+        words += f"; {case.names(others)} {behind} behind them"
+    return words

@@ -215,8 +215,11 @@ def _status(member: Member, place: Place | None, moves: Motion) -> Status:
         return Status.RUNNING  # the user's own code: what waits in there is a kind of its own
     if place.kind is WaitKind.BACKWARD and moves.moved is Moved.STILL:
         return Status.WAITING  # a backward that uses no CPU at all waits in a collective
-    if place.kind is WaitKind.BACKWARD and place.native and state == "R" and moves.spins:
-        return Status.RUNNING  # in no call that waits, by its native stack: it computes
+    if place.kind is WaitKind.BACKWARD and state == "R" and moves.spins:
+        if moves.moved is Moved.ON:
+            return Status.MOVING
+        if place.native:
+            return Status.RUNNING  # in no call that waits, by its native stack: it computes
     return status_by_place(place)
 
 

@@ -58,7 +58,8 @@ class Exit(Sourced):
     With neither a code nor a signal it died, and nobody says how.
 
     ``ends_all``: whoever reports it has ended all other processes before. ``killed_with_others``:
-    its launcher killed it because of another one.
+    its launcher killed it because of another one. ``parent``: the process that started it, and has
+    not taken note of its end.
     """
 
     quote: str
@@ -67,3 +68,13 @@ class Exit(Sourced):
     time: float | None = None
     ends_all: bool = False
     killed_with_others: bool = False
+    parent: int | None = None
+
+    @property
+    def how(self) -> str:
+        """How it ended: the name of a signal, an exit code, or that nobody says."""
+        if self.signal is not None:
+            named = self.signal in signal.valid_signals()
+            return signal.Signals(self.signal).name if named else f"signal {self.signal}"
+        known = self.exitcode is not None
+        return f"exit code {self.exitcode}" if known else "died, it is not known how"

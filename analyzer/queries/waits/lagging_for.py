@@ -4,7 +4,7 @@ import functools
 from collections.abc import Iterable, Iterator
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import Process, program, replace
+from whyhang.analyzer.facts import Exit, Process, program, replace, same_host
 from whyhang.analyzer.findings.signature import INDIRECT, Hit
 from whyhang.analyzer.job.records import Child
 from whyhang.analyzer.queries.hits import merged
@@ -55,6 +55,36 @@ def _stopped(case: Case, state: RankState) -> Child | None:
     member = case.member(state.member)
     below = (*member.children, *member.helpers)
     return next((c for c in below if c.last is not None and c.last.stopped), None)
+
+
+@side("lagging_for", reason="ended-helper")
+def _helper_ended(case: Case) -> Iterator[Hit]:
+    """Yield one hit for each place at which ranks wait, a process of which has ended badly.
+
+    Who waits at a queue or pipe is told nothing by its end. A pool starts new ones in its place.
+    """
+    waits = (WaitKind.QUEUE, WaitKind.FUTURE, WaitKind.POLL, WaitKind.FILE)
+    for hit in lagging(case, *waits, only=lambda state: bool(_ended_below(case, state))):
+        state = case.states[hit.members[0]]
+        end = _ended_below(case, state)[0]
+        evidence = cite(end.source, end.quote, case.member(state.member).rank)
+        fields = {**hit.fields, "child": str(end.who.pid), "how": end.how}
+        yield replace(hit, evidence=(evidence, *hit.evidence), fields=fields)
+
+
+def _ended_below(case: Case, state: RankState) -> list[Exit]:
+    """List the processes of a rank that ended by a signal or error, and that it has not missed."""
+    place, member = state.place, case.member(state.member)
+    if place is None or (place.kind is WaitKind.FILE and place.op != PIPE):
+        return []
+    return [
+        row
+        for row in case.job.exits
+        if row.parent is not None
+        and row.parent == member.pid
+        and same_host(row.who.host, member.host)
+        and (row.signal or row.exitcode)
+    ]
 
 
 AT_ONCE = 0.25

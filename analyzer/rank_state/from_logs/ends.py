@@ -138,16 +138,14 @@ def _exited(job: Job) -> Iterator[tuple[int, End]]:
             of_others = BROUGHT_DOWN - {signal.SIGABRT} if alone else BROUGHT_DOWN
             # What a rank crashes of as it leaves, after it gave up waiting, is no cause.
             own = not row.killed_with_others and row.signal not in of_others and rank not in waiters
-            named = row.signal in signal.valid_signals()
-            how = signal.Signals(row.signal).name if named else f"signal {row.signal}"
         elif row.exitcode is None:
-            own, how = rank not in waiters, "died, it is not known how"
+            own = rank not in waiters
         else:
-            own, how = one_code and rank not in waiters | lost, f"exit code {row.exitcode}"
+            own = one_code and rank not in waiters | lost
         yield (
             rank,
             End(
-                how=how,
+                how=row.how,
                 own=own,
                 source=row.source,
                 quote=row.quote,
@@ -159,8 +157,9 @@ def _exited(job: Job) -> Iterator[tuple[int, End]]:
 
 def ended_before_the_rest(job: Job, ranks: Collection[int | None]) -> bool:
     """Return whether a few ranks ended before all others of which it is known were terminated."""
-    rest = {row.signal for row in job.exits if row.who.rank not in {None, *ranks}}
-    return 0 < len(ranks) <= FEW and rest == {signal.SIGTERM}
+    rest = {row.who.rank: row.signal for row in job.exits if row.who.rank not in {None, *ranks}}
+    few = 0 < len(ranks) <= (FEW if None in ranks else max(FEW, len(rest)))
+    return few and set(rest.values()) == {signal.SIGTERM}
 
 
 def waits_in_vain(line: LogLine) -> bool:

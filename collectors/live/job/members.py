@@ -182,6 +182,7 @@ def ended(host: Host, job: HostJob, hostname: str) -> Iterator[Exit]:
             f"parent, process {stat.ppid}",
             exitcode=code,
             signal=number,
+            parent=stat.ppid,
         )
 
 

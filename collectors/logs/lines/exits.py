@@ -160,10 +160,14 @@ class ExitReader(LineReader):
         if report.kills_others and code == -signal.SIGKILL:
             self._killed.add(line.source)
 
-    @wants(r"Child process with PID (?P<pid>\d+) terminated with code (?P<code>-?\d+)")
+    @wants(
+        r"(?:\[rank: (?P<rank>\d+)\] )?Child process with PID (?:(?P<pid>\d+)|\S+) terminated with "
+        r"code (?P<code>-?\d+)"
+    )
     def on_child_of_rank(self, line: FoundLine, match: Match) -> None:
-        """Note a process that Lightning saw fail."""
-        who = replace(line.who, pid=int(match["pid"]), host=None)
+        """Note a process that Lightning saw fail; its rank may stand behind a logger's header."""
+        told = named_by(match)
+        who = replace(line.who if told.rank is None else told, pid=told.pid, host=None)
         self._add(line, who, int(match["code"]))
 
     @wants(

@@ -131,3 +131,23 @@ def test_excerpts_show_what_ends_a_wait(tmp_path: Path, waits: str, ends: str) -
     shown = list(excerpts(Host(Proc()), {(str(source), 28): os.getpid()}))
 
     assert [(e.first_line, len(e.lines)) for e in shown] == [(1, 1), (10, 1), (19, 1), (24, 5)]
+
+
+def test_excerpts_show_the_branches_further_down_that_leave_the_loop(tmp_path: Path) -> None:
+    """They held in an earlier turn; what stands behind the loop is not kept."""
+    source = tmp_path / "train.py"
+    more = ["        more()"] * 8
+    leaves = ["        if done:", "            break"]
+    body = [
+        "def train():",
+        "    for step in range(9):",
+        "        reduce()",
+        *more,
+        *leaves,
+        "    end()",
+    ]
+    source.write_text("\n".join([*body, "    if rank:", "        return"]))
+
+    shown = list(excerpts(Host(Proc()), {(str(source), 3): os.getpid()}))
+
+    assert [(e.first_line, len(e.lines)) for e in shown] == [(1, 7), (12, 2)]

@@ -128,3 +128,54 @@ main (train.py:{at("train_epoch(")})
     assert finding.culprit_ranks == (1,)
     assert (finding.category == "uneven-inputs") is raises
     assert ("`except Exception as error` (train.py:5)" in finding.explanation) is not raises
+
+
+WRITES = """
+def write(doc):
+    for t in range(24):
+        token = model(doc)
+        {ends}
+            break
+
+def main():
+    for doc in documents:
+        write(doc)
+    dist.all_gather_object(parts, doc)
+"""
+
+
+@pytest.mark.parametrize(
+    ("ends", "told"), [("if (token == EOS).all():", True), ("if world_size == 1:", False)]
+)
+def test_a_loop_within_the_turn_may_end_earlier_on_some(ends: str, *, told: bool) -> None:
+    """What leaves it is quoted, though it stands below the call: it held in the turn before."""
+    model = "all_gather (torch/distributed/distributed_c10d.py:3100)\nwrite (train.py:3)\n"
+    stacks = dict.fromkeys((0, 1), f"{model}main (train.py:9)\n")
+    stacks[2] = "all_gather (torch/distributed/distributed_c10d.py:3100)\nmain (train.py:10)\n"
+    lines = WRITES.format(ends=ends).strip("\n").split("\n")
+    excerpt = Excerpt(file="train.py", first_line=1, lines=tuple(lines))
+
+    finding = in_steps({}, stacks, excerpt).findings[0]
+
+    assert (finding.signature, finding.culprit_ranks) == ("uneven-inputs", (2,))
+    assert (f"`{ends[:-1]}` (train.py:4)" in finding.explanation) is told
+
+
+@pytest.mark.parametrize(
+    ("condition", "told"), [("if saver.due():", True), ("if i % 10 == 9:", False)]
+)
+def test_the_condition_of_the_call_that_others_have_come_past_is_quoted(
+    condition: str, *, told: bool
+) -> None:
+    """A clock of its own, a budget: what each rank answers for itself. All count alike."""
+    lines = ["def train():", "    for i, batch in enumerate(loader):", "        reduce(batch)"]
+    lines += [f"        {condition}", "            saver.save(i)"]
+    gather = "all_gather (torch/distributed/distributed_c10d.py:3100)\n"
+    stacks = dict.fromkeys((0, 2), f"{gather}save (saver.py:4)\ntrain (train.py:5)\n")
+    stacks[1] = "all_reduce (torch/distributed/distributed_c10d.py:3200)\ntrain (train.py:3)\n"
+    excerpt = Excerpt(file="train.py", first_line=1, lines=tuple(lines))
+
+    finding = in_steps({0: "i=9", 1: "i=10", 2: "i=9"}, stacks, excerpt).findings[0]
+
+    assert (finding.signature, finding.culprit_ranks) == ("past-a-call", (1,))
+    assert (f"under `{condition[:-1]}` (train.py:4)" in finding.explanation) is told

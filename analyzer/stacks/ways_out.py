@@ -152,9 +152,9 @@ _NO_SYNC = re.compile(r"\bno_sync\(")
 def ways_round(loop: Frame | None, path: Sequence[Frame], text: LineText) -> Iterator[Frame]:
     """Yield the lines by which a turn of a loop may go by without the call that ``path`` ends in.
 
-    The nearest to the call first: the condition of a ``continue`` or ``return`` above it, a
-    handler around it that goes on after an error, gradients that are not to be reduced. Without a
-    loop it is that of the last comprehension.
+    The nearest to the call first: the condition of a ``continue`` or ``return`` above it, or of
+    what leaves a loop within the turn, a handler around it that goes on after an error, gradients
+    that are not to be reduced. Without a loop it is that of the last comprehension.
     """
     starts = (
         number
@@ -178,6 +178,10 @@ def ways_round(loop: Frame | None, path: Sequence[Frame], text: LineText) -> Ite
                 leaves = ends_turn["how"] == "return" and frame is path[start]  # the loop as well
                 if differs(text(head) or "") and not leaves and (of is None or of in around):
                     yield head
+        within = {each for each in loops_around(frame, text) if (each.line or 0) > first}
+        for way, condition in ways_out(frame, text) if within else ():
+            if next(loops_around(way, text), None) in within:
+                yield condition
 
 
 def _swallowing(tries: Frame, inside: Frame, text: LineText, *, returns: bool) -> Iterator[Frame]:

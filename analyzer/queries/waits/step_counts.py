@@ -5,11 +5,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import LoopCounter, grouped, replace
+from whyhang.analyzer.facts import Frame, LoopCounter, grouped, replace
 from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE, Hit
 from whyhang.analyzer.queries.hits import hit_about, of_nobody, places_of
 from whyhang.analyzer.queries.registry import side
 from whyhang.analyzer.queries.waits.different_operations import ONE_SIDED, side_in_branch
+from whyhang.analyzer.queries.waits.left_loops import only_counts_turns
 from whyhang.analyzer.queries.waits.loop_left import in_loop_over_data, loop_left
 from whyhang.analyzer.queries.waits.moving import left_behind
 from whyhang.analyzer.queries.waits.named_groups import is_of_world
@@ -23,11 +24,12 @@ from whyhang.analyzer.rank_state.over_time.job_progress import Counter
 from whyhang.analyzer.rank_state.over_time.motion import Moved
 from whyhang.analyzer.rank_state.state import IN_STEP, RankState, Status
 from whyhang.analyzer.report import Collective, Evidence
-from whyhang.analyzer.stacks.source_blocks import ends, heads
+from whyhang.analyzer.stacks import LineText
+from whyhang.analyzer.stacks.source_blocks import differs, ends, heads
 from whyhang.analyzer.stacks.source_paths import fork
 from whyhang.analyzer.stacks.usercode import in_words
 from whyhang.analyzer.wait_graph import PendingOperation
-from whyhang.analyzer.wording.describe import beat_of, call_of, path_of, way_in
+from whyhang.analyzer.wording.describe import beat_of, call_of, path_of, quoted, way_in
 from whyhang.analyzer.wording.ways_past import ways_round_in_words
 
 
@@ -181,7 +183,10 @@ def _call_passed(case: Case, state: RankState, members: Sequence[int]) -> dict[s
 
 
 def _ways_past(case: Case, state: RankState, differing: list[Counter]) -> str:
-    """Say what may lead past the call of a rank that is behind in a loop of its path."""
+    """Say what may lead past the call of a rank that is behind in a loop of its path.
+
+    Lines that lead past it, else the condition that the call stands under.
+    """
     text, path = case.text, path_of(case, state)
     for name, function, _ in differing:
         counts = re.compile(rf"\s*(?:async\s+)?for\b.*\b{re.escape(name)}\b.*\bin\b")
@@ -192,7 +197,19 @@ def _ways_past(case: Case, state: RankState, differing: list[Counter]) -> str:
         if ways:
             at = f" at {in_words(path[-1])}" if path else ""
             return f" What may lead past the call{at}: {ways}."
+        condition = _condition_within(loop, path, text) if loop is not None else None
+        if condition is not None:
+            return f" The call stands under {quoted(condition, text)}: did it hold on all ranks?"
     return ""
+
+
+def _condition_within(loop: Frame, path: Sequence[Frame], text: LineText) -> Frame | None:
+    """Return the innermost condition around a call, within a loop, that ranks may answer apart."""
+    around = [[*heads(frame, text)] for frame in path]
+    start = next((n for n, own in enumerate(around) if loop in own), len(path))
+    within = [head for own in reversed(around[start:]) for head in own]
+    asked = (head for head in within[: within.index(loop)] if differs(text(head) or ""))
+    return next((head for head in asked if not only_counts_turns(text(head) or "")), None)
 
 
 def _stand_in_one_loop(case: Case) -> bool:

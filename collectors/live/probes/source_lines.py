@@ -150,10 +150,10 @@ MOST_PUTS = 8
 
 
 def _ways_out(text: list[str], lines: Iterable[int], heads: Collection[int]) -> set[int]:
-    """Find the branches above each line that leave the innermost loop around it, or its function.
+    """Find the branches near each line that leave the innermost loop around it, or its function.
 
     They tell why a rank is not in the call of the others: with each, the line that leaves. Above
-    that loop it is those that return.
+    that loop it is those that return; in it those below as well, which come in an earlier turn.
     """
     ways: set[int] = set()
     for line in lines:
@@ -162,8 +162,9 @@ def _ways_out(text: list[str], lines: Iterable[int], heads: Collection[int]) -> 
         loops = [n for n in loops if _depth(text[n - 1]) < depth]
         above = [n for n in heads if n < line and text[n - 1].lstrip().startswith(_DEF)]
         loop = max(loops, default=0)
+        last = _last_of_block(text, loop, min(line + MAX_BELOW, len(text))) if loop else line - 1
         branch = 0
-        for number in range(max(above, default=loop or line) + 1, line):
+        for number in range(max(above, default=loop or line) + 1, last + 1):
             inside = branch and _depth(text[number - 1]) > _depth(text[branch - 1])
             leaves = _LEAVES if number > loop else _RETURNS
             if _IF.match(text[number - 1]):
@@ -171,6 +172,13 @@ def _ways_out(text: list[str], lines: Iterable[int], heads: Collection[int]) -> 
             elif inside and leaves.match(text[number - 1]):
                 ways |= {branch, number}
     return ways
+
+
+def _last_of_block(text: list[str], head: int, most: int) -> int:
+    """Return the last line of the block that a line opens, or ``most`` if that comes before."""
+    depth = _depth(text[head - 1])
+    below = (n for n in range(head + 1, most + 1) if text[n - 1].strip())
+    return next((n - 1 for n in below if _depth(text[n - 1]) <= depth), most)
 
 
 def _handlers(text: list[str], lines: Iterable[int], heads: Collection[int]) -> set[int]:

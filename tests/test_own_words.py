@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from log_docs import diagnosed_files
+from log_docs import diagnosed_files, read_log
+from small_jobs import report_of, still
 
 from whyhang.analyzer.report import Finding
 from whyhang.collectors.logs.text.line import Voice, take_apart
@@ -147,6 +148,19 @@ def test_a_message_on_the_line_below() -> None:
     assert opened is not None
     assert opened.culprit_ranks == (1,)
     assert whole is None or not whole.culprit_ranks
+
+
+@pytest.mark.parametrize("others", ["", "rank 1: skipped nothing\nrank 3: skipped nothing\n"])
+def test_the_only_line_with_a_rank_is_told_of_that_rank(others: str) -> None:
+    """A program that prints no labels warns of one rank; a line of each tells nothing of one."""
+    stacks = dict.fromkeys((0, 1, 3), "all_reduce (torch/distributed/distributed_c10d.py:3100)\n")
+    stacks[2] = "barrier (torch/distributed/distributed_c10d.py:4100)\n"
+    stacks = {rank: f"{call}main (train.py:{len(call)})\n" for rank, call in stacks.items()}
+    said = f"epoch 0 took 4 s\n{others}12:00:03 WARNING rank 2: skipped a torn file of the shard\n"
+    finding = report_of([*still(stacks), *read_log(said)]).findings[0]
+
+    assert finding.culprit_ranks == (2,)
+    assert ("Only rank 2 has printed" in finding.explanation) is (others == "")
 
 
 TIMED_OUT = (

@@ -19,7 +19,8 @@ def said_alone(case: Case, ranks: Sequence[int]) -> Evidence | None:
     """Return the line that this rank alone has printed, of logs that are whole; None of several.
 
     What it prints else others print as well, so that it has no part of its own, as rank 0 mostly
-    has. Of two such lines the first is what came before.
+    has. Of two such lines the first is what came before. In a log of all ranks it may be the only
+    one whose lines have a label, as a warning has that names its rank.
     """
     tails = tails_of_ranks(case.job)
     if len(ranks) != 1 or ranks[0] not in tails or ranks[0] == 0:
@@ -30,6 +31,7 @@ def said_alone(case: Case, ranks: Sequence[int]) -> Evidence | None:
     shared = _templates(own) - alone
     alike = [templates for templates in others if templates & shared]
     few = 0 < len(alone) <= min(MOST_ALONE, len(shared)) and len(alike) >= LEAST_OTHERS
+    few = few or (len(own.lines) <= MOST_ALONE and tails.keys() == {ranks[0]})
     if not few or not all(tail.whole for tail in tails.values()):
         return None
     line = next(line for line in own.lines if line.template in alone)

@@ -33,6 +33,10 @@ TRUNCATED = (
     "[n1:91098] *** An error occurred in MPI_Recv\n[n1:91098] *** reported by process [36910,3]\n"
     "[n1:91098] *** MPI_ERR_TRUNCATE: message truncated\n"
 )
+ROLL = (
+    "[2026-10-11 11:16:52] [a.py (306)] [ERROR] [actor-3 3 / 8][PID 1] "
+    f"Traceback (most recent call last):\n{FRAMES}ValueError: nan\n"
+)
 ENDED_STEP = (
     "RuntimeError: CUDA out of memory.\nsrun: error: n1: task 2: Exited with exit code 1\n"
     "srun: launch/slurm: _step_signal: Terminating StepId=88.2\n"
@@ -78,6 +82,8 @@ ENDED_STEP = (
         ("[3]PETSC ERROR: Caught signal number 11 SEGV: Segmentation Violation\n", 3),
         ("[WARN] PLE 0608 plexec One of MPI processes was aborted.(rank=2)(nid=0xff)\n", 2),
         ("ABORT!!! Of all 4 trainers, the trainer process with rank=[3] was aborted.\n", 3),
+        ("Container failed !!!\nContainer rank 1 status failed cmd ['python'] code -9 log a\n", 1),
+        (ROLL, 3),
         ("[1] --> FOAM FATAL IO ERROR: \n[1] keyword x is undefined\n", 1),
     ],
     ids=[
@@ -97,6 +103,8 @@ ENDED_STEP = (
             "petsc",
             "fujitsu",
             "paddle",
+            "paddle's containers",
+            "roll",
             "openfoam",
         ),
     ],
@@ -311,3 +319,10 @@ def test_the_number_of_a_gpu_tells_the_rank_of_a_worker_that_only_has_a_pid() ->
 
     assert culprits(line.format(3)) == (3,)
     assert culprits(line.format(0)) == ()
+
+
+def test_ranks_that_paddles_launcher_lists_are_named() -> None:
+    text = (
+        "Out of all 4 trainers, the trainer process with rank=[0, 2] was aborted. Please check.\n"
+    )
+    assert culprits(f"ERROR 2026-11-12 04:02:41,061 launch.py:269] ABORT!!! {text}") == (0, 2)

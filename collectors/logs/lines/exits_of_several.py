@@ -11,7 +11,7 @@ import signal
 from collections import defaultdict
 from collections.abc import Iterator
 
-from whyhang.analyzer.facts import NOBODY, Exit, Fact, Record, Trust, Who, replace
+from whyhang.analyzer.facts import NOBODY, Exit, Fact, Record, Trust, Who, replace, unfold
 from whyhang.analyzer.job.world import LOOPBACK
 from whyhang.collectors import tables
 from whyhang.collectors.logs.engine.matching import Match
@@ -146,6 +146,13 @@ class ExitsOfSeveralReader(LineReader):
             if code and self._count < MAX_EXITS:
                 self._count += 1
                 self._lists.append(exit_of(Who(rank=rank, trust=Trust.INFERRED), line, code))
+
+    @wants(r"\bthe trainer process with rank=\[(?P<ranks>\d+(?:, ?\d+)*)\] was aborted")
+    def on_aborted(self, line: FoundLine, match: Match) -> None:
+        """Note the ranks that Paddle's launcher saw abort."""
+        for rank in unfold(match["ranks"])[: MAX_EXITS - self._count]:
+            self._count += 1
+            self._lists.append(exit_of(Who(rank=rank, trust=Trust.CONTENT), line, 1))
 
     def facts(self) -> Iterator[Fact]:
         """Yield the ends of which several are told alike; a clean one is none that counts."""

@@ -70,7 +70,7 @@ def rank_in_content(text: str) -> Who:
     if match := FORMS.c10d_rank.search(text):
         return Who(rank=int(match["rank"]), trust=Trust.INFERRED)
     if match := FORMS.monitor.search(text):
-        return Who(rank=int(match["rank"]), trust=Trust.PREFIX)
+        return Who(rank=int(match["rank"] or match["rank2"]), trust=Trust.PREFIX)
     if header := FORMS.rank_in_header.match(text) or FORMS.rank_in_brackets.match(text):
         return Who(rank=int(header["rank"]), trust=Trust.PREFIX)
     if raised := FORMS.raised_by.match(text):

@@ -202,3 +202,10 @@ def test_what_does_not_fit_at_the_bootstrap_root(numbers: str, signature: str) -
     line = f"{root}, {numbers}\n"
 
     assert _first(nccl_log=line).signature == signature
+
+
+def test_a_number_with_a_fraction_behind_the_word_rank_is_no_rank() -> None:
+    """The effective rank of a matrix, on a host that the folder of the log names."""
+    text = "".join(f"it {n} on host vm{n} effective rank 16{n}.4 (2.1s)\n" for n in range(1, 5))
+    report = diagnosed_files({"vm/logs/job.log": text})
+    assert not report.ranks

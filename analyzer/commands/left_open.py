@@ -11,7 +11,8 @@ from whyhang.analyzer.facts import LoopCounter
 from whyhang.analyzer.facts.calls import ROOTED
 from whyhang.analyzer.queries.waits.moving import stragglers
 from whyhang.analyzer.rank_state.over_time.job_progress import step_counters
-from whyhang.analyzer.rank_state.over_time.long_steps import WORKS, needed
+from whyhang.analyzer.rank_state.over_time.log_pauses import longest_pause, silence
+from whyhang.analyzer.rank_state.over_time.long_steps import OF_PAUSES, WORKS, needed
 from whyhang.analyzer.rank_state.over_time.motion import Moved, motion
 from whyhang.analyzer.rank_state.over_time.recent import (
     all_ended_meanwhile,
@@ -179,6 +180,24 @@ def with_a_long_step(case: Case) -> Sequence[int]:
     if any(not s.endless and needed(s) - s.lasts < MOST_WATCHED for s in steps):
         return (*case.graph.waiting, *case.graph.maybe) or [s.member for s in case.states]
     return []
+
+
+_ANSWERED_FROM_OUTSIDE = frozenset({WaitKind.NETWORK, WaitKind.FILE, WaitKind.SUBPROCESS})
+
+
+def within_its_pauses(case: Case) -> Sequence[int]:
+    """List the ranks that wait for one whose answer comes from outside the program.
+
+    As long as the job's logs have been silent for no longer than they were before, while it worked:
+    a checkpoint that is sent away takes as long each time.
+    """
+    late = [case.states[number] for number in case.graph.lagging]
+    if case.graph.progress or not any(s.kind in _ANSWERED_FROM_OUTSIDE for s in late):
+        return []
+    pause, silent = longest_pause(case.job), silence(case.job)
+    if pause is None or silent is None or not 0 < OF_PAUSES * pause - silent < MOST_WATCHED:
+        return []
+    return (*case.graph.waiting, *case.graph.maybe)
 
 
 def _runs(state: RankState) -> bool:

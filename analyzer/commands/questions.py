@@ -72,6 +72,7 @@ def questions(*, several_snapshots: bool, native: bool) -> list[Question]:
         Question(open_for=left_open.all_asleep, take=_count_over_sleeps),
         Question(open_for=left_open.with_uncounted_steps, take=count),
         *[Question(open_for=left_open.with_a_long_step, take=_watch)] * WATCHES,
+        *[Question(open_for=left_open.within_its_pauses, take=_look(1, spacing=4.0))] * WATCHES,
         *[Question(open_for=left_open.in_an_endless_step, take=count)] * 2,
         Question(open_for=left_open.awaiting_a_worker_at_work, take=_watch),
     ]

@@ -37,6 +37,7 @@ class LongStep(Record):
 
     ``lasts`` is how long it has lasted, at least; ``usual`` how long the ``steps`` before took on
     average, at most, where that is known. ``bounded``: it is in loops that all come to an end.
+    ``pause`` is how long the job's logs have been silent before while it worked, where they tell.
     ``endless``: it has lasted longer than steps do.
     """
 
@@ -44,6 +45,7 @@ class LongStep(Record):
     usual: float | None = None
     steps: int = 0
     bounded: bool = False
+    pause: float | None = None
     endless: bool = False
 
 

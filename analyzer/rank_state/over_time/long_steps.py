@@ -11,7 +11,8 @@ has lasted longer than steps do as a rule.
 Long evaluations last long as well, and print nothing. A rank that was seen to go round in loops
 over a range or a container, and in no other, comes to their end: it counts as endless no sooner
 than collectives give up. So does one that waits for a program of its own which computes, or
-for a DataLoader's worker from which batches come: its own variables change.
+for a DataLoader's worker from which batches come: its own variables change. Where the logs of a job
+tell the time, a step that lasts no longer than they have been silent before is none without end.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,6 +21,7 @@ from whyhang.analyzer.facts import Frame, LoopCounter, Process, StackDump, repla
 from whyhang.analyzer.job.records import Job, Member
 from whyhang.analyzer.rank_state.over_time.beats import usual_step
 from whyhang.analyzer.rank_state.over_time.job_progress import PLAIN, counted_on, progress
+from whyhang.analyzer.rank_state.over_time.log_pauses import longest_pause
 from whyhang.analyzer.rank_state.over_time.motion import (
     SQUEEZED,
     Moved,
@@ -34,6 +36,9 @@ from whyhang.analyzer.stacks.usercode import is_library, user_path
 
 FACTOR = 3.0
 """A step is endless if it lasts so many times as long as those before it took on average."""
+
+OF_PAUSES = 1.5
+"""Times as long as the longest silence of the logs before it, a step or wait may last."""
 
 LEAST = 5.0
 """Seconds that it lasts then, at least: on a busy machine a short step takes a while, too."""
@@ -64,6 +69,7 @@ def with_long_steps(job: Job, states: tuple[RankState, ...]) -> tuple[RankState,
     step = _long_step(job, states, waiting)
     if step is None:
         return states
+    step = replace(step, pause=longest_pause(job))
     text = source_lines(job.excerpts)
     others = [_path(dump) for s in waiting for dump in job.members[s.member].dumps[-1:]]
     shared = {head for path in others for frame in path for head in heads(frame, text)}
@@ -86,7 +92,8 @@ def needed(step: LongStep) -> float:
     """Return how many seconds a step lasts before it counts as endless."""
     if step.bounded:
         return GIVES_UP
-    return LONG if step.usual is None else max(LEAST, FACTOR * step.usual)
+    usual = LONG if step.usual is None else max(LEAST, FACTOR * step.usual)
+    return max(usual, OF_PAUSES * (step.pause or 0.0))
 
 
 def _loops(dumps: Sequence[StackDump], text: LineText, *, changing: bool) -> set[Frame]:
@@ -218,7 +225,7 @@ def _judged(member: Member, state: RankState, step: LongStep) -> RankState:
     step = replace(step, endless=step.lasts > needed(step))
     state = replace(state, step=step)
     if not step.endless:
-        is_known = step.bounded or step.usual is not None
+        is_known = step.bounded or step.usual is not None or step.pause is not None
         return replace(state, status=Status.MOVING) if is_known else state
     if state.status is not Status.MOVING and not _ran(state):
         return state  # it looks again after a nap, for what is not seen here

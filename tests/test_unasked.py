@@ -14,7 +14,6 @@ from whyhang.analyzer.facts import Excerpt
         ("Job.on_usr1", "    def on_usr1(self, signum, frame):", "a signal's handler, Job.on_usr1"),
         ("handler", "def handler(sig, _frame):", "a signal's handler, handler"),
         ("Job.save", "    def save(self, step, folder):", ""),
-        ("Buffer.__del__", "    def __del__(self):", "a finalizer, Buffer"),
     ],
 )
 def test_what_python_calls_by_itself_is_reported(function: str, definition: str, says: str) -> None:
@@ -37,6 +36,23 @@ train (train.py:41)
     assert finding.culprit_ranks == (2,)
     assert (f"rank 2 is there in {says}" in finding.explanation) is bool(says)
     assert ("which runs at any line" in finding.explanation) is bool(says)
+
+
+def test_who_is_in_a_finalizer_need_not_be_the_odd_one() -> None:
+    """The object of the others went earlier, or goes later, or not at all."""
+    inside = """
+reduce (torch/distributed/distributed_c10d.py:2900)
+wrapper (torch/distributed/c10d_logger.py:83)
+Meter.__del__ (train.py:12)
+train (train.py:41)
+<module> (train.py:60)
+"""
+    source = Excerpt(file="train.py", first_line=41, lines=("        meter = Meter()",))
+
+    finding = report_of([*still({0: ALL_REDUCE, 1: ALL_REDUCE, 2: inside}), source]).findings[0]
+
+    assert (finding.category, finding.culprit_ranks) == ("collective-mismatch", None)
+    assert "rank 2 in Meter.__del__ (train.py:12): a finalizer" in finding.title
 
 
 def test_a_handler_that_the_program_calls_itself_is_a_call() -> None:

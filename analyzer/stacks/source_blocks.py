@@ -94,6 +94,8 @@ def returns_above(frame: Frame, text: LineText) -> bool:
     return any(line.startswith("return") for line in lines_above(frame, text))
 
 
+FINALIZER = "a finalizer"
+
 _SIGNAL = re.compile(
     r"def \w+\((?:self,\s*|cls,\s*)?_*(?:sig\w*|s)\b[^,()]*,\s*_*(?:(?:stack_?)?frame|stack|f|_)\b"
 )
@@ -109,7 +111,7 @@ def unasked(path: Sequence[Frame], text: LineText) -> tuple[Frame, str] | None:
     for frame, caller in zip(reversed(path), reversed(path[:-1]), strict=False):
         name = last_name(frame)
         if name == "__del__":
-            return frame, "a finalizer"
+            return frame, FINALIZER
         lines = lines_at(frame, range(frame.line or 0, 0, -1), text)
         definition = next((line for _, line in lines if f"def {name}(" in line), "")
         if name not in (text(caller) or name) and _SIGNAL.search(definition):

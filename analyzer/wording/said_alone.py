@@ -20,7 +20,7 @@ def said_alone(case: Case, ranks: Sequence[int]) -> Evidence | None:
 
     What it prints else others print as well, so that it has no part of its own, as rank 0 mostly
     has. Of two such lines the first is what came before. In a log of all ranks it may be the only
-    one whose lines have a label, as a warning has that names its rank.
+    one whose lines have a label, beside rank 0, which reports.
     """
     tails = tails_of_ranks(case.job)
     if len(ranks) != 1 or ranks[0] not in tails or ranks[0] == 0:
@@ -31,8 +31,8 @@ def said_alone(case: Case, ranks: Sequence[int]) -> Evidence | None:
     shared = _templates(own) - alone
     alike = [templates for templates in others if templates & shared]
     few = 0 < len(alone) <= min(MOST_ALONE, len(shared)) and len(alike) >= LEAST_OTHERS
-    few = few or (len(own.lines) <= MOST_ALONE and tails.keys() == {ranks[0]})
-    if not few or not all(tail.whole for tail in tails.values()):
+    few = few or (len(own.lines) <= MOST_ALONE and tails.keys() <= {0, ranks[0]})
+    if not (few and alone) or not all(tail.whole for tail in tails.values()):
         return None
     line = next(line for line in own.lines if line.template in alone)
     if len(_WORD.findall(line.text)) < LEAST_WORDS:

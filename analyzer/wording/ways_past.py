@@ -83,7 +83,7 @@ def branch_in_words(
     if slept is not None:
         sleep = "sleep" if len(members) > 1 else "sleeps"
         words.append(f"{case.names(members)} {sleep} in the loop {quoted(slept, text)}")
-    if called := unasked(path, text):
+    if (called := unasked(path, text)) and in_words(called[0]) not in said:
         words.append(f"{there} in {called[1]}, {in_words(called[0])}, which runs at any line")
     return "; ".join(words)
 

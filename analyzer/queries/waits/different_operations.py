@@ -19,11 +19,24 @@ from whyhang.analyzer.queries.waits.named_groups import (
 from whyhang.analyzer.queries.waits.states import OF_A_HOLDER, all_recorded, all_seen, count
 from whyhang.analyzer.rank_state.over_time.job_progress import counts_more, step_counters
 from whyhang.analyzer.stacks import WaitKind
-from whyhang.analyzer.stacks.source_blocks import ends, heads, may_be_in_branch, rank_branch
+from whyhang.analyzer.stacks.source_blocks import (
+    FINALIZER,
+    ends,
+    heads,
+    may_be_in_branch,
+    rank_branch,
+    unasked,
+)
 from whyhang.analyzer.stacks.source_paths import comes_first, fork
+from whyhang.analyzer.stacks.usercode import in_words
 from whyhang.analyzer.wait_graph import PendingOperation
 from whyhang.analyzer.wording.describe import collective_of, evidence_of, path_of
-from whyhang.analyzer.wording.ways_past import may_be_left_out, ways_round_again
+from whyhang.analyzer.wording.ways_past import (
+    branch_in_words,
+    may_be_left_out,
+    passed_in_words,
+    ways_round_again,
+)
 
 _OF_MPI = {"bcast", "gatherv", "scatterv"}
 ONE_SIDED = ROOTED | _OF_MPI | {"broadcast_object_list", "scatter_object_list", "gather_object"}
@@ -112,7 +125,7 @@ def _different_hit(
     counts = [count(case, (*m.members, *(past if m is stays else ()))) for m in meetings]
     fewest = meetings[counts.index(min(counts))]
     # A send or receive is one side of a pair: which side is wrong no numbers tell.
-    paired = any(m.op.startswith(PEER_TO_PEER) for m in meetings)
+    paired = any(_is_for_messages(m) for m in meetings)
     tie = counts.count(min(counts)) > 1 or len(meetings) > 2 or paired
     if tie and len(meetings) == 2:
         alone = side_in_branch(case, [meeting.members for meeting in meetings])
@@ -140,6 +153,8 @@ def _different_hit(
     # only one with a root can be left before everybody has come
     tie = tie or (all(m.op in ONE_SIDED for m in others) and _is_ahead(case, fewest, others))
     tie = tie or any(m.op in OF_A_HOLDER for m in meetings)
+    finalizers = _in_finalizers(case, meetings)
+    tie = tie or finalizers != ""
     tie = tie or _others_may_have_left(case, fewest, others)
     tie = tie or any(any(groups_crossed(case, m.kind)) for m in meetings)
     tie = tie or any(group_is_open(case, case.states[n]) for m in meetings for n in m.members)
@@ -166,9 +181,8 @@ def _different_hit(
             "sides": sides,
             "differ": "stand in different calls" if one_name else "call different collectives",
             "messages": _messages_in_words(case, meetings),
-            "past": came_past_in_words(case, meetings[0].members, meetings[1].members)
-            if tie and len(meetings) == 2
-            else "",
+            "past": finalizers
+            or (_how_they_part(case, meetings, fewest, tie=tie) if plain else ""),
         },
         strength=(INDIRECT if not tie else INCOMPLETE) if plain else CONTRADICTED,
         names_culprit=not tie,
@@ -180,9 +194,44 @@ def _different_hit(
     return of_nobody(hit) if tie else hit
 
 
+def _how_they_part(
+    case: Case, meetings: Sequence[PendingOperation], fewest: PendingOperation, *, tie: bool
+) -> str:
+    """Say in which branch the fewest stand, or what led them or one of two sides past the others."""
+    if len(meetings) != 2:
+        return ""
+    if tie:
+        return came_past_in_words(case, meetings[0].members, meetings[1].members)
+    others = tuple(n for m in meetings if m is not fewest for n in m.members)
+    branch = branch_in_words(case, fewest.members, others)
+    return f"; {branch}" if branch else passed_in_words(case, fewest.members, others)
+
+
+def _is_for_messages(meeting: PendingOperation) -> bool:
+    """Return whether ranks wait for a message, or for requests of MPI, most often of messages."""
+    of_requests = meeting.kind is WaitKind.MPI and meeting.op.startswith("wait")
+    return of_requests or meeting.op.startswith(PEER_TO_PEER)
+
+
+def _in_finalizers(case: Case, meetings: Sequence[PendingOperation]) -> str:
+    """Say who stands in a finalizer: it runs when its object goes, on each rank at another line.
+
+    Whether its call is one too many here or has been left out elsewhere, nothing tells.
+    """
+    inside = (
+        (meeting, called[0])
+        for meeting in meetings
+        if (called := unasked(path_of(case, case.states[meeting.members[0]]), case.text))
+        and called[1] == FINALIZER
+    )
+    sides = [f"{case.names(m.members)} in {in_words(frame)}" for m, frame in inside]
+    why = "a finalizer, which runs when the last reference to its object goes"
+    return f"; {' and '.join(sides)}: {why}" if sides else ""
+
+
 def _messages_in_words(case: Case, meetings: Sequence[PendingOperation]) -> str:
     """Say who waits for messages, where others are in a collective."""
-    waits = [m for m in meetings if m.op.startswith((*PEER_TO_PEER, "wait"))]
+    waits = [m for m in meetings if _is_for_messages(m)]
     members = [number for meeting in waits for number in meeting.members]
     if not waits or len(waits) == len(meetings):
         return ""

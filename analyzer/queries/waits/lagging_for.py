@@ -35,8 +35,10 @@ def _helper_stopped(case: Case) -> Iterator[Hit]:
 
     A DataLoader's worker that is stopped in the dataset is reported with the batch that it owes.
     """
-    for hit in lagging(case, *_ON_A_PROCESS, alone=True):
+    for hit in lagging(case, *_ON_A_PROCESS, WaitKind.FILE, alone=True):
         state = case.states[hit.members[0]]
+        if state.kind is WaitKind.FILE and (state.place is None or state.place.op != PIPE):
+            continue
         child = _stopped(case, state)
         if child is None:
             continue

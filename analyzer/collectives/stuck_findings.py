@@ -59,7 +59,7 @@ def _came_late(
         verdict=Verdict.CAME_LATE,
         says=call_words.says(
             f"{{who}} came to {{call}} {min(late.values()):,.0f} s later than {{others}}, "
-            "by when these had given up",
+            "which had given up by then",
             culprits,
             call.call,
             waiting,

@@ -14,6 +14,7 @@ from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.facts import grouped
 from whyhang.analyzer.findings.signature import Signature
 from whyhang.analyzer.reports.finding import is_command
+from whyhang.analyzer.wording.fill_texts import as_template
 
 WIDTH = 100
 PLACE = "its place in the code"  # what a field that names a place reads without a case
@@ -82,7 +83,9 @@ def story(signature: Signature) -> str:
     ):
         if texts:
             parts += ["", title]
-            parts += [f"  - {t}" if title == "See" else _item(filled(t)) for t in texts]
+            parts += [
+                f"  - {t}" if title == "See" else _item(filled(t)) for t in texts if filled(t)
+            ]
     return "\n".join(parts)
 
 
@@ -109,10 +112,22 @@ def story_of(signature: Signature) -> str:
 
 def filled(text: str) -> str:
     """Fill the places of a template with words that read well without a case."""
+    return as_template(text, _WITHOUT_A_CASE)
 
-    class Words(dict[str, str]):
-        def __missing__(self, key: str) -> str:
-            words = {"who": "the rank", "where": PLACE, "look": f"Look at {PLACE}", "worker": "PID"}
-            return words.get(key, key.upper())
 
-    return text.format_map(Words())
+_WITHOUT_A_CASE = {
+    "who": "the rank",
+    "others": "the other ranks",
+    "absent": "the ranks that are missing",
+    "where": PLACE,
+    "look": f"Look at {PLACE}",
+    "at": f" at {PLACE}",
+    "call": "the call",
+    "there": "the call of the others",
+    "here": "one host",
+    "to": " ADDRESS",
+    "usual": "that of the others",
+    "resolved": "ADDRESS",
+    "leave": "the lines that leave it",
+    "worker": "PID",
+}

@@ -78,7 +78,8 @@ def read_key(path: Path) -> bytes:
         text = path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise WhyhangError(
-            f"the key for --redact cannot be read from {path}: {error}", "Mend or remove the file."
+            f"the key for --redact cannot be read from {path}: {error}",
+            "Make it (openssl rand -hex 32 > FILE), or name another file.",
         ) from error
     if len(text) < SHORTEST:
         raise WhyhangError(

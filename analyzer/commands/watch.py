@@ -224,8 +224,8 @@ def run_hook(hook: Sequence[str], report: Report, path: str) -> None:
 def began(looks: Looks, limits: SilenceLimits, target: str) -> str:
     """Say what is watched, and when it counts as hanging."""
     words = f"watching {target}; it is diagnosed after {limits.stalled_for:g} s without progress"
-    if isinstance(looks, Processes):
-        words += f" ({looks.in_words()})"
+    if isinstance(looks, Processes) and (seen := looks.in_words()):
+        words += f" ({seen})"
     if limits.killed_after is not None:
         words += f"; a watchdog ends it after {limits.killed_after:g} s"
     return words

@@ -46,7 +46,7 @@ from whyhang.analyzer.reports.contents.summary import (
 from whyhang.analyzer.reports.contents.timeline import process_groups, timeline
 from whyhang.analyzer.reports.contents.waits import waits
 from whyhang.analyzer.wording.describe import path_of
-from whyhang.analyzer.wording.fill_texts import fill, sentence
+from whyhang.analyzer.wording.fill_texts import fill, fill_advice, sentence
 from whyhang.analyzer.wording.said_alone import said_alone
 from whyhang.analyzer.wording.subjects import (
     file_of,
@@ -284,7 +284,7 @@ def _finding(case: Case, candidate: Candidate) -> Finding:
     path = file_of(case, hit) if any("PATH" in step for step in steps) else None
 
     def placed(text: str) -> str:
-        filled = on_host(with_job(fill(text, words), job), hosts)
+        filled = on_host(with_job(fill_advice(text, words), job), hosts)
         return with_host_of_pid(filled, text, words, case, hit)
 
     culprits = ranks if known else None
@@ -312,7 +312,7 @@ def _finding(case: Case, candidate: Candidate) -> Finding:
             *(cite(fact.source, fact.says) for fact in pressing),
             *own_line,
         ),
-        remedies=fitting(case, map(placed, signature.remedies), NETWORK[0]),
+        remedies=fitting(case, filter(None, map(placed, signature.remedies)), NETWORK[0]),
         next_steps=fitting(
             case, not_yet(case, (with_path(placed(text), path) for text in steps)), NETWORK[1]
         ),

@@ -43,6 +43,25 @@ def fill(text: str, words: Mapping[str, str]) -> str:
     return _VERB.sub(agreeing, text).format_map(_Words(words))
 
 
+_UNKNOWN = re.compile(r"(?:^|(?<=[.:] ))\?(?:$| )")
+"""A whole sentence that the evidence does not fill."""
+
+
+def fill_advice(text: str, words: Mapping[str, str]) -> str:
+    """Fill a text without the sentences of which nothing is known; empty if none is left."""
+    return _UNKNOWN.sub("", fill(text, words)).strip()
+
+
+def as_template(text: str, words: Mapping[str, str]) -> str:
+    """Fill a text where there is no case: verbs as of one rank, an unknown field in capitals."""
+    of_one = {**_VERBS, "wait": "waits", "its": "its", "advice": ""}
+    known = {**{name: name.upper() for name in _FIELD.findall(text)}, **of_one, **words}
+    return text.format_map(known).strip()
+
+
+_FIELD = re.compile(r"\{(\w+)\}")
+
+
 def sentence(text: str) -> str:
     """Begin each sentence with a capital, where a field that may stand anywhere begins it."""
     text = re.sub(r"(?<=\. )ranks? \d", lambda match: match.group().capitalize(), text)

@@ -104,7 +104,7 @@ def _in_call(host: Host, pid: int, thread: ThreadState, sockets: Sockets) -> Thr
     if not link.startswith("/"):
         return thread
     if thread.wchan == FIFO_OPENING:
-        return replace(thread, file=redact(link), mount="a fifo whose other end nobody has opened")
+        return replace(thread, file=redact(link), mount="a fifo")
     if is_pipe(thread.wchan):
         return replace(thread, file=redact(link), mount="a fifo")
     return replace(thread, file=redact(link), mount=proc.mount_of(pid, link)[1] or None)

@@ -197,7 +197,7 @@ def _different_hit(
 def _how_they_part(
     case: Case, meetings: Sequence[PendingOperation], fewest: PendingOperation, *, tie: bool
 ) -> str:
-    """Say in which branch the fewest stand, or what led them or one of two sides past the others."""
+    """Say in which branch the fewest stand, or what led them, or a side, past the others."""
     if len(meetings) != 2:
         return ""
     if tie:

@@ -66,7 +66,8 @@ def _cite(case: Case, number: int, of: Counter | None = None) -> Evidence:
     counters = [c for c in case.job.of(LoopCounter) if case.job.member_of(c.who) is member]
     if not counters and state.pulse is not None:
         return beat_of(case, state)
-    words = "; ".join(f"{c.name} in {c.function} ({c.file}) is {c.value}" for c in counters[:4])
+    told = dict.fromkeys(f"{c.name} in {c.function} ({c.file}) is {c.value}" for c in counters)
+    words = "; ".join([*told][:4])
     if of is not None:
         counters = [c for c in counters if (c.name, c.function, c.file) == of]
         values = " and then ".join(str(value) for value in dict.fromkeys(c.value for c in counters))

@@ -293,12 +293,13 @@ SWEEP = "# OSU MPI All-to-All Latency Test\n# Size       Avg Latency(us)        
         ("    example [ mpirun -np 4 ex8p ]: FAIL  (0.48s 37604kB)\n", False),
         ("$ mpirun -np 2 ./stencil\nInitialising block 1...\nElapsed time: 3.1 seconds\n", True),
         ("$ mpirun -np 2 ./stencil\nsetup time: 3.1 seconds\n", False),
+        ("world size: 2\n" + "Elapsed time: 3.1 seconds\n" * 3, False),
         ("hello from 1\nreal\t0m23.600s\nuser\t0m0.040s\nsys\t0m0.100s\n", True),
     ],
     ids=[
         *("sweep", "cut sweep", "agent", "failed", "time of zsh"),
         *("greetings", "one is silent", "passed"),
-        *("success", "ok", "fail", "elapsed", "time of a part", "time of bash"),
+        *("success", "ok", "fail", "elapsed", "time of a part", "each time", "time of bash"),
     ],
 )
 def test_results_that_are_the_last_of_a_program(text: str, *, healthy: bool) -> None:

@@ -235,7 +235,8 @@ def in_words(event: Event) -> str:
     """Say what happened."""
     verdict = f": {event.report.verdict}: {event.report.headline}" if event.report else ""
     if event.kind == "hang" and event.report:
-        return f"HANG: {event.report.headline} ({event.report.verdict}; {event.says})"
+        word = "NO PROGRESS" if event.report.verdict in {"inconclusive", "healthy"} else "HANG"
+        return f"{word}: {event.report.headline} ({event.report.verdict}; {event.says})"
     if event.kind == "over":
         return f"the job is over: {event.says}" + (f"; its logs{verdict}" if verdict else "")
     return f"{event.says}{verdict}"

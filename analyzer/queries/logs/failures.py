@@ -76,7 +76,7 @@ def _crashed(case: Case) -> tuple[int, ...]:
     own = CRASHES if gave_up else CRASHES | {signal.SIGABRT}
     rows = {row.who.rank for row in case.job.exits if row.signal in own}
     ranks = tuple(sorted(rank for rank in rows if rank is not None))
-    return ranks if len(rows) == 1 or len(ranks) < _size(case) else ()
+    return ranks if len(ranks) == len(rows) == 1 or len(rows) == len(ranks) < _size(case) else ()
 
 
 def _others_were_ended(case: Case) -> bool:

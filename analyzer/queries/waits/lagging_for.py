@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Exit, Process, program, replace, same_host
-from whyhang.analyzer.findings.signature import INDIRECT, Hit
+from whyhang.analyzer.findings.signature import CLEAR, INDIRECT, Hit
 from whyhang.analyzer.job.records import Child
 from whyhang.analyzer.queries.hits import merged
 from whyhang.analyzer.queries.registry import side
@@ -71,7 +71,9 @@ def _helper_ended(case: Case) -> Iterator[Hit]:
         end = _ended_below(case, state)[0]
         evidence = cite(end.source, end.quote, case.member(state.member).rank)
         fields = {**hit.fields, "child": str(end.who.pid), "how": end.how}
-        yield replace(hit, evidence=(evidence, *hit.evidence), fields=fields)
+        # one that failed by itself may be any program, of which nobody asked how it ended
+        strength = hit.strength * (CLEAR if end.signal else INDIRECT)
+        yield replace(hit, evidence=(evidence, *hit.evidence), fields=fields, strength=strength)
 
 
 def _ended_below(case: Case, state: RankState) -> list[Exit]:

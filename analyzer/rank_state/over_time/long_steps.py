@@ -225,7 +225,8 @@ def _judged(member: Member, state: RankState, step: LongStep) -> RankState:
     step = replace(step, endless=step.lasts > needed(step))
     state = replace(state, step=step)
     if not step.endless:
-        is_known = step.bounded or step.usual is not None or step.pause is not None
+        paused = step.lasts <= OF_PAUSES * (step.pause or 0.0)
+        is_known = step.bounded or step.usual is not None or paused
         return replace(state, status=Status.MOVING) if is_known else state
     if state.status is not Status.MOVING and not _ran(state):
         return state  # it looks again after a nap, for what is not seen here

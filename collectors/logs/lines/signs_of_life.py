@@ -20,6 +20,7 @@ _LAST_LINES = 30  # in which an end is looked for
 class _Words(Record):
     signs: re.Pattern[str]
     ends: re.Pattern[str]
+    took: re.Pattern[str]
     begins: re.Pattern[str]
     through: re.Pattern[str]
     result: re.Pattern[str]
@@ -111,6 +112,8 @@ def _shown(line: str, lines: Sequence[str]) -> Outlook:
         # a full bar may be that of an epoch, or of all: what stands above it tells
         return Outlook.UNKNOWN if full and _WORDS.bar.search(line) else Outlook.STEPS
     if _WORDS.ends.search(line):
+        return Outlook.ENDED
+    if _WORDS.took.search(line) and sum(1 for x in lines if _WORDS.took.search(x)) == 1:
         return Outlook.ENDED
     if _WORDS.idle.search(line):
         return Outlook.IDLE

@@ -151,7 +151,7 @@ def test_a_folder_is_watched_by_what_is_written_to_it(folder: Path) -> None:
             with log.open("a") as file:
                 file.write(f"epoch 1 step {step} loss 0.{step}\n")
             time.sleep(0.3)
-        printed = until(folder, "HANG")
+        printed = until(folder, "NO PROGRESS")
         assert watch.wait(20) == 3
 
     assert "no sign of progress" in printed

@@ -300,6 +300,7 @@ def test_ctrl_c_while_an_sshd_is_frozen_looks_at_those_that_answered(folder: Pat
         )
         wait_for(lambda: any("whyhang" in line for line in hosts.processes("n1")))
         time.sleep(12)  # in which the two answer
+        assert process.poll() is None, process.communicate()
         hosts.run("n0", "kill", "-INT", pid_of(hosts, "n0", "functools"))
         out, errors = process.communicate(timeout=60)
         os.kill(hosts.pids["n2"], signal.SIGCONT)

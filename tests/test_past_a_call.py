@@ -10,6 +10,7 @@ from whyhang.analyzer.facts import (
     CallArgument,
     Excerpt,
     Fact,
+    Frame,
     LoopCounter,
     Process,
     Source,
@@ -20,6 +21,7 @@ from whyhang.analyzer.facts import (
     replace,
 )
 from whyhang.analyzer.report import Finding, Report
+from whyhang.analyzer.stacks.source_blocks import is_kept_out
 
 GATHER = "all_gather (torch/distributed/distributed_c10d.py:3100)\n"
 REDUCE = "all_reduce (torch/distributed/distributed_c10d.py:3200)\n"
@@ -342,6 +344,24 @@ def test_a_rank_that_took_another_branch_has_not_come_past_the_call(
 
     assert finding.category == "mpi-mismatch"
     assert (f"{ranks} come past that call" in finding.explanation) is ("!=" not in source)
+
+
+@pytest.mark.parametrize(
+    ("head", "is_out"),
+    [
+        ("if rank == 0:", True),
+        ("if dist.get_rank() == 0:", True),
+        ("if local_rank == 0:", False),  # true of a rank on each host
+        ("if debug or rank == 0:", False),
+    ],
+)
+def test_only_a_condition_on_the_rank_alone_keeps_a_rank_out(head: str, is_out: bool) -> None:
+    """A local rank, or one condition of two, tells nothing of rank 8."""
+    lines = ("def work(rank):", f"    {head}", "        dist.barrier()")
+    text = dict(enumerate(lines, 1))
+    frame = Frame(function="work", file="job.py", line=3)
+
+    assert is_kept_out(8, [frame], lambda at: text.get(at.line or 0)) is is_out
 
 
 ROUND = """

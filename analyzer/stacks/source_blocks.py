@@ -129,7 +129,11 @@ def rank_branch(path: Sequence[Frame], text: LineText) -> Frame | None:
     return next(asks, None)
 
 
-_THIS_RANK = re.compile(r"rank(?:\(\))? *(?P<how>==|!=) *(?P<rank>\d+) *:")
+_THIS_RANK = re.compile(
+    r"\s*(?:el)?if (?:\w+\.)*(?:[Gg]et_|global_|world_)*rank(?:\(\))?"
+    r" *(?P<how>==|!=) *(?P<rank>\d+) *:"
+)
+"""A condition on the rank in the whole job and on nothing beside it; not one on a local rank."""
 
 
 def is_kept_out(rank: int, path: Sequence[Frame], text: LineText) -> bool:
@@ -142,7 +146,7 @@ def is_kept_out(rank: int, path: Sequence[Frame], text: LineText) -> bool:
             condition, holds = text(head) or "", True
             if _ELSE.match(condition):
                 condition, holds = _condition_above(head, text), False
-            asks = _THIS_RANK.search(condition) if BRANCH.match(condition) else None
+            asks = _THIS_RANK.match(condition)
             if asks is not None and ((asks["how"] == "==") is holds) != (rank == int(asks["rank"])):
                 return True
     return False

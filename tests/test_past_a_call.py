@@ -373,8 +373,7 @@ def work(comm):
 """
 
 
-def test_who_waits_for_whom_in_messages_of_mpi_is_told_by_the_arguments() -> None:
-    """And where each stands: not all at the line of the first."""
+def await_each_other(source: str) -> Finding:
     stacks = {0: f"{RECV}collect (job.py:2)"} | dict.fromkeys((1, 2), f"{RECV}work (job.py:5)")
     claims = Source(file="claims.json")
     peers = [
@@ -384,9 +383,20 @@ def test_who_waits_for_whom_in_messages_of_mpi_is_told_by_the_arguments() -> Non
         )
         for rank, peer, line in ((0, 2, 2), (1, 0, 5), (2, 0, 5))
     ]  # fmt: skip
-    finding = first(stacks, ROUND, *peers)
+    return first(stacks, source, *peers)
+
+
+def test_who_waits_for_whom_in_messages_of_mpi_is_told_by_the_arguments() -> None:
+    """And where each stands: not all at the line of the first."""
+    finding = await_each_other(ROUND)
 
     assert (finding.signature, finding.culprit_ranks) == ("mpi-all-await-messages", None)
     assert "ranks 0,2 for each other" in finding.title
     assert "rank 1 waits behind them" in finding.title
     assert "rank 0 at collect (job.py:2), ranks 1-2 at work (job.py:5)" in finding.explanation
+
+
+def test_numbers_in_a_communicator_of_some_ranks_are_none_of_the_job() -> None:
+    finding = await_each_other(ROUND.replace("comm.", "row."))
+
+    assert "for each other" not in finding.title

@@ -6,12 +6,17 @@ from collections.abc import Sequence
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives.waits import followed
 from whyhang.analyzer.facts import CallArgument
+from whyhang.analyzer.stacks import WaitKind
+from whyhang.analyzer.stacks.named_group import named_group
 from whyhang.analyzer.wording.ways_past import divergence
 
 _OF_MESSAGES = re.compile(r"(?i)i?s?send|i?recv|m?probe")
 """Calls of which an argument names the other rank, one for which they wait."""
 
 _PARTNER = {"source", "src", "dest", "dst"}
+
+_MAY_BE_OF_ALL = re.compile(r"(?i)(?:^|\.)(?:comm|communicator|(?:\w+_)?world)$")
+"""Names under which programs keep the communicator of all ranks."""
 
 
 def partners(case: Case) -> dict[int, int]:
@@ -21,7 +26,7 @@ def partners(case: Case) -> dict[int, int]:
     for fact in case.job.of(CallArgument):
         member = case.job.member_of(fact.who)
         names_one = fact.stands and fact.name in _PARTNER and _OF_MESSAGES.fullmatch(fact.op)
-        if names_one and member is not None and fact.value.isdecimal():
+        if names_one and member is not None and fact.value.isdecimal() and _of_job(case, member.id):
             other = by_rank.get(int(fact.value))
             named |= {member.id: other} if other is not None else {}
     return named | {
@@ -29,6 +34,15 @@ def partners(case: Case) -> dict[int, int]:
         for rank, position in case.graph.calls.positions.items()
         if position.inside and rank in by_rank and position.call.peer in by_rank
     }
+
+
+def _of_job(case: Case, number: int) -> bool:
+    """Return whether numbers in a call are ranks of the job: in a part of it they are others."""
+    place = case.states[number].place
+    if place is None or place.kind is not WaitKind.MPI:
+        return True  # torch.distributed takes the rank in the whole job
+    communicator = named_group(place, case.text)
+    return communicator is None or _MAY_BE_OF_ALL.search(communicator) is not None
 
 
 def ring_of(case: Case, members: Sequence[int]) -> tuple[int, ...]:

@@ -207,9 +207,7 @@ def _ways_past(case: Case, state: RankState, differing: list[Counter]) -> str:
 def _condition_within(loop: Frame, path: Sequence[Frame], text: LineText) -> Frame | None:
     """Return the innermost condition around a call, within a loop, that ranks may answer apart."""
     around = [[*heads(frame, text)] for frame in path]
-    start = next((n for n, own in enumerate(around) if loop in own), None)
-    if start is None:
-        return None
+    start = next(n for n, own in enumerate(around) if loop in own)  # it is around one of the frames
     within = [head for own in reversed(around[start:]) for head in own]
     asked = (head for head in within[: within.index(loop)] if differs(text(head) or ""))
     return next((head for head in asked if not only_counts_turns(text(head) or "")), None)

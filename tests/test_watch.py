@@ -201,9 +201,16 @@ def test_a_job_that_gives_no_signs_is_taken_by_what_it_stirs() -> None:
     """No log and no heartbeat: context switches that go on are asked about now and then."""
     happened = events(job([-1] * 40, stirs=range(0, 4000, 100)), report("healthy"))
     assert {kind for kind, _ in happened} == {"asked", "over"}
+    assert happened[0] == ("asked", 120.0)
 
     stops = [*range(0, 1000, 100), *[900] * 30]
-    assert events(job([-1] * 40, stirs=stops), HUNG)[0] == ("hang", 270.0 + 120.0)
+    happened = events(job([-1] * 40, stirs=stops), report("healthy"), HUNG)
+    assert happened[:2] == [("asked", 120.0), ("hang", 270.0 + 240.0)]
+
+
+def test_a_job_that_hung_before_the_first_look_is_told_of_after_the_announced_time() -> None:
+    """Waits that poll stir the processes for ever, so nothing is silent."""
+    assert events(job([-1] * 40, stirs=range(0, 4000, 100)), HUNG)[0] == ("hang", 120.0)
 
 
 def test_a_rank_that_falls_silent_among_others_is_asked_about() -> None:

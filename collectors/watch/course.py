@@ -4,8 +4,8 @@ That is a pure function from look to look.
 
 Silence is the time since any sign of work. It is allowed for ``stalled_for`` seconds, and for three
 times the longest silence that ended by itself. A rank that gave signs and gives none any more,
-while others still do, is asked about later. A job that never gives signs is asked about now and
-then. What a diagnosis answers decides: a job that it sees to move has moved.
+while others still do, is asked about later. A job that never gives signs is asked about once
+after that time, and then now and then. What a diagnosis answers decides: a job that it sees to move has moved.
 """
 
 from typing import Literal, Protocol
@@ -21,6 +21,9 @@ PARTLY = 5.0
 
 MOST_PATIENT = 8.0
 """Times the limit that is waited at most where a diagnosis left it open or saw the job move."""
+
+BLINDLY = 4.0
+"""Times the limit between two questions about a job that gives no signs, after the first."""
 
 STIRRING = 0.3
 """Share of the usual stirs from which a job that gives no signs is taken to go on."""
@@ -187,7 +190,8 @@ def _question(
     if late and look.at - course.asked_at >= allowed * PARTLY:
         return "partly", f"no sign of progress of {', '.join(sorted(late)[:4])} while others go on"
     blind = not any(signs.count >= OFTEN for signs in course.of.values())
-    if blind and course.stirred and look.at - course.asked_at >= allowed * MOST_PATIENT / 2:
+    patience = 1.0 if course.factor == 1.0 else BLINDLY  # it may have hung before the first look
+    if blind and course.stirred and look.at - course.asked_at >= allowed * patience:
         return "blind", "nothing that it writes shows whether it goes on"
     return "", ""
 

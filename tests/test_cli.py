@@ -69,6 +69,34 @@ def test_explain_lists_and_tells(capsys: pytest.CaptureFixture[str]) -> None:
     assert "dataloader-blocked" in capsys.readouterr().err
 
 
+def test_a_category_called_as_one_of_its_signatures_lists_the_others(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The name is that of both; one that is a signature's alone lists nothing."""
+    assert main(["explain", "collective-mismatch"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("collective-mismatch  (")
+    assert "Other signatures of the category collective-mismatch: " in shown
+    assert "root-differs" in shown
+    assert main(["explain", "root-differs"]) == 0
+    assert "Other signatures" not in capsys.readouterr().out
+
+
+def test_an_export_of_stacks_that_are_not_there_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The file is empty, which is no silent success; other formats hold more than stacks."""
+    (tmp_path / "train.log").write_text("step 1 loss 0.5\n")
+    out = tmp_path / "run.folded"
+    assert main([str(tmp_path), "--format", "json", "-o", str(out)]) == 0
+    assert not out.read_bytes()
+    assert "there are no stacks in the evidence" in capsys.readouterr().err
+    assert main([str(tmp_path), "--format", "speedscope"]) == 0
+    assert "there are no stacks" in capsys.readouterr().err
+    assert main([str(tmp_path), "--format", "dot"]) == 0
+    assert capsys.readouterr().err == ""
+
+
 def test_an_empty_folder_is_inconclusive(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

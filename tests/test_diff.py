@@ -90,9 +90,9 @@ def test_two_incidents_that_have_nothing_in_common() -> None:
     """What tells them apart is said of both."""
     other = stopped({0: ALL_REDUCE, 1: BARRIER}, host="n9", first=9000)
     comparison = compare(BEFORE, other, NAMES)
-    assert "nothing in common" in comparison.headline
     differs = {each.kind: each.says for each in comparison.alike if not each.same}
     assert " in the first, " in differs["signature"]
+    assert comparison.headline == f"Two incidents that are not alike: {differs['signature']}."
     assert {change.status for change in comparison.findings} == {"new", "gone"}
 
 

@@ -39,6 +39,10 @@ def run(options: argparse.Namespace) -> int:
     if not wanted:
         raise _unknown(options.signature, signatures)
     sys.stdout.write("\n\n".join(story(s) for s in (exact or wanted)) + "\n")
+    if exact and len(wanted) > 1:  # a category that is called as one of its signatures
+        names = ", ".join(s.id for s in wanted if s not in exact)
+        text = f"Other signatures of the category {options.signature}: {names}"
+        sys.stdout.write(f"\n{textwrap.fill(text, WIDTH, break_on_hyphens=False)}\n")
     return 0
 
 

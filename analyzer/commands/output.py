@@ -101,6 +101,9 @@ def emit(report: Report, options: argparse.Namespace, unsaved: Sequence[WhyhangE
         if (face := face_of(name)) is not None
     ]
     _print(report, options.format, full=options.full)
+    asked = [*map(face_of, options.output), FACES.get(options.format or "")]
+    if not report.stack_groups and any(face is not None and face.of_stacks for face in asked):
+        sys.stderr.write("whyhang: there are no stacks in the evidence, so their export is empty\n")
     untold = notify.send_all(report, notify.receivers(options))
     errors = [error for error in (*written, *untold, *unsaved) if error is not None]
     for error in errors[:-1]:

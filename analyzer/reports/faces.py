@@ -21,11 +21,15 @@ FILE_WIDTH = 100
 
 
 class Face(NamedTuple):
-    """One format. ``make`` takes a report and whether all of it is asked for."""
+    """One format. ``make`` takes a report and whether all of it is asked for.
+
+    ``of_stacks``: it holds the stacks alone.
+    """
 
     name: str
     endings: tuple[str, ...]
     make: Callable[[Report, bool], bytes]
+    of_stacks: bool = False
 
     def render(self, report: Report, *, full: bool = False) -> bytes:
         """Write a report; ``full``: with all effects and evidence, where the format folds any."""
@@ -59,8 +63,8 @@ _ALL = (
     ),
     Face("html", (".html", ".htm"), lambda report, _: _html(report)),
     Face("json", (".json",), lambda report, _: to_json(report)),
-    Face("speedscope", (".speedscope.json",), lambda report, _: stacks.speedscope(report)),
-    Face("folded", (".folded",), lambda report, _: stacks.folded(report)),
+    Face("speedscope", (".speedscope.json",), lambda report, _: stacks.speedscope(report), True),
+    Face("folded", (".folded",), lambda report, _: stacks.folded(report), True),
     Face("trace", (".trace.json",), lambda report, _: trace.render(report)),
     Face("dot", (".dot", ".gv"), lambda report, _: dot.render(report)),
     Face("sarif", (".sarif", ".sarif.json"), lambda report, _: sarif.render(report)),

@@ -119,6 +119,7 @@ def what_is_alike(alike: Sequence[Alike]) -> str:
     kinds = dict.fromkeys(each.kind for each in alike if each.same and each.kind != "setting")
     same = [f"the same {_SAYS.get(kind, kind)}" for kind in kinds]
     if not same:
-        return "Two incidents that have nothing in common but, at most, settings."
+        unlike = next((each.says for each in alike if each.kind == "signature"), "")
+        return f"Two incidents that are not alike{f': {unlike}' if unlike else ''}."
     listed = same[0] if len(same) == 1 else f"{', '.join(same[:-1])} and {same[-1]}"
     return f"Two incidents with {listed}."

@@ -99,7 +99,7 @@ def diagnose(case: Case, signatures: Iterable[Signature]) -> Report:
         words = f"{findings[0].explanation} {TEXTS['tried-again']}"
         findings = (replace(findings[0], explanation=words), *findings[1:])
     events, start = story(case, findings)
-    rows = rank_rows(case)
+    rows = rank_rows(case, (rank for f in findings for rank in f.culprit_ranks or ()))
     culprits = findings[0].culprit_ranks or () if findings else ()
     said = [f.explanation for f in findings]  # which notes need not say again
     said += [piece.quote for f in findings for piece in f.evidence]

@@ -34,6 +34,8 @@ STATES: dict[Status, RankStateName] = {
 CONTEXT_LINES = 4
 MAX_QUOTED = 80
 MOST_PLACES = 3
+NOT_SEEN = "not seen"
+"""What a member does of which nothing is known."""
 
 
 _DATA = frozenset({WaitKind.NETWORK, WaitKind.FILE, WaitKind.POLL})
@@ -75,7 +77,7 @@ def activity(state: RankState) -> str:
         line = f"last line: {_cut(state.last_line)}"
         return line if state.pulse is None else f"last in step {state.pulse.last.step}"
     if state.place is None:
-        return state.stopped_by if state.status is Status.STOPPED else "not seen"
+        return state.stopped_by if state.status is Status.STOPPED else NOT_SEEN
     phrase = str(state.place)
     if state.status is Status.STOPPED:
         return f"{state.stopped_by}, {phrase}"

@@ -5,7 +5,8 @@ That is a pure function from look to look.
 Silence is the time since any sign of work. It is allowed for ``stalled_for`` seconds, and for three
 times the longest silence that ended by itself. A rank that gave signs and gives none any more,
 while others still do, is asked about later. A job that never gives signs is asked about once
-after that time, and then now and then. What a diagnosis answers decides: a job that it sees to move has moved.
+after that time, and then now and then. What a diagnosis answers decides: a job that it sees to move
+has moved.
 """
 
 from typing import Literal, Protocol

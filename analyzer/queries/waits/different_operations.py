@@ -16,6 +16,7 @@ from whyhang.analyzer.queries.waits.named_groups import (
     is_of_world,
     names_its_own_group,
 )
+from whyhang.analyzer.queries.waits.recorded import PLACES
 from whyhang.analyzer.queries.waits.states import OF_A_HOLDER, all_recorded, all_seen, count
 from whyhang.analyzer.rank_state.over_time.job_progress import counts_more, step_counters
 from whyhang.analyzer.stacks import WaitKind
@@ -180,6 +181,7 @@ def _different_hit(
         fields={
             "sides": sides,
             "differ": "stand in different calls" if one_name else "call different collectives",
+            "compare": PLACES,
             "messages": _messages_in_words(case, meetings),
             "past": finalizers
             or (_how_they_part(case, meetings, fewest, tie=tie) if plain else ""),

@@ -32,6 +32,16 @@ MAX_CALLS = 3
 SIZES = {"size": "shapes", "dtype": "dtypes"}
 """What one operation can differ in, in the words of a report."""
 
+TO_COMPARE = {
+    "size": "what the sizes of the tensor depend on, rank by rank: the last batch, which may be "
+    "shorter (drop_last=True), lengths of the data, parameters that only some have. Pad it, or "
+    "exchange the sizes first.",
+    "dtype": "what the dtype depends on, rank by rank: autocast, a model or an input that was "
+    "converted on some ranks only.",
+}
+"""Where to look for the reason of such a difference."""
+PLACES = "the two places in the code: which condition sends the ranks different ways?"
+
 
 @query
 def recorded(case: Case, *verdicts: Verdict) -> tuple[Hit, ...]:
@@ -144,6 +154,7 @@ def recorded_hit(case: Case, finding: CallFinding) -> Hit:
         else "are out of step"
         if finding.verdict is Verdict.DIVERGED
         else "call different collectives",
+        "compare": TO_COMPARE.get(finding.field or "", PLACES),
         "did": "has" if len(finding.waiting) == 1 else "have",
         "says": finding.says,
         "past": "",

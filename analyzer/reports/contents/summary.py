@@ -25,7 +25,13 @@ from whyhang.analyzer.queries.machines.cluster import hosts_of_ranks
 from whyhang.analyzer.queries.machines.gpus import faults_of, gpu_names
 from whyhang.analyzer.rank_state.state import RankState
 from whyhang.analyzer.report import Captured, GpuRow, Job, RankRow, RankStateName
-from whyhang.analyzer.wording.describe import activity, location_of, site_location, status_word
+from whyhang.analyzer.wording.describe import (
+    NOT_SEEN,
+    activity,
+    location_of,
+    site_location,
+    status_word,
+)
 
 MAX_GAPS = 25
 MAX_COMMAND = 200  # characters of a command line
@@ -88,8 +94,8 @@ def _most_common(settings: Iterable[Setting], name: SettingName) -> str | None:
     return values.most_common(1)[0][0] if values else None
 
 
-def rank_rows(case: Case) -> tuple[RankRow, ...]:
-    """Return one row per member, and one per rank that is expected and was not seen."""
+def rank_rows(case: Case, named: Iterable[int]) -> tuple[RankRow, ...]:
+    """Return one row per member, and one per rank that is expected or ``named``, and unseen."""
     rows = [_row(case, state) for state in case.states]
     missing = {lost.rank: lost for lost in case.job.missing}
     hosts = hosts_of_ranks(case) if case.job.absent else {}
@@ -102,6 +108,12 @@ def rank_rows(case: Case) -> tuple[RankRow, ...]:
     said = {f.rank: f.who for f in case.job.of(ProcessRank) if f.rank not in known}
     words = "it has said where it runs, and no more"
     rows += [_unseen(rank, words, host=who.host, pid=who.pid) for rank, who in said.items()]
+    blamed = set(named)
+    words = "named in the evidence; where it stood is not told"
+    alone = (row for row in rows if row.rank in blamed and row.activity == NOT_SEEN)
+    told = {row.rank: replace(row, activity=words) for row in alone}
+    rows = [told.get(row.rank, row) for row in rows]
+    rows += [_unseen(rank, words, host=None) for rank in sorted(blamed - known - said.keys())]
     return tuple(sorted(rows, key=lambda row: (row.rank is None, row.rank or 0, row.name)))
 
 

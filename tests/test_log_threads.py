@@ -142,6 +142,18 @@ def test_a_barrier_of_which_not_all_tell_names_nobody() -> None:
     assert (finding.category, finding.culprit_ranks) == ("init-missing-rank", None)
 
 
+def test_bars_of_others_do_not_show_that_a_barrier_was_passed() -> None:
+    """They prepare their data, and the rank in the barrier says in the same line that it waits."""
+    bars = [
+        f"{15000 + n}it [58:{n}, 4.5it/s]{barrier(0, world=7, joined=1)}" for n in range(10, 16)
+    ]
+    (finding, *_) = diagnosed({None: "".join(bars)}).findings
+
+    assert (finding.category, finding.culprit_ranks) == ("init-missing-rank", (1, 2, 3, 4, 5, 6))
+    past = "".join(f"step {n} loss 0.{n}\n" for n in range(10, 20))
+    assert not diagnosed({None: barrier(0, world=7, joined=1) + past}).findings
+
+
 def test_a_barrier_with_too_many_is_distinguished_from_one_with_too_few() -> None:
     """More have joined than there are ranks: they share ranks, and nobody is missing."""
     (finding, *_) = diagnosed({None: barrier(0, world=4, joined=8)}).findings

@@ -193,6 +193,8 @@ def test_an_exception_of_cpp_without_words_ended_its_rank() -> None:
 
     assert culprits(STEPS + thrown.format("std::runtime_error")) == (2,)
     assert culprits(STEPS + thrown.format("c10::DistBackendError")) == ()
+    above = "[rank2]: [E ProcessGroupNCCL.cpp:495] we are taking the entire process down.\n"
+    assert culprits(STEPS + above + thrown.format("std::runtime_error")) == ()
 
 
 def test_who_alone_cannot_open_a_port_is_named() -> None:

@@ -136,7 +136,7 @@ def store_barrier(_case: Case, lines: Sequence[LogLine], *, over: bool = False) 
     if not lines:
         return
     last = max(lines, key=lambda line: (line.time or 0, line.source.line or 0))
-    waiters = {_count(line, "waiter"): line for line in reversed(lines)}
+    waiters = {_count(line, "waiter"): line for line in lines}  # its last line
     out_of_range = sorted(rank for rank, line in waiters.items() if rank >= _count(line, "world"))
     ranks = tuple(out_of_range) if over else _missing(lines, last)
     quoted = sorted(waiters.values(), key=lambda line: line.source.line or 0)

@@ -124,7 +124,10 @@ class TracebackReader(LineReader):
 
     @wants(r"terminate called after throwing an instance of '(?P<type>[^']{1,200})'")
     def on_native(self, line: FoundLine, match: Match) -> None:
-        """Read an exception of C++ that nobody caught, unless others brought it about."""
+        """Read an exception of C++ that nobody caught, unless others brought it about.
+
+        Where its words are lost, the lines above tell what it was about.
+        """
         number, text = next(
             ((n, after.text) for n, after in line.following(1, bare=True)), (line.number, "")
         )
@@ -134,7 +137,8 @@ class TracebackReader(LineReader):
         raised = Raised(
             type=match["type"].replace("::", "."), message=message.strip()[:MAX_MESSAGE]
         )
-        of_others = raised.is_about_others or not raised.is_own or _OF_GROUPS.search(str(raised))
+        told = str(raised) if what else f"{raised} {' '.join(line.preceding(2))}"
+        of_others = raised.is_about_others or not raised.is_own or _OF_GROUPS.search(told)
         if not of_others and len(self._bare) < MAX_TRACEBACKS:
             source = self._file.document.source(number)
             self._bare.append(line.as_fact(text[:MAX_MESSAGE], source=source, raised=raised))

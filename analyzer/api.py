@@ -15,11 +15,12 @@ from whyhang.analyzer.commands import live, live_options, redaction
 from whyhang.analyzer.commands import watch as watching
 from whyhang.analyzer.commands.diagnose import report_on, split
 from whyhang.analyzer.commands.following import Event, follow
-from whyhang.analyzer.errors import TargetError, WhyhangError
+from whyhang.analyzer.errors import BundleError, TargetError, WhyhangError
 from whyhang.analyzer.facts import replace
 from whyhang.analyzer.report import Evidence, Finding, RankRow, Report, to_json
 
 __all__ = [
+    "BundleError",
     "Event",
     "Evidence",
     "Finding",
@@ -52,8 +53,8 @@ def diagnose(
     1.0 and 15.0), ``native`` ("auto", "always", "never"), ``no_store`` (False)..., and ``redact``.
     The report has gone through the gate: secrets are blanked, control characters spelt.
 
-    Raises ``TargetError`` for a target that is not there, ``WhyhangError`` for anything else that a
-    person has to mend; ``TypeError`` and ``ValueError`` for arguments that are none.
+    Raises ``TargetError`` for a target that is not there, ``BundleError`` for a bundle that cannot
+    be written, ``WhyhangError`` for anything else that a person has to mend; ``TypeError`` and ``ValueError`` for arguments that are none.
     """
     pids, paths = _split(targets)
     chosen = _options(options)

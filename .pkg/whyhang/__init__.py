@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from whyhang._heartbeat import heartbeat as heartbeat
     from whyhang.analyzer.api import (
+        BundleError as BundleError,
         Event as Event,
         Evidence as Evidence,
         Finding as Finding,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "BundleError",
     "Event",
     "Evidence",
     "Finding",

@@ -3,6 +3,8 @@
 With it what NCCL's health network (RAS) reports: who is missing, and what its counts prove.
 """
 
+from collections.abc import Iterator
+
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import CallFinding, Verdict
 from whyhang.analyzer.collectives.groups import COUNTERS
@@ -16,7 +18,7 @@ from whyhang.analyzer.queries.waits.left_loops import came_past_in_words
 from whyhang.analyzer.queries.waits.loop_left import past_its_partners
 from whyhang.analyzer.rank_state.listed import ras_lines, snapshot
 from whyhang.analyzer.rank_state.state import Status
-from whyhang.analyzer.report import Collective, cite
+from whyhang.analyzer.report import Collective, Evidence, cite
 from whyhang.analyzer.stacks import WaitKind
 from whyhang.analyzer.stacks.usercode import in_words
 from whyhang.analyzer.wording.describe import location_of, pid_in_words, site_location
@@ -171,11 +173,7 @@ def recorded_hit(case: Case, finding: CallFinding) -> Hit:
         affected=tuple(sorted(affected)),
         evidence=(
             *cite_lines(counted),
-            *(
-                cite(call.source, call.quote, call.rank)
-                for call in finding.quotes[:MAX_QUOTES]
-                if call.source is not None
-            ),
+            *_cited(case, finding),
         ),
         strength=_strength(case, finding),
         names_culprit=bool(finding.culprits)
@@ -185,6 +183,16 @@ def recorded_hit(case: Case, finding: CallFinding) -> Hit:
         location=site_location(finding.site) or (location_of(case, stands[0]) if stands else None),
         fields=fields,
     )
+
+
+def _cited(case: Case, finding: CallFinding) -> Iterator[Evidence]:
+    """Cite the records that a finding rests on: of a log as it was printed, else in words."""
+    quotes = finding.quotes[:MAX_QUOTES]
+    places = {call.source for call in quotes}
+    printed = {line.source: line.text for line in case.job.lines if line.source in places}
+    for call in quotes:
+        if call.source is not None:
+            yield cite(call.source, printed.get(call.source, call.quote), call.rank)
 
 
 def _who(finding: CallFinding) -> str:

@@ -8,7 +8,7 @@ import ipaddress
 from collections.abc import Iterable, Iterator, Sequence
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import Address, Record, StoreView, counted, ranks_in_words
+from whyhang.analyzer.facts import Address, Record, StoreView, counted, ranks_in_words, whole
 from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE, Hit
 from whyhang.analyzer.job.sockets import tcp_sockets
 from whyhang.analyzer.job.store_keys import clients, joined
@@ -55,9 +55,9 @@ def starting_ranks(case: Case) -> list[StartingRank]:
     for number in sorted(inside):
         member = case.member(number)
         address, environ = given.get(number), member.environ
-        port = environ.get("MASTER_PORT", "")
-        if address is None and "MASTER_ADDR" in environ and port.isdecimal():
-            address = Address(host=environ["MASTER_ADDR"], port=int(port))
+        port = whole(environ.get("MASTER_PORT"))
+        if address is None and "MASTER_ADDR" in environ and port is not None:
+            address = Address(host=environ["MASTER_ADDR"], port=port)
         if address is not None:
             starting.append(StartingRank(member=number, address=address, view=views.get(number)))
     return starting

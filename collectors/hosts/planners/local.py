@@ -17,7 +17,7 @@ import re
 import socket
 from collections.abc import Iterable, Iterator, Sequence
 
-from whyhang.analyzer.facts import replace
+from whyhang.analyzer.facts import replace, whole
 from whyhang.analyzer.job.launch import Plan, plan_of_agent
 from whyhang.collectors.hosts import remote_host
 from whyhang.collectors.hosts.planners import ssh
@@ -195,8 +195,7 @@ def _by_meeting_place(host: Host, job: HostJob) -> KnownHosts | None:
     plans = [plan_of_agent(host.arguments(pid), host.environ(pid)) for pid in agents]
     nodes = max((plan.nodes()[1] or 1 for plan in plans), default=0)
     if job.ranks:
-        groups = host.environ(job.ranks[0].pid).get("GROUP_WORLD_SIZE", "")
-        nodes = max(nodes, int(groups) if groups.isdecimal() else 0)
+        nodes = max(nodes, whole(host.environ(job.ranks[0].pid).get("GROUP_WORLD_SIZE")) or 0)
         if nodes == 1 or (not nodes and (size is None or size <= here)):
             return None
     elif nodes < 2:
@@ -224,6 +223,5 @@ def _places(host: Host, job: HostJob, plans: Iterable[Plan]) -> Iterator[tuple[s
     """Yield where the job meets: host and port."""
     for member in job.ranks[:1]:
         environ = host.environ(member.pid)
-        port = environ.get("MASTER_PORT", "")
-        yield environ.get("MASTER_ADDR", ""), int(port) if port.isdecimal() else 0
+        yield environ.get("MASTER_ADDR", ""), whole(environ.get("MASTER_PORT")) or 0
     yield from filter(None, (plan.given_endpoint() for plan in plans))

@@ -7,6 +7,7 @@ number, so there ranks meet by operation (``operations``). Both kinds of evidenc
 calls without group and number of operations.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from whyhang.analyzer.collectives import RecordedCalls
@@ -16,6 +17,7 @@ from whyhang.analyzer.facts import (
     CallState,
     Frame,
     Group,
+    GroupConnections,
     Record,
     Source,
     Track,
@@ -25,7 +27,6 @@ from whyhang.analyzer.facts import (
     replace,
 )
 from whyhang.analyzer.facts.calls import is_of_all
-from whyhang.analyzer.job.connected_groups import groups_in_call
 from whyhang.analyzer.job.records import Job
 from whyhang.analyzer.rank_state.over_time.job_progress import progress
 from whyhang.analyzer.rank_state.state import NOT_WAITING, RankState, Status
@@ -231,7 +232,7 @@ def _groups_in_use(
     By its connections; of several groups in a call, as where one is asynchronous, its line may tell
     whether it is that of all ranks.
     """
-    connected, text = groups_in_call(job), source_lines(job.excerpts)
+    connected, text = _groups_in_call(job), source_lines(job.excerpts)
     groups: dict[int, Group] = {}
     for state in states:
         rank = job.members[state.member].rank
@@ -244,6 +245,30 @@ def _groups_in_use(
             return {}
         ranks = own.pop()
         groups[state.member] = Group(name=f"ranks {fold(ranks)}", ranks=tuple(sorted(ranks)))
+    return groups
+
+
+def _groups_in_call(job: Job) -> dict[int, list[frozenset[int]]]:
+    """Return for each rank with connections of gloo the ranks of each group in whose call it is.
+
+    A connection of a group has one of its ranks at either end; a group of which another end is not
+    known to be a rank's is left out.
+    """
+    by_rank: dict[int, list[GroupConnections]] = defaultdict(list)
+    owners: dict[tuple[str, str], set[int]] = defaultdict(set)
+    for fact in job.of(GroupConnections):
+        member = job.member_of(fact.who)
+        if member is not None and member.rank is not None:
+            by_rank[member.rank].append(fact)
+            for ends in fact.ends:
+                owners[ends].add(member.rank)
+    groups: dict[int, list[frozenset[int]]] = {}
+    for rank, facts in by_rank.items():
+        groups[rank] = []
+        for fact in facts:
+            others = [owners.get((there, here), set()) for here, there in fact.ends]
+            if fact.in_call and all(len(some) == 1 for some in others):
+                groups[rank].append(frozenset({rank}.union(*others)))
     return groups
 
 

@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import tarfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import documents
@@ -52,7 +53,7 @@ from whyhang.collectors.files.bundle import (
     write_bundle,
 )
 from whyhang.collectors.files.own_files import OwnFiles, facts_file
-from whyhang.collectors.live.bundling import Taken, bundle_of
+from whyhang.collectors.live.bundling import bundle_of
 from whyhang.collectors.live.job.members import HostJob, JobProcess
 from whyhang.collectors.live.snapshot import Dump
 
@@ -84,8 +85,8 @@ def read(data: bytes) -> list[Fact]:
     return list(OwnFiles().read(document(data)))
 
 
-def taken() -> Taken:
-    """Give a small job: two ranks, a worker, a launcher."""
+def small_bundle(facts: Sequence[Fact] = (EXCERPT, GAP, GAP), order: int = 1) -> Bundle:
+    """Lay out a small job: two ranks, a worker, a launcher; ``order`` is that of its dumps."""
     members = (
         JobProcess(pid=12, ppid=3, role=Role.RANK, rank=0, trust=Trust.ENVIRONMENT),
         JobProcess(pid=13, ppid=3, role=Role.RANK, rank=10, trust=Trust.ENVIRONMENT),
@@ -97,18 +98,17 @@ def taken() -> Taken:
         for look in (0, 1)
         for pid in (3, 20, 13, 12)
     )
-    return Taken(
-        job=HostJob(members=members, launcher="torchrun", world_size=11),
-        target=3,
-        hostname="node 1/x",
+    manifest = Manifest(
         created_at=1700000000.5,
+        host="node 1/x",
+        target=3,
         looks=2,
         interval=1.0,
-        processes=(PROCESS, replace(PROCESS, look=0)),
-        dumps=dumps,
-        facts=(EXCERPT, GAP, GAP),
         touched=("py-spy dump paused 4 processes",),
     )
+    job = HostJob(members=members, launcher="torchrun", world_size=11)
+    processes = (PROCESS, replace(PROCESS, look=0))
+    return bundle_of(manifest, job, processes, dumps[::order], facts)
 
 
 @pytest.mark.parametrize("facts", [[PROCESS, PROCESS], [GAP], [EXCERPT], []])
@@ -221,7 +221,7 @@ def entry_of(manifest: Manifest, path: str) -> Entry:
 
 def test_manifest_says_whom_a_file_is_about() -> None:
     """Rank, process, look and time of a dump come from the manifest."""
-    bundle = bundle_of(taken())
+    bundle = small_bundle()
     manifest = read_manifest(manifest_file(bundle.manifest))
     assert manifest == bundle.manifest
     entry = entry_of(manifest, "node_1_x/rank10.13.look1.pyspy.json")
@@ -231,7 +231,7 @@ def test_manifest_says_whom_a_file_is_about() -> None:
 
 def test_files_are_named_so_that_people_find_them() -> None:
     """Ranks are padded to sort, workers stand under their rank, the order is that of the ranks."""
-    bundle = bundle_of(taken())
+    bundle = small_bundle()
     assert list(bundle.files) == [entry.path for entry in bundle.manifest.files]
     assert list(bundle.files) == [
         f"node_1_x/{name}.json"
@@ -258,8 +258,7 @@ def test_files_are_named_so_that_people_find_them() -> None:
 
 def test_same_evidence_makes_the_same_bundle() -> None:
     """Nothing in a bundle depends on when or in what order it was put together."""
-    one = taken()
-    assert bundle_of(one) == bundle_of(replace(one, dumps=one.dumps[::-1]))
+    assert small_bundle() == small_bundle(order=-1)
 
 
 def test_equal_gaps_are_reported_once() -> None:
@@ -267,7 +266,7 @@ def test_equal_gaps_are_reported_once() -> None:
     alike = tuple(
         Gap(what=f"stacks of rank {n}", why="no right", who=Who(rank=n, pid=n)) for n in range(6)
     )
-    bundle = bundle_of(replace(taken(), facts=(GAP, GAP, *alike)))
+    bundle = small_bundle((GAP, GAP, *alike))
     records = read(bundle.files["node_1_x/gaps.json"])
     assert [str(gap) for gap in records] == [
         "stacks of rank 1: it ended. Look.",
@@ -278,7 +277,7 @@ def test_equal_gaps_are_reported_once() -> None:
 @pytest.mark.parametrize("name", ["b", "deep/er/b", "b.tar.zst"])
 def test_written_bundle_reads_back_byte_for_byte(tmp_path: Path, name: str) -> None:
     """Folder and archive hold the same files, the manifest first."""
-    bundle = bundle_of(taken())
+    bundle = small_bundle()
     write_bundle(bundle, tmp_path / name)
     files = _files(tmp_path / name)
     assert next(iter(files)) == "manifest.json"
@@ -307,7 +306,7 @@ def _files(path: Path) -> dict[str, bytes]:
 
 def test_archive_is_the_same_each_time(tmp_path: Path) -> None:
     """Writing one bundle twice gives equal archives: no clock, no user, no mode of this machine."""
-    bundle = bundle_of(taken())
+    bundle = small_bundle()
     for name in ("a.tar.zst", "b.tar.zst"):
         write_bundle(bundle, tmp_path / name)
     assert (tmp_path / "a.tar.zst").read_bytes() == (tmp_path / "b.tar.zst").read_bytes()
@@ -315,7 +314,7 @@ def test_archive_is_the_same_each_time(tmp_path: Path) -> None:
 
 def test_places_that_cannot_take_a_bundle(tmp_path: Path) -> None:
     """A folder in use, a name of another kind, an unwritable place: said, with a remedy."""
-    bundle = bundle_of(taken())
+    bundle = small_bundle()
     used = tmp_path / "used"
     used.mkdir()
     (used / "file").write_text("x")

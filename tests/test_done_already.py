@@ -5,7 +5,7 @@ from __future__ import annotations
 from small_jobs import ALL_REDUCE, INIT, case_of, dump, process, report_of
 
 from whyhang.analyzer.facts import Fact, Trust, Who, replace
-from whyhang.analyzer.findings.done_already import more_looks, not_yet
+from whyhang.analyzer.findings.steps import more_looks, not_yet
 
 STEP = "whyhang 7 --looks 6 --interval 5  # does it move?"
 

@@ -29,6 +29,7 @@ from whyhang.analyzer.facts.base import (
     short_host,
     spaced,
     unfold,
+    whole,
 )
 from whyhang.analyzer.facts.calls import Call, CallState, Group, GroupConnections, Track
 from whyhang.analyzer.facts.cluster import (

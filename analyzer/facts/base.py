@@ -171,6 +171,15 @@ def unfold(text: str) -> tuple[int, ...]:
     return tuple(ranks)
 
 
+def whole(text: str | None, digits: int = 18) -> int | None:
+    """Read a whole number; None for other texts, and for one of more digits.
+
+    Python itself refuses to read thousands of them.
+    """
+    text = (text or "").strip()
+    return int(text) if text.isdecimal() and len(text) <= digits else None
+
+
 def ranks_in_words(ranks: Iterable[int], most: int = 12) -> str:
     """Return ranks with their noun: "rank 2" or "ranks 0-1,3"; ``most`` as of ``few``."""
     chosen = set(ranks)

@@ -8,8 +8,6 @@ from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import ranks_in_words, replace
 from whyhang.analyzer.findings.bystanders import weight_of
 from whyhang.analyzer.findings.categories import CAUSE_UNSEEN, KINDS, TEXTS
-from whyhang.analyzer.findings.done_already import not_yet
-from whyhang.analyzer.findings.for_backend import NETWORK, fitting
 from whyhang.analyzer.findings.levels import (
     POSSIBLE,
     Candidate,
@@ -25,6 +23,7 @@ from whyhang.analyzer.findings.open_question import open_question, what_would_te
 from whyhang.analyzer.findings.pressure import pressure_in_words, pressure_of
 from whyhang.analyzer.findings.refuted import doubted, refuted
 from whyhang.analyzer.findings.signature import CONTRADICTED, Hit, Kind, Signature
+from whyhang.analyzer.findings.steps import NETWORK, fitting, not_yet
 from whyhang.analyzer.findings.verdict import headline_of, still_tried, verdict_of
 from whyhang.analyzer.queries.hits import with_members
 from whyhang.analyzer.queries.logs.failures import has_no_ranks_to_blame, has_ranks

@@ -10,7 +10,7 @@ from whyhang.analyzer.collectives import Verdict
 from whyhang.analyzer.collectives.groups import RECORDER
 from whyhang.analyzer.facts import LogTail, NcclPhase, NcclSetup, ranks_in_words
 from whyhang.analyzer.findings.categories import TEXTS
-from whyhang.analyzer.findings.done_already import more_looks, took_native_frames
+from whyhang.analyzer.findings.steps import more_looks, took_native_frames
 from whyhang.analyzer.rank_state.from_logs.gave_up import gave_up, last_lines
 from whyhang.analyzer.rank_state.from_logs.log_ends import in_the_middle
 from whyhang.analyzer.rank_state.over_time.recent import all_ended_meanwhile

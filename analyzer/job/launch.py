@@ -10,7 +10,7 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from whyhang.analyzer.facts import Agent, Process, Record, Who, replace
+from whyhang.analyzer.facts import Agent, Process, Record, Who, replace, whole
 from whyhang.analyzer.job.launchers import MEETING, OPTIONS, PROGRAMS
 from whyhang.analyzer.job.records import Child
 from whyhang.analyzer.job.sockets import tcp_sockets
@@ -27,12 +27,12 @@ class Plan(Record):
 
     def number(self, name: str) -> int | None:
         """Return an option that is a whole number."""
-        return _number(self.options.get(name, ""))
+        return whole(self.options.get(name))
 
     def nodes(self) -> tuple[int | None, int | None]:
         """Return the least and the greatest number of nodes: "2" and "1:4" are both allowed."""
         least, _, most = self.options.get("nnodes", "").partition(":")
-        return _number(least), _number(most) or _number(least)
+        return whole(least), whole(most) or whole(least)
 
     def node_rank(self) -> int | None:
         """Return the node's number; a static rendezvous goes by it, and 0 is its default."""
@@ -60,11 +60,8 @@ class Plan(Record):
         if not {"rdzv_endpoint", "master_addr"} & self.options.keys():
             return None
         name, _, port = (self.endpoint() or "").rpartition(":")
-        return (name.strip("[]"), int(port)) if name and port.isdecimal() else None
-
-
-def _number(text: str) -> int | None:
-    return int(text) if text.isdecimal() else None
+        number = whole(port)
+        return (name.strip("[]"), number) if name and number is not None else None
 
 
 def plan_of(command: str, environ: Mapping[str, str]) -> Plan | None:
@@ -80,9 +77,9 @@ def plan_of_agent(words: Sequence[str], environ: Mapping[str, str]) -> Plan:
     """Read the command line of what is known to be a launcher that meets others."""
     given = {name[4:].lower(): value for name, value in environ.items() if name.startswith("PET_")}
     given |= dict(_options(words))
-    processes, machines = given.get("num_processes", ""), given.get("nnodes", "1")
-    if "nproc_per_node" not in given and processes.isdecimal() and machines.isdecimal():
-        given["nproc_per_node"] = str(int(processes) // max(1, int(machines)))
+    processes, machines = whole(given.get("num_processes")), whole(given.get("nnodes", "1"))
+    if "nproc_per_node" not in given and processes is not None and machines is not None:
+        given["nproc_per_node"] = str(processes // max(1, machines))
     if not any("accelerate" in word for word in words[:6]):  # its own default is in a file
         given.setdefault("nnodes", "1:1")
     return Plan(options={name: given[name] for name in sorted(given) if name in _WANTED})
@@ -159,7 +156,7 @@ def _is_same(one: Who, other: Who) -> bool:
 
 def _reached(process: Process, plan: Plan) -> bool | None:
     """Return whether an agent holds the port where agents meet, or is connected to it."""
-    port = _number((plan.endpoint() or "").rpartition(":")[2])
+    port = whole((plan.endpoint() or "").rpartition(":")[2])
     if port is None or not process.descriptors:
         return None
     sockets = tcp_sockets(process)

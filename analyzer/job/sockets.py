@@ -1,5 +1,6 @@
 """The TCP sockets of a process, out of the lines that its record has of its open files."""
 
+import ipaddress
 import re
 
 from whyhang.analyzer.facts import Address, Process, Record
@@ -53,3 +54,12 @@ def tcp_socket(line: str) -> Socket | None:
 
 def _address(host: str, port: str) -> Address:
     return Address(host=host.strip("[]"), port=int(port))
+
+
+def is_address(name: str) -> bool:
+    """Return whether the name of a host is an address already."""
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True

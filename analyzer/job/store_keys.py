@@ -14,7 +14,7 @@ from collections import defaultdict
 
 import msgspec
 
-from whyhang.analyzer.facts import Record, StoreView
+from whyhang.analyzer.facts import Record, StoreView, whole
 
 _ADDRESS = re.compile(r"(?P<path>.*?)//(?P<device>cpu|cuda|xpu|hpu|npu)//\d+/(?P<rank>\d+)$")
 
@@ -43,8 +43,7 @@ def joined(view: StoreView) -> tuple[Joined, ...]:
 
 def clients(view: StoreView) -> int | None:
     """Return how many clients the store's owner has counted; under torchrun the agents as well."""
-    value = view.values.get("init/", "")
-    return int(value) if value.isdecimal() else None
+    return whole(view.values.get("init/"))
 
 
 class Round(Record):

@@ -18,6 +18,7 @@ from whyhang.analyzer.facts import (
     Trust,
     WorldSize,
     replace,
+    whole,
 )
 from whyhang.analyzer.job.launchers import LOCAL_SIZES, WORLD_SIZES
 from whyhang.analyzer.job.records import Job, Member, MissingRank
@@ -57,9 +58,9 @@ def size_in(facts: Sequence[Fact]) -> int | None:
 
 
 def _size(process: Process) -> int | None:
-    values = (process.environ.get(key, "") for key in WORLD_SIZES)
-    stated = (int(value) for value in values if value.isdecimal())
-    return next(stated, None) if process.role is Role.RANK else None
+    values = (whole(process.environ.get(key)) for key in WORLD_SIZES)
+    stated = next((size for size in values if size is not None), None)
+    return stated if process.role is Role.RANK else None
 
 
 def at_least(job: Job) -> int | None:
@@ -155,8 +156,8 @@ def _siblings(process: Process, size: int | None, *, all_on_host: bool) -> list[
 
 def _numbered_by_slurm(process: Process) -> bool:
     """Return whether a process is the rank that Slurm numbered, and no other launcher's."""
-    task = process.environ.get("SLURM_PROCID", "")
-    return task.isdecimal() and process.who.rank == int(task)
+    task = whole(process.environ.get("SLURM_PROCID"))
+    return task is not None and process.who.rank == task
 
 
 def _beyond_slurm(process: Process, size: int | None) -> list[tuple[int, str]]:

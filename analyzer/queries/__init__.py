@@ -37,7 +37,6 @@ from whyhang.analyzer.queries.machines.connections import (
     leads_to,
     ranks_on_silent,
     silent_hosts,
-    unanswered,
 )
 from whyhang.analyzer.queries.machines.gpus import cite_gpu, gpu_names, hit_on
 from whyhang.analyzer.queries.machines.networks import VIRTUAL, networks_of

@@ -8,7 +8,7 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator
 
-from whyhang.analyzer.facts import MAX_RANKS, NOBODY, LaunchPlan, Statement, counted, replace
+from whyhang.analyzer.facts import MAX_RANKS, NOBODY, LaunchPlan, Statement, counted, replace, whole
 from whyhang.analyzer.job.launch import plan_of
 from whyhang.analyzer.job.launchers import PROGRAMS
 from whyhang.collectors import limits
@@ -51,9 +51,9 @@ def script(lines: Lines) -> Iterator[Statement]:
             options[name] = option["value"] or ""
         elif line.words and not line.words.startswith("#"):
             commands.append(line)
-    nodes = _number(options.get("nodes")) or 1
-    per_node = _number(options.get("ntasks-per-node"))
-    slots = _number(options.get("ntasks")) or nodes * (per_node or 1)
+    nodes = whole(options.get("nodes", "").partition("-")[0], 7) or 1
+    per_node = whole(options.get("ntasks-per-node"), 7)
+    slots = whole(options.get("ntasks"), 7) or nodes * (per_node or 1)
     gpus = options.get("gpus-per-node", options.get("gres", "")).rpartition(":")[2]
     variables = dict.fromkeys(("SLURM_NTASKS", "SLURM_NPROCS"), str(slots))
     variables |= dict.fromkeys(("SLURM_NNODES", "SLURM_JOB_NUM_NODES"), str(nodes))
@@ -70,11 +70,6 @@ def script(lines: Lines) -> Iterator[Statement]:
             nodes=nodes,
             master=variables.get("MASTER_ADDR"),
         )
-
-
-def _number(text: str | None) -> int | None:
-    digits = (text or "").partition("-")[0]
-    return int(digits) if digits.isdecimal() and len(digits) < 8 else None
 
 
 def _started(
@@ -134,7 +129,7 @@ def _copies(words: list[str], slots: int) -> int | None:
     for word, after in zip(words[1:], [*words[2:], ""], strict=True):
         name, _, value = word.partition("=")
         if name in _COUNTS - ({"-c"} if words[0].endswith("srun") else set()):
-            return _number(value or after)
+            return whole(value or after, 7)
         if re.fullmatch(r"-n\d+", word):
             return int(word[2:])
     return slots

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from whyhang.analyzer import toml
-from whyhang.analyzer.facts import Gpu, GpuProcess, GpuSlice, NvLink, Record, Who, replace
+from whyhang.analyzer.facts import Gpu, GpuProcess, GpuSlice, NvLink, Record, Who, replace, whole
 from whyhang.analyzer.reading import Document
 from whyhang.collectors.gpu import values
 
@@ -35,7 +35,7 @@ _REASON_NAMES = {"idle": "gpu_idle"}
 _READ: dict[str, Callable[[str], Any]] = {
     "number": values.number,
     "sum": values.number,
-    "whole": values.integer,
+    "whole": whole,
     "yes": values.yes,
     "bus": values.bus_id,
     "reasons": values.reasons_of,
@@ -131,7 +131,7 @@ class Draft:
     ) -> None:
         """Add a process in the words of the tool; ``instance`` is its GPU and compute instance."""
         self.lists_processes()
-        number = values.integer(pid)
+        number = whole(pid)
         gpu, compute = map(values.present, instance)
         if number is not None and self.processes is not None:
             self.processes.append(

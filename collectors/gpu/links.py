@@ -5,9 +5,8 @@ from collections.abc import Iterator
 
 import regex
 
-from whyhang.analyzer.facts import GpuSlice
+from whyhang.analyzer.facts import GpuSlice, whole
 from whyhang.collectors import limits
-from whyhang.collectors.gpu import values
 from whyhang.collectors.gpu.fields import Draft
 from whyhang.collectors.prints import Lines
 
@@ -132,4 +131,4 @@ def _failed(test: str, result: str) -> list[int]:
         return [int(one["gpu"])]
     many = _FAILED.match(result)
     listed = ((many and many["gpus"]) or "").split(",")
-    return [index for word in listed if (index := values.integer(word)) is not None]
+    return [index for word in listed if (index := whole(word)) is not None]

@@ -6,6 +6,7 @@ many rows. Units stand in a second line. A dash or N/A means that there is no va
 
 from collections.abc import Iterator
 
+from whyhang.analyzer.facts import whole
 from whyhang.collectors import limits
 from whyhang.collectors.gpu import values
 from whyhang.collectors.gpu.fields import FIELDS, Draft
@@ -29,7 +30,7 @@ def parse(lines: Lines) -> Iterator[Draft]:
             continue
         cells = text.split(None, len(names) - 1)
         row = dict(zip(names, cells, strict=False))
-        index = values.integer(row.get("gpu"))
+        index = whole(row.get("gpu"))
         if index is None or len(row) < min(len(names), 3):
             break
         if "pid" not in names:
@@ -65,7 +66,7 @@ def _add_process(gpu: Draft, row: dict[str, str]) -> None:
     name = row.get("command") or row.get("name") or ""
     gpu.add_process(row.get("pid"), name, row.get("fb"), kind=row.get("type"))
     busy = values.number(row.get("sm"))
-    if busy is not None and values.integer(row.get("pid")) is not None:
+    if busy is not None and whole(row.get("pid")) is not None:
         gpu.fields["busy"] = max(busy, gpu.fields.get("busy") or 0)
 
 
@@ -78,7 +79,7 @@ def parse_rocm(lines: Lines) -> Iterator[Draft]:
     begun = False
     for line in lines:
         words = line.text.split()
-        index = values.integer(words[0]) if words else None
+        index = whole(words[0]) if words else None
         if index is not None and words[-1].endswith("%"):
             gpu = Draft("rocm-smi", line.number, line.words, index=index)
             gpu.put("busy", words[-1])

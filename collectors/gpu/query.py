@@ -15,6 +15,7 @@ import csv
 from collections.abc import Iterable, Iterator, Sequence
 from xml.etree import ElementTree as ET
 
+from whyhang.analyzer.facts import whole
 from whyhang.collectors import limits
 from whyhang.collectors.gpu import values, xml
 from whyhang.collectors.gpu.fields import FIELDS, REASON_SECTIONS, Draft
@@ -168,7 +169,7 @@ def _cells(text: str, header: Columns) -> list[str]:
 
 
 def _is_app(uuid: str, pid: str, _name: str, memory: str) -> bool:
-    numbered = values.integer(pid) is not None
+    numbered = whole(pid) is not None
     return bool(_UUID.fullmatch(uuid) and numbered and _MEMORY.fullmatch(memory))
 
 
@@ -191,7 +192,7 @@ def _apps(header: Columns, rows: Sequence[tuple[PrintedLine, list[str]]]) -> Ite
     for line, cells in rows:
         row = dict(zip((name for name, _ in header), cells, strict=True))
         key = row.get("gpu_uuid") or row.get("gpu_bus_id") or row.get("gpu_name")
-        if values.integer(row["pid"]) is None or not key:
+        if whole(row["pid"]) is None or not key:
             continue
         gpu = gpus.setdefault(key, Draft("nvidia-smi --query-compute-apps", line.number, line.text))
         gpu.put("uuid", row.get("gpu_uuid"))

@@ -28,8 +28,6 @@ _NUMBER = limits.compile(r"(-?\d++(?:\.\d++)?)\s*+([A-Za-z%\N{DEGREE SIGN}/]*+)$
 _BUS = limits.compile(
     r"(?:([0-9a-fA-F]{4,8}):)?([0-9a-fA-F]{2}):([0-9a-fA-F]{2})(?:\.[0-9a-fA-F])?$"
 )
-MAX_DIGITS = 18
-"""Of a pid, an index, a counter; Python itself refuses to read thousands."""
 
 
 def present(text: str | None) -> str | None:
@@ -61,12 +59,6 @@ def mebibytes(text: str | None, unit: str = "") -> float | None:
         return None
     size = _TABLE.bytes.get((match[2] or unit).lower())
     return None if size is None else float(match[1]) * size / 2**20
-
-
-def integer(text: str | None) -> int | None:
-    """Read a number that counts or names something; None if it is none or too long for that."""
-    text = (text or "").strip()
-    return int(text) if text.isdecimal() and len(text) <= MAX_DIGITS else None
 
 
 def yes(text: str | None) -> bool | None:

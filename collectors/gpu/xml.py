@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from xml.etree import ElementTree as ET
 
-from whyhang.analyzer.facts import Fact, Gap, GpuSlice, Who
+from whyhang.analyzer.facts import Fact, Gap, GpuSlice, Who, whole
 from whyhang.analyzer.reading import Document
 from whyhang.collectors import limits
 from whyhang.collectors.gpu import values
@@ -62,11 +62,11 @@ def _log(
     first = _GPU.search(data, start, end)
     top = data[start : first.start() if first else end]
     head = {m[1].decode(): m[2].decode("utf-8", "replace").strip() for m in _HEAD.finditer(top)}
-    attached = values.integer(head.get("attached_gpus")) or 0
+    attached = whole(head.get("attached_gpus")) or 0
     complete = data.find(_CLOSE, start, end) >= 0
     # With -i only some are printed, and their numbers are not told.
     numbered = not complete or data.count(b"<gpu id", start, end) >= attached
-    count, whole, position, base = 0, 0, start, start
+    count, complete_gpus, position, base = 0, 0, start, start
     while (opened := _GPU.search(data, position, end)) is not None:
         line += data.count(b"\n", base, opened.start())
         base = opened.start()
@@ -78,15 +78,15 @@ def _log(
             with contextlib.suppress(ET.ParseError, ValueError, RecursionError):
                 root = ET.fromstring(data[base:position])  # noqa: S314 - see the first words
                 take(root, gpu, head)
-                whole += 1
+                complete_gpus += 1
                 gpu.taken_at = values.moment(head.get("timestamp"))
                 yield gpu.fact(document, document.who.host, number)
         count += 1
         if close < 0:
             break
     expected = count if complete else max(count, attached)
-    if whole < expected or not expected:
-        yield _damaged(document, whole, expected, line)
+    if complete_gpus < expected or not expected:
+        yield _damaged(document, complete_gpus, expected, line)
 
 
 def take(root: ET.Element, gpu: Draft, head: Mapping[str, str]) -> None:

@@ -1,9 +1,8 @@
 """What was taken of a live job, laid out as the files of a bundle."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
-from whyhang import __version__
 from whyhang.analyzer.facts import (
     Excerpt,
     Exit,
@@ -11,9 +10,7 @@ from whyhang.analyzer.facts import (
     FileView,
     Gap,
     GroupConnections,
-    PartOfHost,
     Process,
-    Record,
     Role,
     Setting,
     Statement,
@@ -22,11 +19,12 @@ from whyhang.analyzer.facts import (
     WorldSize,
     counted,
     fold,
+    grouped,
     replace,
 )
 from whyhang.analyzer.redact import redact, redact_bytes
 from whyhang.collectors.files import claims
-from whyhang.collectors.files.bundle import Bundle, Entry, Manifest, time_text
+from whyhang.collectors.files.bundle import Bundle, Entry, Manifest
 from whyhang.collectors.files.own_files import facts_file
 from whyhang.collectors.live.job.members import HostJob
 from whyhang.collectors.live.probes.probe import BundleFile
@@ -45,47 +43,29 @@ MANY = 3
 """Equal gaps of more processes than this are told as one."""
 
 
-class Taken(Record):
-    """Everything that was taken of one job on one host.
+def bundle_of(
+    manifest: Manifest,
+    job: HostJob,
+    processes: Sequence[Process],
+    dumps: Iterable[Dump],
+    facts: Sequence[Fact] = (),
+    brought: Iterable[BundleFile] = (),
+) -> Bundle:
+    """Lay out the files: what /proc told, stacks by rank, what the probes brought, other facts.
 
-    ``facts`` and ``files`` are what the probes and the snapshots brought beside ``processes`` and
-    ``dumps``.
+    ``manifest`` says whose all that is; its list of files is made here.
     """
-
-    job: HostJob
-    target: int
-    hostname: str
-    created_at: float
-    looks: int
-    interval: float
-    processes: tuple[Process, ...]
-    dumps: tuple[Dump, ...]
-    facts: tuple[Fact, ...] = ()
-    files: tuple[BundleFile, ...] = ()
-    touched: tuple[str, ...] = ()
-    in_container: bool = False
-
-
-def bundle_of(taken: Taken) -> Bundle:
-    """Lay out the files: what /proc told, stacks by rank, what the probes brought, other facts."""
-    folder = re.sub(r"[^\w.-]", "_", taken.hostname) or "host"
-    printed = (_without_secrets(file) for file in (*_dump_files(taken), *taken.files))
-    files = [*_process_files(taken), *printed, *_fact_files(taken)]
+    host = manifest.host or ""
+    folder = re.sub(r"[^\w.-]", "_", host) or "host"
+    printed = (_without_secrets(file) for file in (*_dump_files(host, job, dumps), *brought))
+    facts = (*_of_job(host, job, processes), *facts)
+    files = [*_process_files(host, processes), *printed, *_fact_files(host, facts)]
     entries = [replace(file.entry, path=f"{folder}/{file.entry.path}") for file in files]
-    manifest = Manifest(
-        version=__version__,
-        created_at=taken.created_at,
-        created=time_text(taken.created_at),
-        host=taken.hostname,
-        target=taken.target,
-        looks=taken.looks,
-        interval=taken.interval,
-        touched=tuple(map(redact, taken.touched)),
-        files=tuple(entries),
+    touched = tuple(map(redact, manifest.touched))
+    return Bundle(
+        manifest=replace(manifest, touched=touched, files=tuple(entries)),
+        files={entry.path: file.data for entry, file in zip(entries, files, strict=True)},
     )
-    data = (file.data for file in files)
-    paths = (entry.path for entry in entries)
-    return Bundle(manifest=manifest, files=dict(zip(paths, data, strict=True)))
 
 
 def _without_secrets(file: BundleFile) -> BundleFile:
@@ -94,31 +74,28 @@ def _without_secrets(file: BundleFile) -> BundleFile:
     return file if binary else replace(file, data=redact_bytes(file.data))
 
 
-def _process_files(taken: Taken) -> Iterator[BundleFile]:
-    for look in range(taken.looks):
-        processes = [process for process in taken.processes if process.look == look]
-        if processes:
-            times = [process.taken_at for process in processes if process.taken_at is not None]
-            path, began = f"processes.look{look}.json", min(times, default=None)
-            host = taken.hostname
-            entry = Entry(path=path, kind="processes", host=host, look=look, taken_at=began)
-            yield BundleFile(entry=entry, data=facts_file("processes", processes))
+def _process_files(host: str, processes: Iterable[Process]) -> Iterator[BundleFile]:
+    for look, seen in sorted(grouped(processes, lambda process: process.look).items()):
+        times = [process.taken_at for process in seen if process.taken_at is not None]
+        path, began = f"processes.look{look}.json", min(times, default=None)
+        entry = Entry(path=path, kind="processes", host=host, look=look, taken_at=began)
+        yield BundleFile(entry=entry, data=facts_file("processes", seen))
 
 
-def _dump_files(taken: Taken) -> Iterator[BundleFile]:
-    members = {member.pid: member for member in taken.job.members}
+def _dump_files(host: str, job: HostJob, dumps: Iterable[Dump]) -> Iterator[BundleFile]:
+    members = {member.pid: member for member in job.members}
     order = {pid: position for position, pid in enumerate(members)}
-    for dump in sorted(taken.dumps, key=lambda d: (d.look, "native" in d.tool, order[d.pid])):
+    for dump in sorted(dumps, key=lambda d: (d.look, "native" in d.tool, order[d.pid])):
         member = members[dump.pid]
         owner = members.get(member.owner or 0)
         ranks = [each.rank for each in (member, owner) if each and each.rank is not None]
-        rank = f"rank{ranks[0]:0{taken.job.rank_width()}}." if ranks else ""
+        rank = f"rank{ranks[0]:0{job.rank_width()}}." if ranks else ""
         role = "" if member.rank is not None else f"{_NAMES.get(member.role, 'process')}."
         name = f"{dump.tool.replace('py-spy', 'pyspy')}.{'txt' if dump.tool == 'gdb' else 'json'}"
         entry = Entry(
             path=f"{rank}{role}{member.pid}.look{dump.look}.{name}",
             kind=dump.tool,
-            host=taken.hostname,
+            host=host,
             pid=member.pid,
             rank=member.rank,
             trust=member.trust,
@@ -131,31 +108,28 @@ def _dump_files(taken: Taken) -> Iterator[BundleFile]:
         yield BundleFile(entry=entry, data=dump.data)
 
 
-def _fact_files(taken: Taken) -> Iterator[BundleFile]:
-    gaps = (fact for fact in taken.facts if isinstance(fact, Gap))
-    statements = (fact for fact in taken.facts if isinstance(fact, Statement))
+def _fact_files(host: str, facts: Sequence[Fact]) -> Iterator[BundleFile]:
     rows: dict[str, list[Fact | claims.ClaimRow]] = {
-        kind: [fact for fact in taken.facts if isinstance(fact, record)]
+        kind: [fact for fact in facts if isinstance(fact, record)]
         for kind, record in _KINDS.items()
     }
-    rows["claims"] = [row for fact in (*_of_job(taken), *statements) for row in claims.rows(fact)]
-    rows["gaps"] = [*_fold_gaps(gaps)]
-    for kind, facts in rows.items():
-        if facts:
-            entry = Entry(path=f"{kind}.json", kind=kind, host=taken.hostname)
-            yield BundleFile(entry=entry, data=facts_file(kind, facts))
+    statements = (fact for fact in facts if isinstance(fact, Statement))
+    rows["claims"] = [row for fact in statements for row in claims.rows(fact)]
+    rows["gaps"] = [*_fold_gaps(fact for fact in facts if isinstance(fact, Gap))]
+    for kind, of_kind in rows.items():
+        if of_kind:
+            entry = Entry(path=f"{kind}.json", kind=kind, host=host)
+            yield BundleFile(entry=entry, data=facts_file(kind, of_kind))
 
 
-def _of_job(taken: Taken) -> Iterator[Statement]:
-    who = Who(host=taken.hostname)
-    if backend := _backend(taken.processes):
+def _of_job(host: str, job: HostJob, processes: Iterable[Process]) -> Iterator[Statement]:
+    who = Who(host=host)
+    if backend := _backend(processes):
         yield Setting(name="backend", value=backend, who=who, source=claims.CLAIMS)
-    if taken.job.launcher is not None:
-        yield Setting(name="launcher", value=taken.job.launcher, who=who, source=claims.CLAIMS)
-    if taken.in_container:
-        yield PartOfHost(who=who, source=claims.CLAIMS)
-    if taken.job.world_size is not None:
-        yield WorldSize(size=taken.job.world_size, who=who, source=claims.CLAIMS)
+    if job.launcher is not None:
+        yield Setting(name="launcher", value=job.launcher, who=who, source=claims.CLAIMS)
+    if job.world_size is not None:
+        yield WorldSize(size=job.world_size, who=who, source=claims.CLAIMS)
 
 
 def _backend(processes: Iterable[Process]) -> str | None:

@@ -13,19 +13,22 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple, TypeAlias
 
+from whyhang import __version__
 from whyhang.analyzer.facts import (
     Fact,
     InitArguments,
+    PartOfHost,
     Paused,
     Process,
     Role,
     StepsWritten,
     StepsWrittenBefore,
+    Who,
     counted,
 )
-from whyhang.collectors.files.bundle import Bundle
+from whyhang.collectors.files.bundle import Bundle, Manifest, time_text
 from whyhang.collectors.files.claims import CLAIMS
-from whyhang.collectors.live.bundling import Taken, bundle_of
+from whyhang.collectors.live.bundling import bundle_of
 from whyhang.collectors.live.call_arguments import counts_of_loops, parsed, read_arguments, sites
 from whyhang.collectors.live.frame_variables import (
     MOST,
@@ -210,35 +213,36 @@ class Capture(Site):
         parts: list[Snapshot | Collected] = [*snapshots, *self._collected]
         # the first stacks may have shown that a process is none of the job's, or a rank
         members = {member.pid: member for member in self.job.members}
-        dumps = [*(dump for each in snapshots for dump in each.dumps), *self._peers]
-        return bundle_of(
-            Taken(
-                job=self.job,
-                target=self.target,
-                hostname=self.hostname,
-                created_at=self.created_at,
-                looks=len(self.snapshots),
-                interval=self.options.interval,
-                processes=tuple(
-                    members[pid].describes(process, self.hostname)
-                    for each in self.snapshots
-                    for pid, process in each.processes.items()
-                    if pid in members
-                ),
-                dumps=tuple(dump for dump in dumps if dump.pid in members),
-                facts=(
-                    *self._facts,
-                    *self._steps,
-                    *self._steps_before,
-                    *(fact for part in parts for fact in part.facts),
-                    *self._pauses(members),
-                    *self.host.files.hanging.values(),
-                ),
-                files=tuple(file for each in self._collected for file in each.files),
-                in_container=self.host.proc.in_container(),
-                touched=(*self._touched, *(text for part in parts for text in part.touched)),
-            )
+        taken = (*(dump for each in snapshots for dump in each.dumps), *self._peers)
+        processes = [
+            members[pid].describes(process, self.hostname)
+            for each in self.snapshots
+            for pid, process in each.processes.items()
+            if pid in members
+        ]
+        facts = [
+            *self._facts,
+            *self._steps,
+            *self._steps_before,
+            *(fact for part in parts for fact in part.facts),
+            *self._pauses(members),
+            *self.host.files.hanging.values(),
+        ]
+        if self.host.proc.in_container():
+            facts.append(PartOfHost(who=Who(host=self.hostname), source=CLAIMS))
+        manifest = Manifest(
+            version=__version__,
+            created_at=self.created_at,
+            created=time_text(self.created_at),
+            host=self.hostname,
+            target=self.target,
+            looks=len(self.snapshots),
+            interval=self.options.interval,
+            touched=(*self._touched, *(text for part in parts for text in part.touched)),
         )
+        dumps = [dump for dump in taken if dump.pid in members]
+        files = [file for each in self._collected for file in each.files]
+        return bundle_of(manifest, self.job, processes, dumps, facts, files)
 
     def _pauses(self, members: Mapping[int, JobProcess]) -> Iterator[Paused]:
         """Yield how long the stack dumps of each process took."""

@@ -26,6 +26,7 @@ from whyhang.analyzer.facts import (
     Record,
     Variables,
     Who,
+    whole,
 )
 from whyhang.analyzer.redact import redact
 from whyhang.analyzer.stacks.usercode import is_library, short
@@ -44,15 +45,8 @@ _NUMBERS = {"rank", "local_rank", "world_size", "size", "nprocs"}
 
 def _integers(frame: PrintedFrame | None, names: set[str] = _NUMBERS) -> dict[str, int]:
     variables = (frame.locals or []) if frame is not None else []
-    return {
-        variable.name: int(variable.repr)
-        for variable in variables
-        if variable.name in names and variable.repr is not None and variable.repr.isdecimal()
-    }
-
-
-def _whole(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isdecimal() else None
+    named = ((each.name, whole(each.repr)) for each in variables if each.name in names)
+    return {name: number for name, number in named if number is not None}
 
 
 # Where ranks are told to meet.
@@ -87,8 +81,8 @@ def read_spot(who: Who, data: bytes) -> InitArguments | None:
             }
             return InitArguments(
                 address=_address(given),
-                rank=_whole(given.get("rank")),
-                world_size=_whole(given.get("world_size")),
+                rank=whole(given.get("rank")),
+                world_size=whole(given.get("world_size")),
                 who=who,
                 source=CLAIMS,
             )
@@ -96,7 +90,7 @@ def read_spot(who: Who, data: bytes) -> InitArguments | None:
 
 
 def _address(arguments: Mapping[str, str]) -> Address | None:
-    port = _whole(arguments.get("port"))
+    port = whole(arguments.get("port"))
     if "hostname" in arguments and port is not None:
         return Address(host=redact(arguments["hostname"]), port=port)
     url = arguments.get("url", arguments.get("init_method", ""))

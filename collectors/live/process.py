@@ -103,11 +103,9 @@ def _in_call(host: Host, pid: int, thread: ThreadState, sockets: Sockets) -> Thr
         thread = replace(thread, syscall=f"{call.name}({redact(link)})" if link else call.name)
     if not link.startswith("/"):
         return thread
-    if thread.wchan == FIFO_OPENING:
-        return replace(thread, file=redact(link), mount="a fifo")
-    if is_pipe(thread.wchan):
-        return replace(thread, file=redact(link), mount="a fifo")
-    return replace(thread, file=redact(link), mount=proc.mount_of(pid, link)[1] or None)
+    is_fifo = thread.wchan == FIFO_OPENING or is_pipe(thread.wchan)
+    mount = "a fifo" if is_fifo else proc.mount_of(pid, link)[1] or None
+    return replace(thread, file=redact(link), mount=mount)
 
 
 def _sleeps_for(host: Host, pid: int, end: int | None) -> float | None:

@@ -19,6 +19,7 @@ from typing import Any
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.job.slurm_hosts import expand, hosts_in
 from whyhang.collectors.live.programs import run
+from whyhang.collectors.ray_channel.__main__ import NoClusterError, connect
 from whyhang.collectors.shards.channel import Channel, ChannelError, environ, on_each
 from whyhang.collectors.shards.worker import Worker
 
@@ -79,28 +80,13 @@ def _on_ray(address: str) -> list[Channel]:
 def _connected(address: str) -> Any:
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     try:
-        ray = importlib.import_module("ray")
-    except ImportError:
+        return connect(address, runtime_env={"env_vars": dict(environ())})
+    except NoClusterError as error:
         raise TargetError(
-            "--on ray: this Python has no Ray",
-            "Run whyhang with the Python of the cluster (pip install whyhang there).",
-        ) from None
-    try:
-        ray.init(
-            address=address or "auto",
-            namespace="whyhang",
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-            runtime_env={"env_vars": dict(environ())},
-        )
-    except Exception as error:
-        why = str(error).strip().splitlines() or [type(error).__name__]
-        raise TargetError(
-            f"--on ray: no cluster answers at {address or 'the address that Ray finds'}: "
-            f"{why[0][:200]}",
-            "Run it on a node of the cluster, or say where it is: --on ray:HOST:6379.",
+            f"--on ray: {str(error).splitlines()[0][:200]}",
+            "Run whyhang with the Python of the cluster, on a node of it, or say where it is: "
+            "--on ray:HOST:6379.",
         ) from error
-    return ray
 
 
 class StepChannel(Channel):

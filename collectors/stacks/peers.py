@@ -18,6 +18,7 @@ from whyhang.analyzer.facts import (
     Source,
     Track,
     Who,
+    whole,
 )
 from whyhang.analyzer.reading import Document
 
@@ -79,8 +80,8 @@ def calls_on(
         arguments = {**variables.get(place, {})}
         for outer in range(place + 1, len(frames)):
             value = variables.get(outer, {}).get(name, "")
-            if is_of_calls(frames[outer].file) and not _is_number(arguments.get(name, "")):
-                arguments |= {name: value} if _is_number(value) else {}
+            if is_of_calls(frames[outer].file) and whole(arguments.get(name)) is None:
+                arguments |= {name: value} if whole(value) is not None else {}
         return (PeerCall(frames=tuple(frames[place:]), arguments=arguments),) if arguments else ()
     return ()
 
@@ -149,31 +150,25 @@ def _root_of(call: PeerCall, who: Who) -> int | None:
 
     Where the local rank is not known, that is rank 0 for those that mostly share a host with it.
     """
-    named = call.arguments.get(_ROOTS.get(call.frames[0].function, _FIRST), "")
-    if not named.isdecimal():
-        return None
-    if _FIRST not in call.arguments or who.rank is None:
-        return int(named)
+    named = whole(call.arguments.get(_ROOTS.get(call.frames[0].function, _FIRST)))
+    if named is None or _FIRST not in call.arguments or who.rank is None:
+        return named
     if who.local_rank is not None:
         return who.rank - who.local_rank
-    return int(named) if who.rank < GPUS_OF_A_HOST else None
+    return named if who.rank < GPUS_OF_A_HOST else None
 
 
 def _track(source: Source, who: Who, call: PeerCall) -> Iterator[Track]:
     function = call.frames[0].function
-    peer, tag = call.arguments.get(_PEERS[function], ""), call.arguments.get("tag", "")
-    if not _is_number(peer):
+    peer = whole(call.arguments.get(_PEERS[function]), LONGEST_RANK)
+    if peer is None:
         return
     inside = Call(
         op=function.removeprefix("i"),
         state=CallState.INSIDE,
         p2p=True,
-        peer=int(peer),
-        tag=int(tag) if _is_number(tag) else None,
+        peer=peer,
+        tag=whole(call.arguments.get("tag"), LONGEST_RANK),
         frames=call.frames,
     )
     yield Track(who=who, group=_UNKNOWN_GROUP, kind=KIND, source=source, calls=(inside,))
-
-
-def _is_number(text: str) -> bool:
-    return text.isdecimal() and len(text) <= LONGEST_RANK

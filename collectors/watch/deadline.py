@@ -10,6 +10,8 @@ import re
 import time
 from collections.abc import Iterable, Mapping
 
+from whyhang.analyzer.facts import whole
+
 NCCL_DEFAULT = 600.0
 _OPTIONS = (
     (re.compile(r"--?ddp[-_]timeout[= ](\d{1,7})\b"), 1.0),
@@ -32,11 +34,7 @@ def killed_after(
     """
     command = " ".join(arguments)
     limits = [float(m[1]) * unit for shape, unit in _OPTIONS for m in [shape.search(command)] if m]
-    limits += [
-        float(environ[name]) * unit
-        for name, unit in _VARIABLES
-        if environ.get(name, "").isdecimal()
-    ]
+    limits += [(whole(environ.get(name)) or 0) * unit for name, unit in _VARIABLES]
     limits += recorded
     limits = [seconds for seconds in limits if seconds > 0]
     return min(limits) if limits else NCCL_DEFAULT if nccl else None
@@ -44,5 +42,5 @@ def killed_after(
 
 def ends_in(environ: Mapping[str, str]) -> float | None:
     """Return in how many seconds the allocation of a process ends; None where it has no end."""
-    end = environ.get("SLURM_JOB_END_TIME", "")
-    return float(end) - time.time() if end.isdecimal() and len(end) < 12 else None
+    end = whole(environ.get("SLURM_JOB_END_TIME"))
+    return None if end is None else end - time.time()

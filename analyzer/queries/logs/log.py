@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import LogLine, ProcessRank, Record, Who
+from whyhang.analyzer.facts import LogLine, ProcessRank, Record, Who, whole
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.job.records import GROUP_RANK, Member
 from whyhang.analyzer.queries.hits import about_same, cite_lines, when_printed
@@ -22,7 +22,6 @@ from whyhang.analyzer.queries.logs.failures import (
 )
 from whyhang.analyzer.queries.logs.log_ranks import (
     all_came,
-    is_number,
     names_root,
     on_host_of_peer,
     peers_of,
@@ -182,8 +181,8 @@ class Log(Record):
         elif self.blames is Blames.NAMED and _counts_all(case, line):
             for rank in ranks_in(line.fields.get("rank", "") + "," + line.fields.get("ranks", "")):
                 yield Who(rank=rank)
-            if (pid := line.fields.get("pid", "")) and is_number(pid):
-                yield Who(pid=int(pid), host=line.who.host)
+            if (pid := whole(line.fields.get("pid"))) is not None:
+                yield Who(pid=pid, host=line.who.host)
 
 
 def _who_ended(case: Case, lines: list[LogLine], speakers: list[Who]) -> list[Who]:
@@ -197,7 +196,7 @@ def _who_ended(case: Case, lines: list[LogLine], speakers: list[Who]) -> list[Wh
 def _counts_all(case: Case, line: LogLine) -> bool:
     """Return whether numbers of ranks in a line are those of the job, not of some group of it."""
     among = line.fields.get("among", "")
-    return not among or (is_number(among) and int(among) == case.job.world_size)
+    return not among or among == str(case.job.world_size)
 
 
 def _are_many(case: Case, ranks: set[int], *, of_others: bool) -> bool:

@@ -15,16 +15,12 @@ from whyhang.analyzer.facts import (
     Trust,
     Who,
     same_host,
+    whole,
 )
 from whyhang.analyzer.queries.machines.cluster import ranks_on
-from whyhang.analyzer.rank_state.from_logs.ends import (
-    FEW,
-    ended_before_the_rest,
-    ends_of,
-    who_says,
-)
+from whyhang.analyzer.rank_state.from_logs.ends import FEW, ended_before_the_rest, ends_of, who_says
 
-MAX_DIGITS = 9
+MAX_DIGITS = 8  # of a rank, and not only digits in a line that lies
 _ADDRESS = re.compile(r"([0-9a-f]{4}):([0-9a-f]{2}):([0-9a-f]{2})(?:\.\d)?$", re.IGNORECASE)
 
 
@@ -173,7 +169,8 @@ def ranks_of_others(case: Case, lines: Iterable[LogLine]) -> Iterable[int]:
     lines = tuple(lines)
     counts = {(line.fields.get("joined"), line.fields.get("world", "")) for line in lines}
     joined, world = next(iter(counts))
-    if len(counts) > 1 or not is_number(world) or int(world) > MAX_RANKS:
+    size = whole(world)
+    if len(counts) > 1 or size is None or size > MAX_RANKS:
         return ()
     if joined is not None:
         known = who_says(case.job, lambda line: bool(_CAME.search(line.text))) | {
@@ -181,23 +178,23 @@ def ranks_of_others(case: Case, lines: Iterable[LogLine]) -> Iterable[int]:
         }
         known = {0} if joined == "1" else known
         all_known = None not in known and joined == str(len(known))
-        return sorted(set(range(int(world))) - known) if all_known else ()
+        return sorted(set(range(size)) - known) if all_known else ()
     members = {line.fields.get("member", "") for line in lines}
     own = any(line.who.trust is Trust.FILE_NAME for line in lines)
     twice = sum(line.count for line in lines) > len(members)
     if own or twice or len({line.source.file for line in lines}) > 1:
         return ()
-    return sorted(set(range(int(world))) - {int(rank) for rank in members if is_number(rank)})
+    return sorted(set(range(size)).difference(map(whole, members)))
 
 
 def all_came(lines: Iterable[LogLine]) -> bool:
     """Return whether each rank of as many as the lines tell says so itself (group ``member``)."""
     came = {(line.fields.get("world", ""), line.fields.get("member", "")) for line in lines}
     worlds = {world for world, _ in came}
-    size = worlds.pop() if len(worlds) == 1 else ""
-    if not is_number(size) or int(size) > MAX_RANKS:
+    size = whole(worlds.pop()) if len(worlds) == 1 else None
+    if size is None or size > MAX_RANKS:
         return False
-    return {member for _, member in came}.issuperset(map(str, range(int(size))))
+    return {member for _, member in came}.issuperset(map(str, range(size)))
 
 
 def names_root(lines: Iterable[LogLine]) -> bool:
@@ -220,9 +217,5 @@ def names_root(lines: Iterable[LogLine]) -> bool:
 
 def ranks_in(text: str) -> tuple[int, ...]:
     """Read a list of ranks as logs write it: "1, 2, 5" or "4"."""
-    return tuple(int(word) for word in text.replace(",", " ").split() if is_number(word))
-
-
-def is_number(word: str) -> bool:
-    """Return whether a word is a rank or pid, and not only digits in a line that lies."""
-    return word.isascii() and word.isdigit() and len(word) < MAX_DIGITS
+    numbers = (whole(word, MAX_DIGITS) for word in text.replace(",", " ").split())
+    return tuple(number for number in numbers if number is not None)

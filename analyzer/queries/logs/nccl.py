@@ -22,7 +22,7 @@ from whyhang.analyzer.facts import (
 )
 from whyhang.analyzer.facts.times import latest
 from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INDIRECT, Hit
-from whyhang.analyzer.queries.hits import cite_lines
+from whyhang.analyzer.queries.hits import cite_lines, members_of
 from whyhang.analyzer.queries.machines.networks import VIRTUAL
 from whyhang.analyzer.queries.registry import query, side
 from whyhang.analyzer.rank_state.from_logs.gave_up import last_lines
@@ -90,7 +90,7 @@ def stuck_in_setup(case: Case, phase: NcclPhase, via: str = "") -> tuple[Hit, ..
         return ()
     whole = case.job.world_size is None or len(stages) >= case.job.world_size
     hit = Hit(
-        affected=tuple(m.id for m in case.job.members if m.rank in stages),
+        affected=members_of(case, stages),
         names_culprit=False,
         strength=CLEAR if whole else GUESSED,
         evidence=cite_setups(stages, sorted(stages)),
@@ -138,9 +138,9 @@ def _incomplete(case: Case) -> Iterator[Hit]:
     few = len(behind) < len(ahead)
     complete = all(stages[rank].phase is NcclPhase.COMPLETE for rank in ahead)
     yield Hit(
-        members=tuple(m.id for m in case.job.members if m.rank in behind),
+        members=members_of(case, behind),
         ranks=behind,
-        affected=tuple(m.id for m in case.job.members if m.rank in ahead),
+        affected=members_of(case, ahead),
         names_culprit=few,
         strength=CLEAR if few else GUESSED,
         evidence=cite_setups(stages, (*behind[:3], *ahead[:2])),
@@ -165,9 +165,9 @@ def _over_virtual_interface(case: Case) -> Iterator[Hit]:
         return
     first = next(iter(odd.values()))
     yield Hit(
-        members=tuple(m.id for m in case.job.members if m.rank in odd),
+        members=members_of(case, odd),
         ranks=tuple(sorted(odd)),
-        affected=tuple(m.id for m in case.job.members if m.rank in stages),
+        affected=members_of(case, stages),
         names_culprit=len(odd) < len(chosen),
         evidence=tuple(
             cite(s.source, f"Bootstrap: Using {s.interface}:{s.address}", rank)
@@ -206,7 +206,7 @@ def connections_not_made(case: Case, *, sockets: bool) -> Iterator[Hit]:
         return
     hosts = {rank: case.job.members[case.job.by_rank[rank]].host for rank in stages}
     yield Hit(
-        affected=tuple(m.id for m in case.job.members if m.rank in stages),
+        affected=members_of(case, stages),
         names_culprit=False,
         strength=CLEAR if half else INDIRECT,
         evidence=(

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import LogLine, ranks_in_words
+from whyhang.analyzer.facts import LogLine, ranks_in_words, whole
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.queries.hits import cite_lines
-from whyhang.analyzer.queries.logs.log_ranks import is_number, ranks_in
+from whyhang.analyzer.queries.logs.log_ranks import MAX_DIGITS, ranks_in
 from whyhang.analyzer.queries.registry import query
 
 MAX_KINDS = 300  # of sets of ranks that are compared with each other
@@ -165,5 +165,4 @@ def _missing(lines: Sequence[LogLine], last: LogLine) -> tuple[int, ...]:
 
 
 def _count(line: LogLine, name: str) -> int:
-    number = line.fields.get(name, "")
-    return int(number) if is_number(number) else 0
+    return whole(line.fields.get(name), MAX_DIGITS) or 0

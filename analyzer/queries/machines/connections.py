@@ -41,11 +41,6 @@ def ranks_on_silent(case: Case, silent: Iterable[str]) -> tuple[int, ...]:
     return tuple(sorted(known))
 
 
-def unanswered(case: Case) -> list[Unanswered]:
-    """List the connections of ranks that get no answer from elsewhere in the job."""
-    return case.connections.unanswered()
-
-
 def cite_unanswered(case: Case, connections: Iterable[Unanswered]) -> list[Evidence]:
     """Cite the sockets that get no answer, with whose they are."""
     return [cite_process(case.member(one.member), str(one.socket)) for one in connections]
@@ -95,7 +90,7 @@ def _seen(case: Case) -> list[Unanswered]:
     silent = silent_hosts(case)
     return [
         one
-        for one in unanswered(case)
+        for one in case.connections.unanswered()
         if (one.member, one.to.address.port) not in asked
         and not any(leads_to(case, one, host) for host in silent)
     ]

@@ -8,9 +8,9 @@ import ipaddress
 from collections.abc import Iterable, Iterator, Sequence
 
 from whyhang.analyzer.case import Case
-from whyhang.analyzer.facts import Address, Record, StoreView, counted, ranks_in_words
+from whyhang.analyzer.facts import Address, Record, StoreView, counted, ranks_in_words, whole
 from whyhang.analyzer.findings.signature import CLEAR, INCOMPLETE, Hit
-from whyhang.analyzer.job.sockets import tcp_sockets
+from whyhang.analyzer.job.sockets import is_address, tcp_sockets
 from whyhang.analyzer.job.store_keys import clients, joined
 from whyhang.analyzer.queries.hits import hit_about, places_of
 from whyhang.analyzer.queries.registry import query
@@ -55,9 +55,9 @@ def starting_ranks(case: Case) -> list[StartingRank]:
     for number in sorted(inside):
         member = case.member(number)
         address, environ = given.get(number), member.environ
-        port = environ.get("MASTER_PORT", "")
-        if address is None and "MASTER_ADDR" in environ and port.isdecimal():
-            address = Address(host=environ["MASTER_ADDR"], port=int(port))
+        port = whole(environ.get("MASTER_PORT"))
+        if address is None and "MASTER_ADDR" in environ and port is not None:
+            address = Address(host=environ["MASTER_ADDR"], port=port)
         if address is not None:
             starting.append(StartingRank(member=number, address=address, view=views.get(number)))
     return starting
@@ -191,7 +191,7 @@ def resolves_differently(case: Case, *, loopback: bool) -> Iterator[Hit]:
     if case.graph.progress or not bad or not (good or loopback):
         return
     usual = {(view.host, view.resolved) for view in distinct_views(good)}
-    names = {name for name, _ in usual if not _is_address(name)}
+    names = {name for name, _ in usual if not is_address(name)}
     if loopback:
         inward = (at for at in bad if at.view and all(map(is_loopback, at.view.resolved)))
         bad = [at for at in inward if _on_other_host(case, at, good)]
@@ -220,15 +220,6 @@ def is_loopback(place: str) -> bool:
         return ipaddress.ip_address(place).is_loopback
     except ValueError:
         return place == "localhost"
-
-
-def _is_address(name: str) -> bool:
-    """Return whether a name is an address already."""
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True
 
 
 def _on_other_host(case: Case, at: StartingRank, good: Sequence[StartingRank]) -> bool:

@@ -6,7 +6,7 @@ from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Who, grouped, ranks_in_words
 from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INDIRECT, Hit
 from whyhang.analyzer.job.records import MissingRank
-from whyhang.analyzer.queries.hits import LONGEST, hit_about, places_of
+from whyhang.analyzer.queries.hits import LONGEST, hit_about, members_of, places_of
 from whyhang.analyzer.queries.registry import query
 from whyhang.analyzer.queries.waits.different_operations import ONE_SIDED
 from whyhang.analyzer.queries.waits.states import (
@@ -227,7 +227,7 @@ def absent(case: Case, *, starting: bool) -> tuple[Hit, ...]:
         "left": _left_in_words(case, ranks, waiters),
     }
     hit = Hit(
-        members=tuple(m.id for m in case.job.members if m.rank in ranks),
+        members=members_of(case, ranks),
         ranks=tuple(ranks),
         affected=waiters,
         evidence=tuple(evidence),

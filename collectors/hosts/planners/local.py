@@ -10,15 +10,15 @@ Other jobs meet at one address: the agents of torchrun are connected to the stor
 knows where the store is, and the host of the store has a connection from each of the others.
 """
 
-import ipaddress
 import os
 import posixpath
 import re
 import socket
 from collections.abc import Iterable, Iterator, Sequence
 
-from whyhang.analyzer.facts import replace
+from whyhang.analyzer.facts import replace, whole
 from whyhang.analyzer.job.launch import Plan, plan_of_agent
+from whyhang.analyzer.job.sockets import is_address
 from whyhang.collectors.hosts import remote_host
 from whyhang.collectors.hosts.planners import ssh
 from whyhang.collectors.hosts.reach import (
@@ -101,7 +101,7 @@ def others_of(host: Host, there: KnownHosts) -> list[str]:
     others = [name for name in there.names if name not in own and not name.startswith("127.")]
     addresses = resolved(others, socket.gethostbyname)
     others = [name for name in others if addresses.get(name) not in own]
-    names = resolved(filter(_is_address, others), _name_of)
+    names = resolved(filter(is_address, others), _name_of)
     return [name for name in dict.fromkeys(names.get(n) or n for n in others) if ssh.is_name(name)]
 
 
@@ -114,14 +114,6 @@ def _name_of(address: str) -> str:
 
 def _is_loopback(name: str) -> bool:
     return name in {"localhost", "::1"} or name.startswith("127.")
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _by_mpi(host: Host, job: HostJob) -> KnownHosts | None:
@@ -195,8 +187,7 @@ def _by_meeting_place(host: Host, job: HostJob) -> KnownHosts | None:
     plans = [plan_of_agent(host.arguments(pid), host.environ(pid)) for pid in agents]
     nodes = max((plan.nodes()[1] or 1 for plan in plans), default=0)
     if job.ranks:
-        groups = host.environ(job.ranks[0].pid).get("GROUP_WORLD_SIZE", "")
-        nodes = max(nodes, int(groups) if groups.isdecimal() else 0)
+        nodes = max(nodes, whole(host.environ(job.ranks[0].pid).get("GROUP_WORLD_SIZE")) or 0)
         if nodes == 1 or (not nodes and (size is None or size <= here)):
             return None
     elif nodes < 2:
@@ -224,6 +215,5 @@ def _places(host: Host, job: HostJob, plans: Iterable[Plan]) -> Iterator[tuple[s
     """Yield where the job meets: host and port."""
     for member in job.ranks[:1]:
         environ = host.environ(member.pid)
-        port = environ.get("MASTER_PORT", "")
-        yield environ.get("MASTER_ADDR", ""), int(port) if port.isdecimal() else 0
+        yield environ.get("MASTER_ADDR", ""), whole(environ.get("MASTER_PORT")) or 0
     yield from filter(None, (plan.given_endpoint() for plan in plans))

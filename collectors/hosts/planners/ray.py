@@ -23,7 +23,7 @@ LIMIT = 40.0
 PATIENCE = 30.0
 """Seconds for a node's first sign of life: Ray starts a Python process for the actor."""
 
-CHANNEL = str(Path(__file__).parents[1] / "ray_channel")
+CHANNEL = str(Path(__file__).parents[2] / "ray_channel")
 
 _SERVES = (
     "TrainController", "PlacementGroupCleaner", "PreemptionWatcher", "SynchronizationActor",

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from whyhang.analyzer.errors import TargetError
-from whyhang.analyzer.facts import Gap, Record, counted
+from whyhang.analyzer.facts import Gap, Record, counted, whole
 from whyhang.analyzer.job.slurm_hosts import expand
 from whyhang.collectors.hosts.reach import Reach, ReachedHost, Selector
 from whyhang.collectors.live.programs import Outcome, TimedCommand, run, run_all
@@ -188,7 +188,7 @@ def _rows(steps: str) -> list[_Row]:
     return [
         _Row(
             step=row[0].rpartition(".")[2],
-            tasks=int(row[1]) if row[1].isdecimal() else 0,
+            tasks=whole(row[1]) or 0,
             hosts=expand(row[2]),
             program=row[3],
         )

@@ -11,7 +11,7 @@ part in torch.distributed. Their numbers come from variables of their frames
 from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 
-from whyhang.analyzer.facts import Role, Trust, replace
+from whyhang.analyzer.facts import Role, Trust, replace, whole
 from whyhang.analyzer.stacks.usercode import Origin, origin_of_file
 from whyhang.collectors.live.frame_variables import SPAWN, Numbers
 from whyhang.collectors.live.job.environment import options
@@ -252,5 +252,5 @@ def _number_programs(job: HostJob, host: Host, numbers: Mapping[int, Numbers]) -
 
 def _option(host: Host, pid: int, names: Collection[str]) -> int | None:
     """Read a whole number behind an option."""
-    values = (int(text) for text in options(host.arguments(pid), names) if text.isdecimal())
-    return next(values, None)
+    numbers = map(whole, options(host.arguments(pid), names))
+    return next((number for number in numbers if number is not None), None)

@@ -8,7 +8,7 @@ later (``mp.spawn`` programs, Ray) is not in it, and a program that changes its 
 from collections.abc import Collection, Iterable, Mapping
 from itertools import pairwise
 
-from whyhang.analyzer.facts import Record
+from whyhang.analyzer.facts import Record, whole
 from whyhang.analyzer.job.launchers import OTHERS, TORCH, RankVariables
 
 
@@ -87,8 +87,8 @@ def _lightning(environ: Mapping[str, str]) -> StatedRank | None:
 
 def _number(environ: Mapping[str, str], *names: str) -> int | None:
     """Read the first of these variables that holds a whole number."""
-    texts = (environ.get(name, "") for name in names)
-    return next((int(text) for text in texts if text.strip().isdecimal()), None)
+    numbers = (whole(environ.get(name)) for name in names)
+    return next((number for number in numbers if number is not None), None)
 
 
 def job_key(environ: Mapping[str, str], place: StatedRank) -> tuple[str, ...] | None:

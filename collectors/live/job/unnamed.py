@@ -7,7 +7,7 @@ import itertools
 import re
 from collections.abc import Iterable, Sequence
 
-from whyhang.analyzer.facts import Role, replace
+from whyhang.analyzer.facts import Role, replace, whole
 from whyhang.analyzer.job.launchers import LOCAL_SIZES, SCHEDULERS
 from whyhang.collectors.live.job.environment import options
 from whyhang.collectors.live.job.host import Host
@@ -76,8 +76,8 @@ def unnamed(host: Host, agent: int, known: Iterable[JobProcess]) -> dict[int, Jo
 
 def _local_size(host: Host, ranks: Iterable[JobProcess]) -> int | None:
     """Return how many ranks there should be on this host, by the environment of one of them."""
-    texts = (host.environ(rank.pid).get(name, "") for rank in ranks for name in LOCAL_SIZES)
-    return next((int(text) for text in texts if text.isdecimal()), None)
+    sizes = (whole(host.environ(rank.pid).get(name)) for rank in ranks for name in LOCAL_SIZES)
+    return next((size for size in sizes if size is not None), None)
 
 
 def job_of_agent(host: Host, agent: int, pid: int) -> HostJob:

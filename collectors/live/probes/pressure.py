@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from whyhang.analyzer.facts import NearLimit, Source, Who, replace
+from whyhang.analyzer.facts import NearLimit, Source, Who, replace, whole
 from whyhang.collectors.live.job.members import JobProcess
 from whyhang.collectors.live.probes.probe import Collected, Probe, Site
 from whyhang.collectors.live.proc import Proc
@@ -99,13 +99,14 @@ def _stopped(folder: Path) -> tuple[int, int]:
 def _table(path: Path) -> dict[str, int]:
     """Read lines of a name and a number."""
     rows = (line for line in words_in(path) if len(line) > 1)
-    return {name: int(number) for name, number, *_ in rows if number.isdecimal()}
+    numbers = ((name, whole(text)) for name, text, *_ in rows)
+    return {name: number for name, number in numbers if number is not None}
 
 
 def _first(folder: Path, *names: str) -> int:
     """Read the number in the first of these files that holds one; "max" is none."""
     texts = (word for name in names for line in words_in(folder / name) for word in line[:1])
-    return next((int(word) for word in texts if word.isdecimal()), 0)
+    return next((number for number in map(whole, texts) if number is not None), 0)
 
 
 PROBE = Probe(name="what holds the ranks back", limit=1.0, collect=collect)

@@ -24,6 +24,7 @@ from whyhang.analyzer.facts import (
     WorldSize,
     replace,
     unfold,
+    whole,
 )
 from whyhang.analyzer.job.launchers import PER_NODE
 from whyhang.collectors import tables
@@ -216,9 +217,9 @@ class ElasticReader(LineReader):
         self._keep(
             line,
             backend=settings.get("rdzv_backend"),
-            min_nodes=_whole(settings.get("min_nodes")),
-            max_nodes=_whole(settings.get("max_nodes")),
-            per_node=_whole(settings.get("nproc_per_node")),
+            min_nodes=whole(settings.get("min_nodes")),
+            max_nodes=whole(settings.get("max_nodes")),
+            per_node=whole(settings.get("nproc_per_node")),
             node_rank=_node_rank(settings),
             endpoint=settings.get("rdzv_endpoint"),
             run_id=settings.get("run_id"),
@@ -260,12 +261,7 @@ class ElasticReader(LineReader):
         yield from self._agents.values()
 
 
-def _whole(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isdecimal() else None
-
-
 def _node_rank(settings: dict[str, str]) -> int | None:
     """Read the node's number out of a static rendezvous's settings: {'rank': 1, 'timeout': 900}."""
-    _, key, rest = settings.get("rdzv_configs", "").partition("'rank': ")
-    digits = rest.partition(",")[0].rstrip("} ")
-    return int(digits) if key and digits.isdecimal() else None
+    rest = settings.get("rdzv_configs", "").partition("'rank': ")[2]
+    return whole(rest.partition(",")[0].rstrip("} "))

@@ -219,9 +219,8 @@ class FoundLine:
 class LogFile:
     """One file while it is read: what all readers of its lines learn together."""
 
-    def __init__(self, document: Document, voice: Voice | None = None) -> None:
+    def __init__(self, document: Document) -> None:
         self.document = document
-        self._voice = voice
         self._lines: dict[str, list[Line]] = {}
         self.clock: tuple[int, float | None] = (-1, None)  # byte offset, last time told there
         # first and last byte offset between which the next time told is this one
@@ -235,13 +234,10 @@ class LogFile:
         # NCCL's communicators by host, process and pointer
         self.comms: dict[tuple[str | None, int | None, str], Group] = {}
 
-    @property
+    @functools.cached_property
     def voice(self) -> Voice:
-        """Return how to read its lines; learnt from its first bytes once a line is found."""
-        if self._voice is None:
-            document = self.document
-            self._voice = voice_of(document.head, document.who, document.taken_at)
-        return self._voice
+        """How to read its lines; learnt from its first bytes once a line is found."""
+        return voice_of(self.document.head, self.document.who, self.document.taken_at)
 
     def take_apart(self, text: str) -> list[Line]:
         """Take a cleaned line of it apart; whoever asks for the same line again gets the same."""

@@ -12,7 +12,7 @@ import functools
 import re
 from collections.abc import Sequence
 
-from whyhang.analyzer.facts import NOBODY, Record, Trust, Who, replace
+from whyhang.analyzer.facts import NOBODY, Record, Trust, Who, replace, whole
 from whyhang.collectors import tables
 from whyhang.collectors.files.naming import join
 
@@ -126,7 +126,7 @@ def _of_prefix(text: str) -> Who:
     if prefix["pod"]:
         return Who(label=prefix["pod"], host=prefix["pod"])
     if prefix["node"]:
-        label, pid = prefix["node"], _number(prefix["pid"])
+        label, pid = prefix["node"], whole(prefix["pid"], LONGEST_NUMBER)
         return Who(pid=pid, host=prefix["ip"] or label, label=label)
     if prefix["facts"]:
         return _of_actor(prefix["actor"] or "", prefix["facts"])
@@ -136,7 +136,7 @@ def _of_prefix(text: str) -> Who:
 def _of_actor(actor: str, facts: str) -> Who:
     """Read "(RayTrainWorker pid=12, ip=10.0.0.1)", "(VllmWorker rank=3 pid=12)", "(A[rank=9])"."""
     values = dict(LABELS.fact.findall(f"{actor} {facts}"))
-    rank, pid = _number(values.get("rank", "")), _number(values.get("pid", ""))
+    rank, pid = (whole(values.get(name), LONGEST_NUMBER) for name in ("rank", "pid"))
     return Who(
         rank=rank,
         trust=Trust.NONE if rank is None else Trust.PREFIX,
@@ -150,10 +150,6 @@ def mesh_label(text: str) -> str | None:
     """Return the places in groups that a label names, as "DP0 TP1"; None where it names none."""
     places = LABELS.mesh_place.findall(text)
     return " ".join(f"{axis.upper()}{number}" for axis, number in places) or None
-
-
-def _number(text: str) -> int | None:
-    return int(text) if text.isdecimal() and len(text) <= LONGEST_NUMBER else None
 
 
 @functools.lru_cache(maxsize=65536)

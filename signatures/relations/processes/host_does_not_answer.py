@@ -54,7 +54,11 @@ def _not_reached(case: Case) -> Iterator[Hit]:
     held = [n for n in case.graph.not_waiting if case.member(n).rank not in ranks]
     if not silent or not ranks or not waiting or held or case.graph.progress:
         return
-    cut = [c for c in queries.unanswered(case) if any(queries.leads_to(case, c, h) for h in silent)]
+    cut = [
+        c
+        for c in case.connections.unanswered()
+        if any(queries.leads_to(case, c, h) for h in silent)
+    ]
     yield Hit(
         ranks=ranks,
         affected=waiting,

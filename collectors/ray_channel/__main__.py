@@ -1,4 +1,4 @@
-"""A program of its own that reaches the nodes of a Ray cluster; nothing else imports Ray.
+"""A program of its own that reaches the nodes of a Ray cluster.
 
 Run by any Python that has Ray (standard library besides)::
 
@@ -62,22 +62,28 @@ class WhyhangRunner:
         return data
 
 
-def connect(address: str | None) -> Any:
-    """Join the cluster as a driver that says nothing. Exits with a sentence where it cannot."""
+class NoClusterError(Exception):
+    """There is no Ray here, or no cluster answers; the message says which."""
+
+
+def connect(address: str | None, **more: Any) -> Any:
+    """Join the cluster as a driver that says nothing. Raises ``NoClusterError``."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     try:
         import ray  # noqa: PLC0415 - an extra, and heavy
     except ImportError as error:
-        sys.exit(f"Ray cannot be imported by {sys.executable}: {error}")
+        raise NoClusterError(f"Ray cannot be imported by {sys.executable}: {error}") from error
     try:
         ray.init(
             address=address or "auto",
             namespace="whyhang",
             log_to_driver=False,
             logging_level=logging.ERROR,
+            **more,
         )
-    except Exception as error:  # noqa: BLE001 - Ray raises all kinds
-        sys.exit(f"Ray cannot be reached at {address or 'the address it finds itself'}: {error}")
+    except Exception as error:
+        where = address or "the address it finds itself"
+        raise NoClusterError(f"Ray cannot be reached at {where}: {error}") from error
     return ray
 
 
@@ -166,9 +172,12 @@ def main() -> int:
     parser.add_argument("--node", action="append", default=[])
     split = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
     options = parser.parse_args(sys.argv[1:split])
-    if options.do == "run":
-        return run(options.address, options.node, sys.argv[split + 1 :])
-    json.dump(state(options.address), sys.stdout, indent=1)
+    try:
+        if options.do == "run":
+            return run(options.address, options.node, sys.argv[split + 1 :])
+        json.dump(state(options.address), sys.stdout, indent=1)
+    except NoClusterError as error:
+        sys.exit(str(error))
     return 0
 
 

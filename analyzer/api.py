@@ -54,7 +54,8 @@ def diagnose(
     The report has gone through the gate: secrets are blanked, control characters spelt.
 
     Raises ``TargetError`` for a target that is not there, ``BundleError`` for a bundle that cannot
-    be written, ``WhyhangError`` for anything else that a person has to mend; ``TypeError`` and ``ValueError`` for arguments that are none.
+    be written, ``WhyhangError`` for anything else that a person has to mend; ``TypeError`` and
+    ``ValueError`` for arguments that are none.
     """
     pids, paths = _split(targets)
     chosen = _options(options)

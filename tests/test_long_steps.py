@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from small_jobs import ALL_REDUCE, LOADER, WORKER, case_of, dump, process, report_of
+from small_jobs import ALL_REDUCE, LOADER, WORKER, case_of, dump, native, process, report_of
 
 from whyhang.analyzer.commands.left_open import (
     awaiting_a_worker_at_work,
@@ -70,6 +70,7 @@ def _counter(rank: int, name: str, value: int) -> LoopCounter:
 
 
 CHILD = f"_wait (subprocess.py:1960)\nrun (subprocess.py:550)\nscore (train.py:6)\n{CALLER}"
+KEY = f"c10d::TCPStore::doWait (libtorch_cpu.so:0)\nrefresh (train.py:9)\n{CALLER}"
 TWO = ("merge (train.py:9)", "split (train.py:14)")
 
 
@@ -268,6 +269,24 @@ def test_a_program_that_computes_for_a_rank_comes_to_its_end(
     report = report_of(facts)
 
     assert (report.verdict, report.findings[0].culprit_ranks) == (verdict, (2,))
+
+
+def test_a_program_computes_while_others_wait_for_a_key_of_the_store() -> None:
+    """They wait for the rank that waits for it, as in a collective: it sets the key after that."""
+    facts = [f for f in _job(*TWO, slept=120, steps=500) if isinstance(f, Process | LoopCounter)]
+    facts = [f for f in facts if f.who.rank != 2]
+    for look in (0, 1):
+        facts += native(dump(rank, KEY, look=look) for rank in (0, 1))
+        facts += [replace(process(2, look=look), started_at=STARTED), dump(2, CHILD, look=look)]
+        main = ThreadState(tid=4000, name="python", state="R", cpu_ticks=95 * look)
+        seen = process(2, pid=4000, look=look, state="R", ticks=95 * look)
+        facts.append(replace(seen, role=Role.OTHER, ppid=1002, who=Who(pid=4000), threads=(main,)))
+
+    report = report_of(facts)
+    still = report_of([f for f in facts if f.who.pid != 4000])
+
+    assert (report.verdict, report.findings[0].culprit_ranks) == ("slow", (2,))
+    assert (still.verdict, still.findings[0].category) == ("hung", "store-key-never-set")
 
 
 @pytest.mark.parametrize(("checksums", "verdict"), [((17, 17), "hung"), ((17, 18), "healthy")])

@@ -53,7 +53,7 @@ WORKS = frozenset({WaitKind.WORK, WaitKind.DATASET, WaitKind.SLEEP})
 """Kinds of place at which a worker may be on its way."""
 
 _AT_WORK = (Moved.ON, Moved.IN_PLACE)
-_STARTING = frozenset({WaitKind.INIT, WaitKind.STORE, WaitKind.IMPORT})
+_STARTING = frozenset({WaitKind.INIT, WaitKind.IMPORT})
 
 
 def with_long_steps(job: Job, states: tuple[RankState, ...]) -> tuple[RankState, ...]:

@@ -245,7 +245,9 @@ def test_who_is_the_furthest_behind_of_those_who_wait_for_messages(
     assert ("furthest behind" in finding.explanation) is bool(said)
 
 
-@pytest.mark.parametrize(("call", "waits"), [("Waitall", True), ("Barrier", False)])
+@pytest.mark.parametrize(
+    ("call", "waits"), [("Waitall", True), ("Neighbor_allgather", True), ("Barrier", False)]
+)
 def test_who_waits_for_messages_beside_a_collective_is_told(call: str, *, waits: bool) -> None:
     """It has a request too many, or somebody sent too little: the others are past the exchange."""
     reduces = "PMPI_Allreduce (libmpi.so.40:1)\nadd (grid.py:5)\nmain (step.py:12)"
@@ -255,6 +257,30 @@ def test_who_waits_for_messages_beside_a_collective_is_told(call: str, *, waits:
 
     assert (finding.signature, finding.culprit_ranks) == ("mpi-mismatch", None if waits else (1,))
     assert ("Rank 1 waits for a message that does not come" in finding.explanation) is waits
+
+
+LOOP = (
+    "def until_done(request, pause=0.01):",
+    "    while not request.{}():",
+    "        time.sleep(pause)",
+)
+
+
+@pytest.mark.parametrize(("asks", "waits"), [("Test", True), ("due", False)])
+def test_who_asks_for_a_request_again_and_again_waits_for_it(asks: str, *, waits: bool) -> None:
+    """Asleep between two tries it is in no call of MPI, and still waits for a message."""
+    sleeps = (
+        "until_done (swap.py:3)\nexchange (swap.py:9)\nmain (step.py:11)\n<module> (step.py:60)"
+    )
+    meets = "PMPI_Allreduce (libmpi.so.40:1)\ntotal (step.py:36)\nmain (step.py:14)"
+    lines = tuple(line.format(asks) for line in LOOP)
+    loop = Excerpt(file="swap.py", first_line=1, lines=lines)
+    others = native(still({0: meets, 1: meets}))
+
+    finding = report_of([*others, *still({2: sleeps}), loop]).findings[0]
+
+    assert finding.culprit_ranks == (None if waits else (2,))
+    assert finding.category == ("mpi-mismatch" if waits else "mpi-missing-rank")
 
 
 @pytest.mark.parametrize(("call", "culprits"), [("Win_lock", None), ("Barrier", (1,))])

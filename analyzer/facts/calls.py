@@ -130,5 +130,9 @@ class GroupConnections(Statement):
 
 
 def is_of_all(op: str) -> bool:
-    """Return whether an operation is one of all ranks of a group, by its name."""
-    return not op.startswith(PEER_TO_PEER) and "wait" not in op
+    """Return whether an operation is one of all ranks of a group, by its name.
+
+    Not a message, nor a wait or test for requests of MPI, nor an exchange with neighbors.
+    """
+    some = "wait" in op or op.startswith("test") or "neighbor_" in op
+    return not some and not op.startswith(PEER_TO_PEER)

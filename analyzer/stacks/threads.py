@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from whyhang.analyzer.facts import SHARED_FUTEX, Excerpt, Frame, Process, StackDump, Thread, replace
-from whyhang.analyzer.stacks.file_waits import awaited_file, one_of_each_rank, waits_for_removal
 from whyhang.analyzer.stacks.kinds import (
     AWAITED_FILE,
     FILE_LOCK,
@@ -17,6 +16,12 @@ from whyhang.analyzer.stacks.kinds import (
     phrase,
 )
 from whyhang.analyzer.stacks.place import Guess, from_kernel, from_line, place_from
+from whyhang.analyzer.stacks.polls import (
+    asked_of_mpi,
+    awaited_file,
+    one_of_each_rank,
+    waits_for_removal,
+)
 from whyhang.analyzer.stacks.rule_match import FrameIndex, Reading, read
 
 _GPU_DEVICES = ("/dev/nvidia", "/dev/kfd", "/dev/dri", "/dev/dxg", "/dev/accel", "/dev/habana")
@@ -51,23 +56,32 @@ def thread_place(thread: Thread, at: PlacedSnapshot) -> Place:
         # Reading modules or files while on the CPU is work, not a wait for storage.
         says = phrase("running library code")
         place = replace(place, kind=WaitKind.WORK, scope=Scope.WORK, says=says, certain=False)
-    sleeps = place.kind is WaitKind.SLEEP
-    if sleeps and place.user and at.line_text and waits_for_removal(place.user, at.line_text):
-        says = phrase("waiting for a lock file to be removed")
-        place = replace(place, kind=WaitKind.LOCK, says=says, op=FILE_LOCK)
-    elif place.user and at.line_text and place.kind in _MAY_POLL:
-        loop = awaited_file(place.user, at.line_text)
-        if loop is not None:
-            of_ranks = one_of_each_rank(loop, at.line_text)
-            says = phrase(f"waiting for a file {'of each rank' if of_ranks else 'to appear'}")
-            scope = Scope.MAYBE if of_ranks else Scope.LOCAL
-            place = replace(place, kind=WaitKind.SLEEP, scope=scope, says=says, op=AWAITED_FILE)
+    if place.user is not None and at.line_text is not None and place.kind in _MAY_POLL:
+        place = _polling(place, place.user, at.line_text)
     known = at.process.threads if at.process is not None else ()
     call = next((state.syscall for state in known if state.tid == thread.tid), None)
     if place.kind is WaitKind.LOCK and call == SHARED_FUTEX:
         says = phrase("waiting for a lock that it shares with other processes")
         place = replace(place, says=says, op=SHARED_LOCK)
     return replace(place, thread=thread.name, tid=thread.tid)
+
+
+def _polling(place: Place, user: Frame, text: LineText) -> Place:
+    """Return the place with what it waits for, where the lines of a loop tell that."""
+    sleeps = place.kind is WaitKind.SLEEP
+    if sleeps and waits_for_removal(user, text):
+        says = phrase("waiting for a lock file to be removed")
+        return replace(place, kind=WaitKind.LOCK, says=says, op=FILE_LOCK)
+    if (loop := awaited_file(user, text)) is not None:
+        of_ranks = one_of_each_rank(loop, text)
+        says = phrase(f"waiting for a file {'of each rank' if of_ranks else 'to appear'}")
+        scope = Scope.MAYBE if of_ranks else Scope.LOCAL
+        return replace(place, kind=WaitKind.SLEEP, scope=scope, says=says, op=AWAITED_FILE)
+    if sleeps and (call := asked_of_mpi(user, text)):
+        says = phrase(f"waiting for a request of MPI ({call}, again and again)")
+        kind = WaitKind.MPI
+        return replace(place, kind=kind, scope=Scope.RANKS, says=says, op=call.lower())
+    return place
 
 
 def _kernel_state(thread: Thread, at: PlacedSnapshot) -> tuple[str, str | None]:

@@ -210,9 +210,9 @@ def _how_they_part(
 
 
 def _is_for_messages(meeting: PendingOperation) -> bool:
-    """Return whether ranks wait for a message, or for requests of MPI, most often of messages."""
-    of_requests = meeting.kind is WaitKind.MPI and meeting.op.startswith("wait")
-    return of_requests or meeting.op.startswith(PEER_TO_PEER)
+    """Return whether ranks wait for messages: of MPI also for requests, and those of neighbors."""
+    of_mpi = meeting.kind is WaitKind.MPI and not is_of_all(meeting.op)
+    return of_mpi or meeting.op.startswith(PEER_TO_PEER)
 
 
 def _in_finalizers(case: Case, meetings: Sequence[PendingOperation]) -> str:

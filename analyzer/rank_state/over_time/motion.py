@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from whyhang.analyzer.facts import SWITCHES_PER_PAUSE, Frame, Process, Record, StackDump
 from whyhang.analyzer.job.roles import main_thread
-from whyhang.analyzer.stacks.file_waits import awaited_file
 from whyhang.analyzer.stacks.kinds import LineText, last_name
+from whyhang.analyzer.stacks.polls import awaited_file
 from whyhang.analyzer.stacks.usercode import COMPREHENSIONS, is_library, normal
 
 SPINNING = 0.25

@@ -11,8 +11,8 @@ from whyhang.analyzer import queries
 from whyhang.analyzer.facts import grouped, ranks_in_words
 from whyhang.analyzer.queries import Case, Hit, RankState, Signature, Status, quoted
 from whyhang.analyzer.rank_state.over_time.job_progress import step_counters
-from whyhang.analyzer.stacks.file_waits import awaited_file
 from whyhang.analyzer.stacks.kinds import AWAITED_FILE
+from whyhang.analyzer.stacks.polls import awaited_file
 
 
 def when(case: Case) -> Iterator[Hit]:

@@ -1,4 +1,4 @@
-"""The waits for a file, as the source around a frame shows them: that it is there, or gone."""
+"""Waits that only the source around a frame shows: for a file, or for a request of MPI."""
 
 import re
 
@@ -21,6 +21,12 @@ _ASKS_FILE = re.compile(r"\b(?:l?exists|isfile|is_file|isdir|is_dir|listdir|scan
 
 _SLEEPS = re.compile(r"\bsleep\(")
 
+_ASKS_MPI = re.compile(r"\.(?P<call>Test(?:all|any|some)?|test(?:all|any|some))\(")
+"""Methods of mpi4py that tell whether requests are done; a plain ``test`` may be anybody's.
+
+Who probes for messages that may come serves others.
+"""
+
 _FOR_RANKS = re.compile(r"\bfor\b.*\bin\b.*\b(?:world(?:_?size)?|n_?ranks|num_ranks|peers|ranks)\b")
 
 
@@ -34,14 +40,27 @@ def awaited_file(frame: Frame, text: LineText) -> Frame | None:
 
     It sleeps in between: a ``while`` that asks for it in its head, or in the lines below.
     """
-    at_head = _WHILE.match(text(frame) or "") is not None
-    loops = (head for head in heads(frame, text) if _WHILE.match(text(head) or ""))
-    loop = frame if at_head else next(loops, None)
+    loop = _loop_at(frame, text)
     if loop is None:
         return None
     lines = _lines_of(loop, text)
     asks, sleeps = (any(each.search(line) for line in lines) for each in (_ASKS_FILE, _SLEEPS))
     return loop if asks and sleeps else None
+
+
+def asked_of_mpi(frame: Frame, text: LineText) -> str:
+    """Return the call by which a loop asks MPI for requests again and again, and sleeps, if any."""
+    loop = _loop_at(frame, text)
+    lines = [] if loop is None else _lines_of(loop, text)
+    asks = next((found["call"] for line in lines if (found := _ASKS_MPI.search(line))), "")
+    return asks if any(map(_SLEEPS.search, lines)) else ""
+
+
+def _loop_at(frame: Frame, text: LineText) -> Frame | None:
+    """Return the head of the innermost ``while`` that a frame is in, or at."""
+    if _WHILE.match(text(frame) or ""):
+        return frame
+    return next((head for head in heads(frame, text) if _WHILE.match(text(head) or "")), None)
 
 
 def one_of_each_rank(loop: Frame, text: LineText) -> bool:

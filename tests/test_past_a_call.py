@@ -364,6 +364,55 @@ def test_only_a_condition_on_the_rank_alone_keeps_a_rank_out(head: str, is_out: 
     assert is_kept_out(8, [frame], lambda at: text.get(at.line or 0)) is is_out
 
 
+@pytest.mark.parametrize(
+    ("head", "body", "is_out"),
+    [
+        ("if rank != 0:", "return", True),
+        ("if rank != 0:", "continue", True),
+        ("if rank != 0: return", "log(rank)", True),
+        ("if rank == 0:", "return", False),
+        ("if rank != 0:", "log(rank)", False),
+        ("if local_rank != 0:", "return", False),
+    ],
+)
+def test_who_turns_off_above_does_not_come_below(head: str, body: str, *, is_out: bool) -> None:
+    """An early return on the rank's number parts the ranks like a branch."""
+    indent = "        " if head.endswith(":") else "    "
+    lines = ("def work(rank):", f"    {head}", f"{indent}{body}", "    dist.barrier()")
+    text = dict(enumerate(lines, 1))
+    frame = Frame(function="work", file="job.py", line=4)
+
+    assert is_kept_out(8, [frame], lambda at: text.get(at.line or 0)) is is_out
+
+
+SAVES = """
+def save(step):
+    if rank > 1:
+        return
+    merge(opt)
+def run():
+    for step in steps:
+        loss()
+        if wanted(step):
+            save(step)
+"""
+
+
+@pytest.mark.parametrize(("fewest", "culprits"), [((0,), (0,)), ((0, 1), (0, 1))])
+def test_the_condition_by_which_others_leave_parts_the_ranks(
+    fewest: tuple[int, ...], culprits: tuple[int, ...]
+) -> None:
+    """Not the one in the caller, which holds for all of them. At a tie it tells the odd side."""
+    inside = "Barrier (mpi4py/MPI.so:1)\nsave (job.py:4)\nrun (job.py:9)"
+    stacks = {rank: inside if rank in fewest else f"{SUM}run (job.py:7)" for rank in range(4)}
+
+    finding = first(stacks, SAVES)
+
+    assert finding.culprit_ranks == culprits
+    assert "past `if rank > 1` (job.py:2), by which others leave" in finding.explanation
+    assert "wanted" not in finding.explanation
+
+
 ROUND = """
 def collect(comm):
     return [comm.recv(source=worker) for worker in others]

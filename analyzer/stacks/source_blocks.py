@@ -119,14 +119,43 @@ def unasked(path: Sequence[Frame], text: LineText) -> tuple[Frame, str] | None:
     return None
 
 
-def rank_branch(path: Sequence[Frame], text: LineText) -> Frame | None:
-    """Return the innermost branch around any of these frames that depends on the rank's number.
+_TURNS_OFF = re.compile(r"(?:return|continue)\b")
 
-    ``path`` are the user's own frames of a stack, outermost first.
+
+def guards(frame: Frame, text: LineText) -> Iterator[Frame]:
+    """Yield the conditions above a frame, nearest first, where they hold the function is left.
+
+    Or the turn of the loop: ``if rank != 0: return``. Who stands below came past them.
     """
-    around = ((head, text(head) or "") for frame in reversed(path) for head in heads(frame, text))
-    asks = (head for head, line in around if BRANCH.match(line) and ASKS_RANK.search(line))
-    return next(asks, None)
+    depth = indent(text(frame) or "")
+    for at, line in lines_at(frame, range((frame.line or 1) - 1, 0, -1), text):
+        own = line.strip()
+        if not own or own.startswith("#") or indent(line) > depth:
+            continue
+        if own.startswith(FUNCTION):
+            return
+        inside = [each for each in block(at, text, frame.line or 0) if each.strip()]
+        last = inside[-1] if inside else ""
+        at_once = indent(last) == min(map(indent, inside), default=0)
+        turns_off = at_once and _TURNS_OFF.match(last.strip() or own.rpartition(": ")[2])
+        if BRANCH.match(line) and indent(line) == depth and turns_off:
+            yield at
+        depth = indent(line)
+
+
+def rank_branch(path: Sequence[Frame], text: LineText) -> Frame | None:
+    """Return the innermost condition on the rank's number that these frames depend on.
+
+    A branch around one of them, or one above by which other ranks turn off. ``path`` are the user's
+    own frames of a stack, outermost first.
+    """
+    for frame in reversed(path):
+        conditions = [head for head in heads(frame, text) if BRANCH.match(text(head) or "")]
+        conditions += guards(frame, text)
+        asks = [head for head in conditions if ASKS_RANK.search(text(head) or "")]
+        if asks:
+            return max(asks, key=lambda head: head.line or 0)
+    return None
 
 
 _THIS_RANK = re.compile(
@@ -137,7 +166,7 @@ _THIS_RANK = re.compile(
 
 
 def is_kept_out(rank: int, path: Sequence[Frame], text: LineText) -> bool:
-    """Return whether a branch on the rank's number, around one of these frames, keeps a rank out.
+    """Return whether a condition on the rank's number keeps a rank from one of these frames.
 
     Of the ``else`` of such a branch the line above it tells.
     """
@@ -147,9 +176,17 @@ def is_kept_out(rank: int, path: Sequence[Frame], text: LineText) -> bool:
             if _ELSE.match(condition):
                 condition, holds = _condition_above(head, text), False
             asks = _THIS_RANK.match(condition)
-            if asks is not None and ((asks["how"] == "==") is holds) != (rank == int(asks["rank"])):
+            if asks is not None and _holds(asks, rank) is not holds:
                 return True
+        passed = (_THIS_RANK.match(text(guard) or "") for guard in guards(frame, text))
+        if any(asks is not None and _holds(asks, rank) for asks in passed):
+            return True
     return False
+
+
+def _holds(asks: re.Match[str], rank: int) -> bool:
+    """Return whether a condition on the rank's number holds for a rank."""
+    return (asks["how"] == "==") is (rank == int(asks["rank"]))
 
 
 def _condition_above(otherwise: Frame, text: LineText) -> str:

@@ -79,7 +79,9 @@ def branch_in_words(
     for block in apart:
         if block != slept and quoted(block, text) not in said:
             into = "under" if BRANCH.match(text(block) or "") else "in the loop"
-            words.append(f"{there} {into} {quoted(block, text)}")
+            is_above = block == head and all(block not in heads(frame, text) for frame in path)
+            where = f"past {quoted(block, text)}, by which others leave"
+            words.append(f"{there} {where if is_above else f'{into} {quoted(block, text)}'}")
     if slept is not None:
         sleep = "sleep" if len(members) > 1 else "sleeps"
         words.append(f"{case.names(members)} {sleep} in the loop {quoted(slept, text)}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from log_docs import document, reader
-from small_jobs import frames, report_of, still
+from small_jobs import ALL_REDUCE, frames, report_of, still
 
 from whyhang.analyzer.facts import (
     CallArgument,
@@ -411,6 +411,30 @@ def test_the_condition_by_which_others_leave_parts_the_ranks(
     assert finding.culprit_ranks == culprits
     assert "past `if rank > 1` (job.py:2), by which others leave" in finding.explanation
     assert "wanted" not in finding.explanation
+
+
+EXIT_CALLS = "barrier (torch/distributed/distributed_c10d.py:4900)\nclose (job.py:4)"
+RAISED = """[rank1]: Traceback (most recent call last):
+[rank1]:   File "job.py", line 9, in <module>
+[rank1]:     run()
+[rank1]:   File "job.py", line 7, in run
+[rank1]:     rates[name]
+[rank1]: KeyError: 'chf'
+"""
+
+
+def test_a_rank_in_what_runs_at_exit_was_ended_by_the_exception_in_its_log() -> None:
+    """Python has printed it and calls what was registered; below all stands no program any more."""
+    facts = still({0: ALL_REDUCE, 1: EXIT_CALLS, 2: ALL_REDUCE})
+    log = list(reader().read(document(RAISED, "job.log")))
+
+    first, second = report_of([*facts, *log]).findings[:2]
+
+    assert (first.category, first.culprit_ranks) == ("rank-died", (1,))
+    assert (second.category, second.caused_by) == ("collective-mismatch", 0)
+    assert "at the end of the program: Python has called close (job.py:4)" in second.explanation
+    caught = still({0: ALL_REDUCE, 1: EXIT_CALLS + "\n<module> (job.py:9)", 2: ALL_REDUCE})
+    assert report_of([*caught, *log]).findings[0].category == "collective-mismatch"
 
 
 ROUND = """

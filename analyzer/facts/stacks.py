@@ -1,5 +1,8 @@
 """Stack dumps: frames and threads of one process at one moment."""
 
+from collections.abc import Sequence
+from itertools import chain
+
 from whyhang.analyzer.facts.base import Record, Sourced
 
 
@@ -46,3 +49,26 @@ class StackDump(Sourced):
     command: str | None = None  # command line of the process
     main_only: bool = False
     copies: int = 1
+
+
+def main_thread(dump: StackDump) -> Thread | None:
+    """Return the main thread of a dump."""
+    return main_of(dump.threads, dump.who.pid)
+
+
+def main_of(threads: Sequence[Thread], pid: int | None) -> Thread | None:
+    """Return the main thread: its id is the pid, it is called so, or it runs the program.
+
+    Tools that print neither (faulthandler) still show the program's ``<module>`` as the
+    outermost frame, and other Python threads as started by ``threading``.
+    """
+
+    def outermost(thread: Thread) -> Frame | None:
+        return next((frame for frame in reversed(thread.frames) if not frame.native), None)
+
+    by_pid = (t for t in threads if pid is not None and t.tid == pid)
+    by_name = (t for t in threads if t.name == "MainThread")
+    runs = {"<module>", "_run_module_as_main"}
+    program = (t for t in threads if (f := outermost(t)) and f.function in runs)
+    unstarted = (t for t in threads if (f := outermost(t)) and not f.file.endswith("threading.py"))
+    return next(chain(by_pid, by_name, program, unstarted, threads), None)

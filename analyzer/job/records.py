@@ -27,8 +27,8 @@ from whyhang.analyzer.facts import (
     Who,
     replace,
 )
+from whyhang.analyzer.facts.stacks import main_thread
 from whyhang.analyzer.job.device import Devices
-from whyhang.analyzer.job.roles import main_thread
 
 GROUP_RANK = re.compile(
     r"((?:(?:ATTN|MOE)_)?(?:DP|TP|PP|EP|CP)|process |worker |task |PG rank )(\d{1,4})"

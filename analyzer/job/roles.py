@@ -1,37 +1,12 @@
 """What a process is for its job, read off its stack when no process record says so."""
 
-from collections.abc import Sequence
-from itertools import chain
-
-from whyhang.analyzer.facts import Frame, Role, StackDump, Thread
+from whyhang.analyzer.facts import Frame, Role, StackDump
+from whyhang.analyzer.facts.stacks import main_thread
 from whyhang.analyzer.job.launchers import ROLES
 
 _SPAWNER = "torch/multiprocessing/spawn.py"
 _OF_CHILD = "_wrap"
 """Which of its functions a child runs in: all others there are of the parent."""
-
-
-def main_thread(dump: StackDump) -> Thread | None:
-    """Return the main thread of a dump."""
-    return main_of(dump.threads, dump.who.pid)
-
-
-def main_of(threads: Sequence[Thread], pid: int | None) -> Thread | None:
-    """Return the main thread: its id is the pid, it is called so, or it runs the program.
-
-    Tools that print neither (faulthandler) still show the program's ``<module>`` as the
-    outermost frame, and other Python threads as started by ``threading``.
-    """
-
-    def outermost(thread: Thread) -> Frame | None:
-        return next((frame for frame in reversed(thread.frames) if not frame.native), None)
-
-    by_pid = (t for t in threads if pid is not None and t.tid == pid)
-    by_name = (t for t in threads if t.name == "MainThread")
-    runs = {"<module>", "_run_module_as_main"}
-    program = (t for t in threads if (f := outermost(t)) and f.function in runs)
-    unstarted = (t for t in threads if (f := outermost(t)) and not f.file.endswith("threading.py"))
-    return next(chain(by_pid, by_name, program, unstarted, threads), None)
 
 
 def role_of_dump(dump: StackDump) -> Role:

@@ -20,9 +20,10 @@ from whyhang.analyzer.facts import (
     replace,
     whole,
 )
+from whyhang.analyzer.facts.stacks import main_thread
 from whyhang.analyzer.job.launchers import LOCAL_SIZES, WORLD_SIZES
 from whyhang.analyzer.job.records import Job, Member, MissingRank
-from whyhang.analyzer.job.roles import main_thread
+from whyhang.analyzer.stacks.usercode import is_called_at_exit
 
 LOOPBACK = {"localhost", "127.0.0.1", "::1", "127.0.1.1"}
 
@@ -125,10 +126,14 @@ def without_caught(
 
 
 def _is_ending(member: Member) -> bool:
-    """Return whether the main thread is through and waits for others that are no daemons."""
+    """Return whether the program is through: it waits for threads, or is in what runs at exit."""
     main = main_thread(member.dumps[-1]) if member.dumps else None
-    frames = main.frames[-1:] if main is not None else ()
-    return any(f.function == "_shutdown" and f.file.endswith("threading.py") for f in frames)
+    if main is None:
+        return False
+    waits = (
+        f.function == "_shutdown" and f.file.endswith("threading.py") for f in main.frames[-1:]
+    )
+    return any(waits) or is_called_at_exit(main.frames)
 
 
 def _siblings(process: Process, size: int | None, *, all_on_host: bool) -> list[tuple[int, str]]:

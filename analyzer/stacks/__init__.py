@@ -16,7 +16,7 @@ says so. Here the process as a whole is placed; ``rule_match`` reads one stack.
 from collections.abc import Callable
 
 from whyhang.analyzer.facts import Process, StackDump, Thread, replace
-from whyhang.analyzer.job.roles import main_thread
+from whyhang.analyzer.facts.stacks import main_thread
 from whyhang.analyzer.stacks.awaited_thread import follow_wait
 from whyhang.analyzer.stacks.kinds import (
     BLOCKED_POOL,
@@ -35,7 +35,7 @@ from whyhang.analyzer.stacks.kinds import (
 )
 from whyhang.analyzer.stacks.rule_match import index_of, read
 from whyhang.analyzer.stacks.threads import PlacedSnapshot, source_lines, thread_place
-from whyhang.analyzer.stacks.usercode import is_library
+from whyhang.analyzer.stacks.usercode import is_called_at_exit
 
 PlaceOf = Callable[[StackDump, Process | None], Place]
 """``place_of`` with the rules and lines of source of a job."""
@@ -61,13 +61,7 @@ def place_of(
     place = follow_wait(thread_place(main, at), main, at)
     if process is not None and process.stopped:
         place = replace(place, stopped=True)
-    # Below all else stands the program's ``<module>``, or what runs it; at exit the interpreter
-    # itself calls what the main thread is in.
-    outermost = next((frame for frame in reversed(main.frames) if not frame.native), None)
-    called = (
-        outermost is not None and outermost.function != "<module>" and not is_library(outermost)
-    )
-    if process is not None and place.main_op is None and called:
+    if process is not None and place.main_op is None and is_called_at_exit(main.frames):
         place = replace(place, main_op=EXIT)
     return place
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from whyhang.analyzer.facts import Frame, StackDump
-from whyhang.analyzer.job.roles import main_thread
+from whyhang.analyzer.facts.stacks import main_thread
 from whyhang.analyzer.stacks.kinds import LineText, last_name
 from whyhang.analyzer.stacks.source_blocks import (
     BRANCH,

@@ -13,7 +13,7 @@ import functools
 import posixpath
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from whyhang.analyzer.facts import Frame
 from whyhang.analyzer.toml import table
@@ -82,6 +82,17 @@ def origin_of_file(file: str) -> Origin:
 def is_library(frame: Frame) -> bool:
     """Return whether a frame is neither the user's own nor a framework's."""
     return origin(frame) is Origin.LIBRARY
+
+
+def is_called_at_exit(frames: Sequence[Frame]) -> bool:
+    """Return whether the interpreter itself has called what a main thread is in.
+
+    Else the program's ``<module>`` stands below all, or what runs it. ``frames``: innermost first.
+    """
+    outermost = next((frame for frame in reversed(frames) if not frame.native), None)
+    if outermost is None:
+        return False
+    return outermost.function != "<module>" and not is_library(outermost)
 
 
 def user_path(frames: Iterable[Frame]) -> list[Frame]:

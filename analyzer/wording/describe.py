@@ -5,9 +5,9 @@ from itertools import pairwise
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Frame, OtherEnd, Process, StackDump, counted
+from whyhang.analyzer.facts.stacks import main_thread
 from whyhang.analyzer.job.connections import ConnectionPeer
 from whyhang.analyzer.job.records import Child, Member
-from whyhang.analyzer.job.roles import main_thread
 from whyhang.analyzer.job.sockets import tcp_socket
 from whyhang.analyzer.rank_state.listed import WORDS
 from whyhang.analyzer.rank_state.over_time.motion import Moved

@@ -85,6 +85,9 @@ def branch_in_words(
     if slept is not None:
         sleep = "sleep" if len(members) > 1 else "sleeps"
         words.append(f"{case.names(members)} {sleep} in the loop {quoted(slept, text)}")
+    exits = [s.place is not None and s.place.main_op == EXIT for s in case.states]
+    if path and exits[members[0]] and not any(exits[n] for n in others):  # else they are cut
+        words.append(f"{there} at the end of the program: Python has called {in_words(path[0])}")
     if (called := unasked(path, text)) and in_words(called[0]) not in said:
         words.append(f"{there} in {called[1]}, {in_words(called[0])}, which runs at any line")
     return "; ".join(words)

@@ -19,7 +19,8 @@ from whyhang.analyzer.facts import (
     Who,
     replace,
 )
-from whyhang.analyzer.job.roles import main_of, role_of_frames
+from whyhang.analyzer.facts.stacks import main_of
+from whyhang.analyzer.job.roles import role_of_frames
 from whyhang.analyzer.reading import Document
 from whyhang.collectors.files.naming import join, title
 from whyhang.collectors.stacks.passages import WHOLE_BYTES, holds, passages

@@ -6,9 +6,9 @@ from typing import Literal
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Agent, counted, grouped, ranks_in_words, replace
+from whyhang.analyzer.facts.stacks import main_thread
 from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INDIRECT, Hit
 from whyhang.analyzer.job.records import Child
-from whyhang.analyzer.job.roles import main_thread
 from whyhang.analyzer.job.slurm_hosts import other_hosts
 from whyhang.analyzer.job.store_keys import Round, round_of
 from whyhang.analyzer.queries.registry import query

@@ -18,8 +18,8 @@ from collections import Counter
 from collections.abc import Iterable
 
 from whyhang.analyzer.facts import Frame, Process, Record, Thread, replace
+from whyhang.analyzer.facts.stacks import main_thread
 from whyhang.analyzer.job.records import Job, Member
-from whyhang.analyzer.job.roles import main_thread
 from whyhang.analyzer.rank_state.over_time.job_progress import status_by_place
 from whyhang.analyzer.rank_state.over_time.motion import Motion, Moved
 from whyhang.analyzer.rank_state.state import IN_STEP, RankState, Status

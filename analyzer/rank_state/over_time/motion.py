@@ -11,7 +11,7 @@ from itertools import pairwise, zip_longest
 from typing import NamedTuple
 
 from whyhang.analyzer.facts import SWITCHES_PER_PAUSE, Frame, Process, Record, StackDump
-from whyhang.analyzer.job.roles import main_thread
+from whyhang.analyzer.facts.stacks import main_thread
 from whyhang.analyzer.stacks.kinds import LineText, last_name
 from whyhang.analyzer.stacks.polls import awaited_file
 from whyhang.analyzer.stacks.usercode import COMPREHENSIONS, is_library, normal

@@ -2,8 +2,8 @@
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Frame, Thread, grouped
+from whyhang.analyzer.facts.stacks import main_thread
 from whyhang.analyzer.job.records import Member
-from whyhang.analyzer.job.roles import main_thread
 from whyhang.analyzer.report import StackGroup
 from whyhang.analyzer.stacks.usercode import in_words, normal
 from whyhang.analyzer.wording.describe import activity, frames_of

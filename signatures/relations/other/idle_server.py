@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from whyhang.analyzer import queries
 from whyhang.analyzer.facts import Frame, Thread
-from whyhang.analyzer.job.roles import main_thread
+from whyhang.analyzer.facts.stacks import main_thread
 from whyhang.analyzer.queries import Case, Hit, RankState, Signature, Status, WaitKind
 from whyhang.analyzer.stacks.kinds import REQUESTS, last_name
 from whyhang.analyzer.stacks.source_blocks import heads, lines_above

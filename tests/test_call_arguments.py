@@ -61,6 +61,26 @@ def test_an_argument_of_a_call(call: str, variables: Mapping[str, str], told: li
     assert _arguments(f"def step():\n    {call}\n", ("step", 2, variables)) == told
 
 
+@pytest.mark.parametrize(
+    ("begun", "told"),
+    [
+        ("work = [dist.P2POp(dist.isend, x, to), dist.P2POp(dist.irecv, y, 4)]",
+         ["isend peer=2", "irecv peer=4"]),
+        ("work = [comm.Isend(x, dest=to, tag=7)]", ["Isend dest=2", "Isend tag=7"]),
+        ("comm.send(x, dest=to)", []),
+    ],
+)  # fmt: skip
+def test_messages_that_were_begun_above_a_wait(begun: str, told: list[str]) -> None:
+    """Who waits for requests waits for those whom the messages name, and for no others."""
+    source = f"def swap():\n    {begun}\n    for w in work:\n        w.wait()\n"
+    data, tree = _printed(("swap", 4, {"to": "2"})), parsed(source.encode())
+    assert tree is not None
+
+    found = read_arguments(Who(pid=7), data, sites({7: data}), {FILE: tree})
+
+    assert [f"{fact.op} {fact.name}={fact.value}" for fact in found] == told
+
+
 def test_a_constant_of_the_file() -> None:
     """What a name is set to once, at the top of the file, is its value in every function."""
     source = "BASE: int = 8\nTAG = BASE + 1\nSIZE = 4\ndef step():\n    comm.send(x, SIZE, TAG)\n"

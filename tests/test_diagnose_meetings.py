@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from small_jobs import ALL_REDUCE, BARRIER, dump, report_of, still
+from small_jobs import ALL_REDUCE, BARRIER, dump, native, report_of, still
 
 from whyhang.analyzer.facts import (
     Call,
+    CallArgument,
     CallState,
     Excerpt,
+    Fact,
     Frame,
     Group,
     LoopCounter,
@@ -171,6 +173,36 @@ def test_a_ring_of_receives_is_told_as_one() -> None:
 
     assert finding.culprit_ranks is None
     assert "ranks 0-2 in a ring, each for the next" in finding.title
+
+
+def test_who_has_begun_both_sides_of_an_exchange_waits_for_its_partner() -> None:
+    """Only the order of the waits has them look like senders; whom each named tells who waits."""
+    wait = "c10d::ProcessGroupGloo::SendWork::wait (libtorch_cpu.so:0)"
+    stack = f"{wait}\nmix (gossip.py:4)\n<module> (train.py:60)"
+    lines = (
+        "def mix(peer):",
+        "    work = [dist.isend(out, peer), dist.irecv(inbox, peer)]",
+        "    for w in work:",
+        "        w.wait()",
+    )
+    facts: list[Fact] = [Excerpt(file="gossip.py", first_line=1, lines=lines)]
+    for rank, peer in enumerate((1, 2, 0, 0)):
+        facts += native(still({rank: stack}))
+        facts += [
+            CallArgument(
+                op=op, name="peer", value=str(to), function="mix", file="gossip.py", line=2,
+                who=Who(rank=rank), source=Source(file="claims.json"),
+            )
+            for op, to in (("isend", peer), ("irecv", 3))
+        ]  # fmt: skip
+
+    finding = report_of(facts).findings[0]
+
+    assert finding.culprit_ranks is None
+    assert finding.title.startswith(
+        "Ranks 0-3 all wait for messages that they exchange, and none comes: "
+        "ranks 0-2 in a ring, each for the next; rank 3 waits behind them"
+    )
 
 
 def test_a_send_and_a_receive_that_face_each_other_and_do_not_end_do_not_fit() -> None:

@@ -5,6 +5,8 @@ group, or they go round the loop above it another number of times. The line of s
 given, the variables of the frame what that was: both are read, nothing is run. Numbers, text that
 picks a group, and names are evaluated; for anything else the line is all that is known.
 
+Of a wait for messages that were begun before, what these were given is asked.
+
 Of a rank that stands elsewhere in that function the same is asked, since it may have come past the
 call; not where a counter of a loop is part of it, which has gone on since. Of one that has left the
 function a length of a loop is still known where who called it has the number by the same name.
@@ -33,6 +35,8 @@ RANGE = "range"
 class _Table(Record):
     kept: frozenset[str]
     of_messages: frozenset[str]
+    posted: frozenset[str]
+    waits: frozenset[str]
     positions: dict[str, dict[str, int]]
 
 
@@ -169,16 +173,36 @@ def _arguments(tree: ast.Module, site: Site) -> Iterator[tuple[str, str, ast.exp
         if not first <= site.line <= last:
             continue
         if isinstance(node, ast.Call) and last - first <= MOST_CALLS:
-            op = _called(node.func)
-            for name, expression in _given(node, op):
-                yield op, name, expression, site.line
+            for call in _posted(tree, site.line) if _is_wait(node) else [node]:
+                for name, expression in _given(call):
+                    yield _operation(call), name, expression, call.lineno
         elif isinstance(node, ast.For) and first < site.line <= (node.body[-1].end_lineno or 0):
             match node.iter:
                 case ast.Call(func=ast.Name(id="range"), args=[length]):
                     yield RANGE, RANGE, length, first
 
 
-def _given(call: ast.Call, op: str) -> Iterator[tuple[str, ast.expr]]:
+def _is_wait(call: ast.Call) -> bool:
+    return _called(call.func).lower() in _TABLE.waits
+
+
+def _posted(tree: ast.Module, line: int) -> Iterator[ast.Call]:
+    """Yield the messages that the function around a line has begun above it, to wait for them."""
+    functions = (n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and _holds(n, line))
+    around = max(functions, key=lambda function: function.lineno, default=tree)
+    calls = (node for node in ast.walk(around) if isinstance(node, ast.Call))
+    above = (call for call in calls if (call.end_lineno or 0) < line)
+    return (call for call in above if _operation(call).lower() in _TABLE.posted)
+
+
+def _operation(call: ast.Call) -> str:
+    """Return the name of what is called; of torch's P2POp, that of the operation it is given."""
+    name = _called(call.func)
+    return _called(call.args[0]) if name == "P2POp" and call.args else name
+
+
+def _given(call: ast.Call) -> Iterator[tuple[str, ast.expr]]:
+    op = _called(call.func)
     for keyword in call.keywords:
         if keyword.arg in _TABLE.kept:
             yield keyword.arg or "", keyword.value

@@ -13,7 +13,7 @@ from whyhang.analyzer.wording.ways_past import divergence
 _OF_MESSAGES = re.compile(r"(?i)i?s?send|i?recv|m?probe")
 """Calls of which an argument names the other rank, one for which they wait."""
 
-_PARTNER = {"source", "src", "dest", "dst"}
+_PARTNER = {"source", "src", "dest", "dst", "peer"}
 
 _MAY_BE_OF_ALL = re.compile(r"(?i)(?:^|\.)(?:comm|communicator|(?:\w+_)?world)$")
 """Names under which programs keep the communicator of all ranks."""
@@ -24,16 +24,26 @@ def partners(case: Case) -> dict[int, int]:
     by_rank = case.job.by_rank
     named: dict[int, int] = {}
     for fact in case.job.of(CallArgument):
+        if not (fact.stands and fact.name in _PARTNER and _OF_MESSAGES.fullmatch(fact.op)):
+            continue
         member = case.job.member_of(fact.who)
-        names_one = fact.stands and fact.name in _PARTNER and _OF_MESSAGES.fullmatch(fact.op)
-        if names_one and member is not None and fact.value.isdecimal() and _of_job(case, member.id):
-            other = by_rank.get(int(fact.value))
-            named |= {member.id: other} if other is not None else {}
+        if member is None or not fact.value.isdecimal():
+            continue
+        other = by_rank.get(int(fact.value))
+        if other is not None and _of_job(case, member.id) and _awaits(case, member.id, fact.op):
+            named[member.id] = other
     return named | {
         by_rank[rank]: by_rank[position.call.peer]
         for rank, position in case.graph.calls.positions.items()
         if position.inside and rank in by_rank and position.call.peer in by_rank
     }
+
+
+def _awaits(case: Case, number: int, op: str) -> bool:
+    """Return whether a member waits in an operation: of two that it has begun it may be either."""
+    its = (case.states[number].op or "").lower()
+    ways = [way for way in ("send", "recv") if way in its]
+    return len(ways) != 1 or ways[0] in op.lower()
 
 
 def _of_job(case: Case, number: int) -> bool:

@@ -1,6 +1,7 @@
 """Sends and receives that stacks show and that do not pair."""
 
 import itertools
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -18,6 +19,7 @@ from whyhang.analyzer.rank_state.over_time.job_progress import counts_more, step
 from whyhang.analyzer.rank_state.over_time.motion import Moved
 from whyhang.analyzer.report import Collective, cite
 from whyhang.analyzer.stacks import WaitKind
+from whyhang.analyzer.stacks.source_blocks import lines_above
 from whyhang.analyzer.wait_graph import PendingOperation
 from whyhang.analyzer.wording.describe import evidence_of, path_of
 
@@ -41,12 +43,14 @@ def unpaired_by_stacks(case: Case) -> Iterator[Hit]:
     if len(members) + len(rest) < 2:
         return
     receive = ways == {"recv"}
-    does = ("receive", "sends") if receive else ("send", "receives")
-    says = f"{case.names(members)} all wait to {does[0]} and none {does[1]}"
+    exchange = all(_exchanges(case, number) for number in members)
+    to, none = ("to receive", "sends") if receive else ("to send", "receives")
+    to, none = ("for messages that they exchange,", "comes") if exchange else (to, none)
+    says = f"{case.names(members)} all wait {to} and none {none}"
     if rest:
         calls = " and ".join(dict.fromkeys(str(m.says.call) for m in paired))
-        waits = f"to {does[0]}, and no rank {does[1]}"
-        waits = f"in {calls}, and no other rank is in such a call" if unknown else waits
+        waits = f"in {calls}, and no other rank is in such a call"
+        waits = waits if unknown or exchange else f"{to}, and no rank {none}"
         past = came_past_in_words(case, _nearest(case, members, rest), members)
         if len(ways) > 1 and not past:
             return  # messages may be on their way
@@ -271,6 +275,18 @@ def _operations(case: Case) -> tuple[list[PendingOperation], list[PendingOperati
     if any(m.kind is not WaitKind.COLLECTIVE for m in rest):
         return [], []
     return paired, rest
+
+
+_BEGINS = (re.compile(r"(?i)\bi?send\b"), re.compile(r"(?i)\bi?recv\b"))
+
+
+def _exchanges(case: Case, number: int) -> bool:
+    """Return whether a member waits for both a send and a receive that it has begun above."""
+    user = case.states[number].user
+    if user is None or ".wait" not in (case.text(user) or "").lower():
+        return False
+    above = [*lines_above(user, case.text)]
+    return all(any(map(begins.search, above)) for begins in _BEGINS)
 
 
 def _way(operation: PendingOperation) -> str | None:

@@ -43,14 +43,14 @@ def unpaired_by_stacks(case: Case) -> Iterator[Hit]:
     if len(members) + len(rest) < 2:
         return
     receive = ways == {"recv"}
-    exchange = all(_exchanges(case, number) for number in members)
+    exchange = not rest and all(_exchanges(case, number) for number in members)
     to, none = ("to receive", "sends") if receive else ("to send", "receives")
     to, none = ("for messages that they exchange,", "comes") if exchange else (to, none)
     says = f"{case.names(members)} all wait {to} and none {none}"
     if rest:
         calls = " and ".join(dict.fromkeys(str(m.says.call) for m in paired))
-        waits = f"in {calls}, and no other rank is in such a call"
-        waits = waits if unknown or exchange else f"{to}, and no rank {none}"
+        waits = f"{to}, and no rank {none}"
+        waits = f"in {calls}, and no other rank is in such a call" if unknown else waits
         past = came_past_in_words(case, _nearest(case, members, rest), members)
         if len(ways) > 1 and not past:
             return  # messages may be on their way

@@ -91,6 +91,20 @@ def test_sends_and_receives_at_once_may_be_on_their_way() -> None:
     assert all(f.category != "p2p-mismatch" for f in findings)
 
 
+def test_sends_and_receives_over_gloo_that_do_not_move_are_not_on_their_way() -> None:
+    """Who hands over a message runs; whom they named, and so who is to blame, is not known."""
+    send = RECV.replace("recv", "send")
+    facts = still({0: BARRIER, 1: send, 2: RECV, 3: BARRIER})
+    gloo = Setting(name="backend", value="gloo", who=Who(), source=Source(file="rank2.log"))
+
+    finding = report_of([*facts, gloo]).findings[0]
+    once = report_of([*(fact for fact in facts if fact.look == 0), gloo]).findings
+
+    assert (finding.category, finding.culprit_ranks) == ("p2p-mismatch", None)
+    assert "no other rank is in such a call: ranks 0,3 are in barrier" in finding.title
+    assert all(f.category != "p2p-mismatch" for f in once)
+
+
 ROTATES = """\
 def attend(block):
     for hop in range(size):

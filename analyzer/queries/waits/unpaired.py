@@ -52,7 +52,7 @@ def unpaired_by_stacks(case: Case) -> Iterator[Hit]:
         waits = f"{to}, and no rank {none}"
         waits = f"in {calls}, and no other rank is in such a call" if unknown else waits
         past = came_past_in_words(case, _nearest(case, members, rest), members)
-        if len(ways) > 1 and not past:
+        if len(ways) > 1 and not past and not _have_stood_still(case, members):
             return  # messages may be on their way
         says = _beside_collectives(case, members, waits, rest) + past
     gone = None if rest else next(loop_left(case, "few"), None)
@@ -137,7 +137,7 @@ def face_to_face(case: Case) -> Iterator[Hit]:
     calls = case.graph.calls
     if any(f.verdict is not Verdict.WAITS_FOR_ABSENT for f in calls.findings):
         return
-    backends = {fact.value for fact in case.job.of(Setting) if fact.name == "backend"}
+    backends = _backends(case)
     if "nccl" in backends:
         return
     ways = {case.member(n).rank: (_way(m), n) for m in paired for n in m.members}
@@ -275,6 +275,16 @@ def _operations(case: Case) -> tuple[list[PendingOperation], list[PendingOperati
     if any(m.kind is not WaitKind.COLLECTIVE for m in rest):
         return [], []
     return paired, rest
+
+
+def _backends(case: Case) -> set[str]:
+    return {fact.value for fact in case.job.of(Setting) if fact.name == "backend"}
+
+
+def _have_stood_still(case: Case, members: Sequence[int]) -> bool:
+    """Return whether no message is on its way between the looks: who sends over gloo runs."""
+    still = all(case.states[number].motion.moved is Moved.STILL for number in members)
+    return still and _backends(case) == {"gloo"}
 
 
 _BEGINS = (re.compile(r"(?i)\bi?send\b"), re.compile(r"(?i)\bi?recv\b"))

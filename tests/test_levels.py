@@ -66,6 +66,10 @@ def roots(*findings: Candidate) -> list[str]:
             finding("wait", (4,), confidence="certain", waiting=(0, 1)),
             id="less sure, but deeper",
         ),
+        pytest.param(
+            finding("program", (4,)), finding("program", (4,), confidence="certain", waiting=(0,)),
+            id="how it ended, beside that it is gone",
+        ),
         pytest.param(finding("machine"), finding("program", (4,)), id="one names nobody"),
         pytest.param(
             finding("program", (4,), waiting=(0, 1)), finding("peer", (1,)), id="one waits for it"

@@ -13,6 +13,7 @@ from whyhang.analyzer.commands.cards import add_card_folders, complain
 from whyhang.analyzer.errors import TargetError
 from whyhang.analyzer.facts import grouped
 from whyhang.analyzer.findings.signature import Signature
+from whyhang.analyzer.queries.waits.lagging_for import KERNEL_LOG, OUTPUT
 from whyhang.analyzer.queries.waits.recorded import PLACES
 from whyhang.analyzer.reports.finding import is_command
 from whyhang.analyzer.wording.fill_texts import as_template
@@ -130,6 +131,8 @@ _WITHOUT_A_CASE = {
     "call": "the call",
     "there": "the call of the others",
     "compare": PLACES,
+    "trail": f"dmesg (oom-kill), {OUTPUT}",
+    "kernel": KERNEL_LOG,
     "here": "one host",
     "to": " ADDRESS",
     "usual": "that of the others",

@@ -9,8 +9,8 @@ earlier), and on different ranks the earlier explains the later.
 
 A mere possibility explains nothing away. A failure to start is explained by the failure of the
 attempt before it, and explains nothing of that. Where two findings rest on one line about one
-rank, the one that says how the rank ended leads. What ``Signature.explains`` names is explained
-whatever the levels are.
+rank, or are about its death, the one that says how the rank ended leads. What
+``Signature.explains`` names is explained whatever the levels are.
 """
 
 from collections import defaultdict
@@ -31,6 +31,7 @@ from whyhang.analyzer.rank_state.from_logs.log_ends import (
 from whyhang.analyzer.stacks import WaitKind
 
 ENOUGH = 0.5  # a mere possibility explains nothing away
+ENDED = "rank-died"  # the category
 POSSIBLE, LIKELY = 0.6, 0.8  # and what is not even possible nothing that is likely
 
 Line = tuple[str, int]
@@ -200,7 +201,9 @@ def _happened_before(cause: Candidate, effect: Candidate) -> bool:
 
 
 def _of_one_end(candidate: Candidate, other: Candidate) -> bool:
-    """Return whether another finding rests on the same line about the same rank, and says more.
+    """Return whether another finding is about the same end of the same rank, and says more.
+
+    They rest on the same line, or both say that the rank has died.
 
     The one that only says who waits for the rank gives way to the one that says how it ended,
     unless that is a mere possibility.
@@ -209,7 +212,8 @@ def _of_one_end(candidate: Candidate, other: Candidate) -> bool:
     same = (mine.members, mine.ranks) == (theirs.members, theirs.ranks)
     if not same or bool(mine.affected) is bool(theirs.affected):
         return False
-    if mine.places.isdisjoint(theirs.places):
+    of_end = candidate.signature.category == other.signature.category == ENDED
+    if mine.places.isdisjoint(theirs.places) and not of_end:
         return False
     says_how = candidate if theirs.affected else other
     return (says_how is other) is (says_how.confidence >= ENOUGH)

@@ -20,6 +20,10 @@ from whyhang.analyzer.stacks.place import from_kernel
 from whyhang.analyzer.wording.describe import evidence_of, location_of, other_end
 from whyhang.analyzer.wording.title_fields import subject_fields
 
+OUTPUT = "its own last lines, where its standard error goes"
+KERNEL_LOG = "dmesg -T | grep -iE 'oom|killed process|segfault'"
+"""Where the reason stands for which a process ended."""
+
 _ON_A_PROCESS = (
     WaitKind.SUBPROCESS,
     WaitKind.DATALOADER,
@@ -70,7 +74,9 @@ def _helper_ended(case: Case) -> Iterator[Hit]:
         state = case.states[hit.members[0]]
         end = _ended_below(case, state)[0]
         evidence = cite(end.source, end.quote, case.member(state.member).rank)
-        fields = {**hit.fields, "child": str(end.who.pid), "how": end.how}
+        fields = {**hit.fields, "child": str(end.who.pid), "how": end.how, "trail": OUTPUT}
+        if end.signal:
+            fields |= {"trail": f"dmesg (oom-kill), {OUTPUT}, native code", "kernel": KERNEL_LOG}
         # one that failed by itself may be any program, of which nobody asked how it ended
         strength = hit.strength * (CLEAR if end.signal else INDIRECT)
         yield replace(hit, evidence=(evidence, *hit.evidence), fields=fields, strength=strength)

@@ -437,6 +437,53 @@ def test_a_rank_in_what_runs_at_exit_was_ended_by_the_exception_in_its_log() -> 
     assert report_of([*caught, *log]).findings[0].category == "collective-mismatch"
 
 
+PHASES = """
+class Phase:
+    def __exit__(self, *error):
+        dist.barrier()
+def run():
+    for step in steps:
+        with Phase():
+            loss()
+            save(step)
+"""
+
+
+def test_who_is_at_the_end_of_a_block_has_left_it_before_the_others() -> None:
+    """An exception in its body leads there as well, and is printed only afterwards."""
+    stacks = dict.fromkeys(range(3), f"{SUM}run (job.py:7)")
+    stacks[2] = "Barrier (mpi4py/MPI.so:1)\n__exit__ (job.py:3)\nrun (job.py:6)"
+
+    finding = first(stacks, PHASES)
+
+    said = "rank 2 has left `with Phase()` (job.py:6) that ranks 0-1 are still in, perhaps by an"
+    assert finding.explanation.count(said) == 1
+    stacks[2] = "Barrier (mpi4py/MPI.so:1)\n__enter__ (job.py:3)\nrun (job.py:6)"
+    assert "still in" not in first(stacks, PHASES).explanation
+
+
+RETRIES = """
+def fetch():
+    while True:
+        try:
+            return load()
+        except OSError:
+            time.sleep(5)
+"""
+
+
+def test_who_sleeps_in_a_handler_within_a_loop_tries_again() -> None:
+    """What has failed stands above it; without the loop it only comes late."""
+    nap = "fetch (job.py:6)\nrun (step.py:9)\n<module> (step.py:20)"
+    stacks = {0: f"{SUM}run (step.py:10)\n<module> (step.py:20)", 1: nap}
+
+    again = first(stacks, RETRIES).explanation
+    once = first(stacks, RETRIES.replace("while True:", "if late:")).explanation
+
+    assert "rank 1 tries again after an error: `except OSError` (job.py:5)" in again
+    assert "tries again" not in once
+
+
 ROUND = """
 def collect(comm):
     return [comm.recv(source=worker) for worker in others]

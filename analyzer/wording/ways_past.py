@@ -7,8 +7,15 @@ from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import Frame
 from whyhang.analyzer.rank_state.state import Status
 from whyhang.analyzer.stacks import LineText, WaitKind
-from whyhang.analyzer.stacks.kinds import EXIT
-from whyhang.analyzer.stacks.source_blocks import BRANCH, heads, is_kept_out, rank_branch, unasked
+from whyhang.analyzer.stacks.kinds import EXIT, last_name
+from whyhang.analyzer.stacks.source_blocks import (
+    BRANCH,
+    LOOP,
+    heads,
+    is_kept_out,
+    rank_branch,
+    unasked,
+)
 from whyhang.analyzer.stacks.source_paths import (
     apart_by,
     comes_first,
@@ -74,7 +81,7 @@ def branch_in_words(
     if head is not None:
         apart = [head, *(block for block in apart if not BRANCH.match(text(block) or ""))]
     sleeps = state.place is not None and state.place.kind is WaitKind.SLEEP
-    around = heads(path[-1], text) if path and sleeps else ()
+    around = [*heads(path[-1], text)] if path and sleeps else []
     slept = next((each for each in around if _WHILE.match(text(each) or "")), None)
     for block in apart:
         if block != slept and quoted(block, text) not in said:
@@ -85,12 +92,27 @@ def branch_in_words(
     if slept is not None:
         sleep = "sleep" if len(members) > 1 else "sleeps"
         words.append(f"{case.names(members)} {sleep} in the loop {quoted(slept, text)}")
+    if (handler := _retries(around, text)) is not None:
+        tries = "try" if len(members) > 1 else "tries"
+        words.append(f"{case.names(members)} {tries} again after an error: {quoted(handler, text)}")
     exits = [s.place is not None and s.place.main_op == EXIT for s in case.states]
     if path and exits[members[0]] and not any(exits[n] for n in others):  # else they are cut
         words.append(f"{there} at the end of the program: Python has called {in_words(path[0])}")
     if (called := unasked(path, text)) and in_words(called[0]) not in said:
         words.append(f"{there} in {called[1]}, {in_words(called[0])}, which runs at any line")
     return "; ".join(words)
+
+
+_EXCEPT = re.compile(r"\s*except\b")
+
+
+def _retries(around: Sequence[Frame], text: LineText) -> Frame | None:
+    """Return the handler of an exception that one of these blocks is, within another, a loop."""
+    handler = next((each for each in around if _EXCEPT.match(text(each) or "")), None)
+    if handler is None:
+        return None
+    outer = around[around.index(handler) + 1 :]
+    return handler if any(LOOP.match(text(each) or "") for each in outer) else None
 
 
 def passed_in_words(
@@ -123,6 +145,14 @@ def left_in_words(case: Case, members: Sequence[int], others: Sequence[int], sai
         ways = _ways_out(its[its.index(in_turn[1]) :], text) if in_turn is not None else []
         return f"; {name} may have come past that call by {_left_by(ways)}" if ways else ""
     has, it = ("have", "they") if several else ("has", "it")
+    if _leaves_with(mine, forked, text):
+        left = quoted(forked[0], text)
+        if left in said:
+            return ""
+        still = f"that {case.names(others)} {'are' if len(others) > 1 else 'is'} still in"
+        return (
+            f"; {name} {has} left {left} {still}, perhaps by an exception that is not printed yet"
+        )
     if (forked[0].line or 0) <= (forked[1].line or 0):
         again = [(quoted(a, text), quoted(b, text)) for a, b in ways_round_again(mine, its, text)]
         come = f"; {name} {has} come to this line again without that call: {it} may have left by "
@@ -131,6 +161,17 @@ def left_in_words(case: Case, members: Sequence[int], others: Sequence[int], sai
     if not ways or any((condition or way) in said for way, condition in ways):
         return ""
     return f"; {name} {has} come past that call: {it} may have left by {_left_by(ways)}"
+
+
+_WITH = re.compile(r"\s*(?:async\s+)?with\b")
+
+
+def _leaves_with(path: Sequence[Frame], forked: tuple[Frame, Frame], text: LineText) -> bool:
+    """Return whether a path goes through the end of a ``with`` that the other one is inside of."""
+    head, inside = forked
+    below = path[path.index(head) + 1 :]
+    ends = any(last_name(frame) in {"__exit__", "__aexit__"} for frame in below)
+    return ends and _WITH.match(text(head) or "") is not None and head in heads(inside, text)
 
 
 def _is_kept_out(case: Case, number: int, path: Sequence[Frame]) -> bool:

@@ -203,3 +203,39 @@ def test_who_alone_cannot_open_a_port_is_named() -> None:
 
     assert culprits(STEPS + taken.format(0)) == (0,)
     assert culprits(STEPS + "".join(map(taken.format, range(4)))) == ()
+
+
+CAUGHT = """[rank1]: 2026-03-04 03:01:35 sample 7 cannot be read
+[rank1]: Traceback (most recent call last):
+[rank1]:   File "data.py", line 31, in load
+[rank1]:     decode(path)
+[rank1]: DecodeError: not an image
+"""
+FATAL = """[rank2]: Traceback (most recent call last):
+[rank2]:   File "train.py", line 71, in main
+[rank2]:     check(loss)
+[rank2]: AssertionError: loss is nan
+"""
+
+
+def _at_work(first: int, *, labels: tuple[str, ...]) -> str:
+    """Write ten iterations a second from ``first`` on, by everyone in turn."""
+    return "".join(
+        f"{label}2026-03-04 03:0{n // 6}:{n % 6}0 it {n}\n"
+        for n in range(first, first + 8)
+        for label in labels
+    )
+
+
+@pytest.mark.parametrize(
+    "labels", [("[rank0]: ", "[rank1]: ", "[rank2]: "), ("",)], ids=["by each", "for all"]
+)
+def test_an_exception_after_which_the_steps_go_on_by_their_times_was_caught(
+    labels: tuple[str, ...],
+) -> None:
+    """Whose words of its own they are; what is printed below and is older was only held back."""
+    went_on = _at_work(2, labels=labels) + CAUGHT + _at_work(10, labels=labels) + FATAL
+    held_back = _at_work(2, labels=labels) + CAUGHT + _at_work(4, labels=labels)
+
+    assert culprits(went_on) == (2,)
+    assert culprits(held_back) == (1,)

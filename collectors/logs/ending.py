@@ -43,6 +43,7 @@ TAIL = 64 << 10  # bytes of the end of a file
 LINES_OF_ONE, LINES_OF_ALL = 100, 600  # that are taken apart, in a log of one rank or of several
 MOST_LINES = 100  # of a rank that are kept
 LONGEST = 1000  # characters of a line
+USUAL = 3  # times that a rank has said something with a number, which is then its usual work
 BLOCK = 4096  # bytes in which a program that buffers its output writes
 
 
@@ -162,11 +163,14 @@ def tails(data: bytes, file: LogFile, last: int, size: int) -> Iterator[LogTail]
         if redrawn:
             continue
         failed = failed or _FAILED in line.text
-        if who in over and not failed and (sign(line.text) or ENDED_WELL.search(line.text)):
-            del over[who]  # it got over it
         message = file.voice.message(line.text).strip()
         message = behind_own_label(message, who, file.voice.names)
         template, values = reduce(message)
+        if who in over and not failed:
+            before = own[: over[who][0]]
+            counts = bool(values) and sum(each.template == template for each in before) >= USUAL
+            if counts or sign(line.text) or ENDED_WELL.search(line.text):
+                del over[who]  # it got over it
         if any(letter.isalpha() for letter in template):
             text, time = message, line.time
             own.append(

@@ -7,6 +7,7 @@ logs as well.
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from itertools import takewhile
 
 from whyhang.analyzer.facts import (
     LastLine,
@@ -232,7 +233,8 @@ def without_overcome(job: Job) -> Job:
     """Leave out exceptions of ranks that went on below: somebody has caught them.
 
     Steps further down are not enough, for a program that ends prints what it had buffered: they
-    are later by their times, too, or the rank waits in vain behind them.
+    are later by their times, too, or the rank waits in vain behind them. So they are where another
+    one prints the steps of all.
     """
     caught = {
         line.source
@@ -246,7 +248,48 @@ def without_overcome(job: Job) -> Job:
     return with_lines(job, kept) if caught else job
 
 
+def _printed_at(job: Job, line: LogLine) -> float | None:
+    """Return when a line was printed: by its own time, or by that of its rank's line above it.
+
+    Nobody else has printed in between.
+    """
+    if line.time is not None:
+        return line.time
+    number = line.source.line or 0
+    above = [
+        (own.number, tail.who.rank, own.time)
+        for tail in job.of(LogTail)
+        if tail.source.file == line.source.file
+        for own in tail.lines
+        if own.number < number
+    ]
+    above.sort(key=lambda each: each[0], reverse=True)
+    alone = takewhile(lambda each: each[1] == line.who.rank, above)
+    return next((time for _, _, time in alone if time is not None), None)
+
+
+def _trained_past(job: Job, line: LogLine) -> bool:
+    """Return whether the steps of its rank, or those printed for all, go on by their times.
+
+    What is printed as it happens has steps above, too.
+    """
+    time, number = _printed_at(job, line), line.source.line or 0
+    for tail in job.of(LogTail) if time is not None else ():
+        if tail.source.file != line.source.file or tail.who.rank not in {None, line.who.rank}:
+            continue
+        below = tail.steps_below(number)
+        if len(below) < STEPS or below[0].time is None or time is None:
+            continue
+        above = [own for own in tail.lines if own.number < number]
+        usual = sum(own.template == below[0].template for own in above) >= STEPS
+        if usual and before(time, below[0].time):
+            return True
+    return False
+
+
 def _went_on(job: Job, line: LogLine) -> bool:
+    if _trained_past(job, line):
+        return True
     step = _at_work_below(job, line)
     if step is None:
         return False

@@ -331,6 +331,34 @@ def test_a_pod_that_was_evicted_is_the_rank_that_its_lines_tell(
     assert (report.findings[0].signature, culprits(report)) == ("kubernetes-evicted", named)
 
 
+PODS = """NAME   READY   STATUS      RESTARTS   AGE
+tr-0   0/1     Error       0          41m
+tr-1   0/1     OOMKilled   0          41m
+tr-2   0/1     Error       0          41m
+tr-3   0/1     Error       0          41m
+"""
+
+
+@pytest.mark.parametrize(
+    ("ranks", "named"),
+    [((0, 3, 1, 2), [3]), ((1, None, 2, 3), []), ((None, None, None, None), [1])],
+    ids=["its own log", "the logs of others", "no log"],
+)
+def test_the_log_of_a_pod_tells_its_rank_and_not_its_number(
+    ranks: tuple[int | None, ...], named: list[int]
+) -> None:
+    """An operator may count otherwise than the launcher; by its number alone it may be another."""
+    logs = {
+        f"tr-{pod}.log": "".join(f"[rank{rank}] step {n} loss 0.{n}\n" for n in range(6))
+        for pod, rank in enumerate(ranks)
+        if rank is not None
+    }
+
+    report = diagnosed_files({**logs, "pods.txt": PODS})
+
+    assert (report.findings[0].category, culprits(report)) == ("rank-oom-killed", named)
+
+
 def started(rank: int, minute: int) -> str:
     """Write the first lines of a rank."""
     return (

@@ -15,6 +15,7 @@ from whyhang.analyzer.facts import (
     Excerpt,
     Group,
     GroupConnections,
+    LoopCounter,
     Role,
     Source,
     Track,
@@ -146,6 +147,39 @@ def test_the_one_in_a_call_of_its_group_that_the_others_have_gone_past_is_named(
 
     assert (finding.category, finding.culprit_ranks) == ("cross-group-deadlock", (0,))
     assert finding.affected_ranks == (1, 2, 3)
+
+
+LOOP = """\
+def look(x):
+    dist.all_reduce(x, group=half)
+def run():
+    for step in range(n):
+        look(x)
+        dist.all_reduce(grad)
+"""
+IN_LOOK = f"all_reduce ({C10D}:3100)\nlook (train.py:2)\nrun (train.py:5)\n"
+IN_MEAN = f"all_reduce ({C10D}:3100)\nrun (train.py:6)\n"
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_who_is_a_step_behind_in_a_call_of_its_group_was_left_there(*, known: bool) -> None:
+    """Rank 0 has gone past it. Of a call of all, the one that is behind has made one too many."""
+    stacks = {0: IN_MEAN, 1: IN_LOOK, 2: IN_MEAN, 3: IN_MEAN}
+    in_call = {rank: (EVERYONE,) if rank != 1 else ((0, 1),) for rank in EVERYONE}
+    counters = [
+        LoopCounter(
+            name="step", value=68 if rank == 1 else 69, function="run", file="train.py",
+            who=Who(rank=rank, trust=Trust.CONTENT), source=Source(file="claims.json"),
+        )
+        for rank in EVERYONE
+    ]  # fmt: skip
+    source = Excerpt(file="train.py", first_line=1, lines=tuple(LOOP.splitlines()))
+    groups = connections((EVERYONE, *HALVES), in_call) if known else []
+
+    finding = report_of([*still(stacks), *groups, *counters, source]).findings[0]
+
+    signature = "cross-group-deadlock" if known else "in-another-step"
+    assert (finding.signature, finding.culprit_ranks) == (signature, None if known else (1,))
 
 
 def test_who_is_left_in_a_call_that_most_of_its_group_may_have_left_out_is_not_named() -> None:

@@ -1,5 +1,6 @@
 """Hosts, jobs and pods as a scheduler shows them, which ranks are theirs; lost, or not begun."""
 
+import posixpath
 import re
 import shlex
 from collections import defaultdict
@@ -8,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import (
     LastLine,
+    LogTail,
     ProcessRank,
     Scheduled,
     replace,
@@ -119,20 +121,34 @@ def _faring_alike(rows: Mapping[str, Scheduled]) -> set[str]:
 
 
 def ranks_of_pod(case: Case, name: str) -> tuple[int, ...]:
-    """Return the ranks that run in a pod: those that are seen there.
+    """Return the ranks that run in a pod: those that are seen there, or speak in its log.
 
     Else by its number, as operators count (the master is first, and the workers follow), where all
-    pods hold the same number of ranks: one, where nothing tells how many the job has.
+    pods hold the same number of ranks: one, where nothing tells how many the job has. Not where the
+    logs of other pods are those of these ranks.
     """
+    spoken = _ranks_in_logs(case)
     seen = [m.rank for m in case.job.members if m.rank is not None and name in {m.host, m.label}]
     seen += [fact.rank for fact in case.job.of(ProcessRank) if fact.who.host == name]
-    if seen:
-        return tuple(sorted(set(seen)))
+    if ranks := spoken.get(name, {*seen}):
+        return tuple(sorted(ranks))
     numbers = _numbers_of_pods(own_pods(case))
     each, rest = divmod(case.job.world_size or len(numbers), len(numbers) or 1)
     if name not in numbers or rest or not each:
         return ()
-    return tuple(range(numbers[name] * each, (numbers[name] + 1) * each))
+    counted = tuple(range(numbers[name] * each, (numbers[name] + 1) * each))
+    return counted if all(other.isdisjoint(counted) for other in spoken.values()) else ()
+
+
+def _ranks_in_logs(case: Case) -> dict[str, set[int]]:
+    """Return by the name of a pod the ranks whose lines are in the log that is called after it."""
+    pods = {row.name for row in case.job.of(Scheduled) if row.kind == "pod"}
+    spoken: dict[str, set[int]] = defaultdict(set)
+    for tail in case.job.of(LogTail):
+        name = posixpath.basename(tail.source.file).partition(".")[0]
+        if tail.who.rank is not None and name in pods:
+            spoken[name].add(tail.who.rank)
+    return dict(spoken)
 
 
 def _numbers_of_pods(pods: Iterable[Scheduled]) -> dict[str, int]:

@@ -128,6 +128,8 @@ def _two_counts(case: Case, *, of_outer_loop: bool, past_a_call: bool = False) -
     behind = {*sides[min(few, many)]}
     if any(m.op in ONE_SIDED for m in graph.operations if behind.intersection(m.members)):
         return  # a rank that is not its root may leave it early, and be a step ahead by right
+    if graph.caught & behind and graph.caught - behind:
+        return  # in a call of their group; the one ahead whom they wait for there has gone past it
     left_in = case.states[min(behind)]
     ahead = case.states[min(sides[max(few, many)])]
     if in_loop_over_data(case, left_in, {name for name, _, _ in differing}) is not of_outer_loop:

@@ -205,6 +205,46 @@ def test_who_alone_cannot_open_a_port_is_named() -> None:
     assert culprits(STEPS + "".join(map(taken.format, range(4)))) == ()
 
 
+HOOK = """Exception ignored in atexit callback: <function _shutdown at 0x7f3a>
+Traceback (most recent call last):
+  File "/opt/venv/lib/python3.11/site-packages/tracker/patches.py", line 295, in _on_exit
+    hook()
+ConnectionError: HTTPSConnectionPool(host='tracker.test', port=443): Max retries exceeded
+"""
+
+
+@pytest.mark.parametrize(("end", "well"), [("Training complete in 50m02s\n", True), ("", False)])
+def test_what_a_hook_does_not_reach_after_the_end_is_no_cause(end: str, *, well: bool) -> None:
+    """The job has done its work; in the middle of it the same line tells of trouble."""
+    steps = "".join(f"[rank0] step {n}/3000 loss 0.{n}\n" for n in range(10, 20))
+
+    report = diagnosed_files({"train.out": steps + end + HOOK})
+
+    assert [f.signature for f in report.findings[:1]] == ([] if well else ["hub-unreachable"])
+
+
+AGENT = "I0814 06:51:36.1 1 torch/distributed/elastic/agent/server/api.py:{}] "
+SUCCEEDED = AGENT.format(879) + "[default] worker group successfully finished. Waiting 300 seconds"
+FAILED = AGENT.format(922) + "Local worker group finished (WorkerState.FAILED). Waiting 300 seconds"
+WAITED = AGENT.format(936) + "Done waiting for other agents. Elapsed: 0.61 seconds"
+
+
+@pytest.mark.parametrize(
+    ("said", "verdict"),
+    [((SUCCEEDED, WAITED), "healthy"), ((SUCCEEDED,), "healthy"), ((), "inconclusive")],
+)
+def test_torchruns_agent_tells_that_its_workers_have_succeeded(
+    said: tuple[str, ...], verdict: str
+) -> None:
+    """Its lines are a library's, and the only ones that say how steps that just stop ended."""
+    steps = "".join(f"2025-08-14 06:4{n}:20 step={n}00 loss=1.{n}\n" for n in range(9))
+
+    log = steps + "".join(f"{line}\n" for line in said)
+
+    assert diagnosed_files({"node0.log": log}).verdict == verdict
+    assert diagnosed_files({"node0.log": f"{steps}{FAILED}\n{WAITED}\n"}).verdict != "healthy"
+
+
 CAUGHT = """[rank1]: 2026-03-04 03:01:35 sample 7 cannot be read
 [rank1]: Traceback (most recent call last):
 [rank1]:   File "data.py", line 31, in load

@@ -13,6 +13,7 @@ rank, or are about its death, the one that says how the rank ended leads. What
 ``Signature.explains`` names is explained whatever the levels are.
 """
 
+import sys
 from collections import defaultdict
 
 from whyhang.analyzer.case import Case
@@ -99,8 +100,8 @@ def overcome(case: Case, candidate: Candidate) -> bool:
             return True
         alive = {sign.source.file: sign.source.line or 0 for sign in case.job.of(SignOfLife)}
     elif candidate.signature.category in KINDS["passes"] and have_ended(case.job):
-        lasts = sorted((tail.source.file, tail.lines[-1].number) for tail in all_tails(case.job))
-        alive = dict(lasts)
+        # also what stands below the end: a hook that runs at exit, and reaches nobody
+        alive = dict.fromkeys((tail.source.file for tail in all_tails(case.job)), sys.maxsize)
     else:
         alive = {}
     if pieces and all(alive.get(p.source, 0) > (p.line or 0) > 0 for p in pieces):

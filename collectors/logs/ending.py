@@ -62,6 +62,9 @@ _AT_EXIT = "destroy_process_group() was not called before program exit"
 _FAILED = "worker group finished (FAILED)"
 """What torchrun's agent says before it waits for other agents, as it does behind a planned end."""
 
+_SUCCEEDED = "worker group successfully finished"
+"""What it says behind a planned end."""
+
 
 def ending(
     data: bytes, file: LogFile, last: int | None, size: int, spoken: Collection[int]
@@ -222,7 +225,9 @@ def _lines_of_program(raw: list[bytes], first: int, file: LogFile) -> Iterator[t
         text = last_state(clean(piece))
         for line in file.take_apart(text[:LONGEST]) if text else ():
             of_library = _WORDS.of_libraries.search(line.text)
-            if not of_library or _WORDS.gives_up.match(line.text) or _AT_EXIT in line.text:
+            of_end = any(words in line.text for words in (_AT_EXIT, _FAILED, _SUCCEEDED))
+            of_end = of_end or ENDED_WELL.search(line.text) is not None
+            if not of_library or _WORDS.gives_up.match(line.text) or of_end:
                 yield number, line
 
 

@@ -127,17 +127,19 @@ def ranks_of_pod(case: Case, name: str) -> tuple[int, ...]:
     pods hold the same number of ranks: one, where nothing tells how many the job has. Not where the
     logs of other pods are those of these ranks.
     """
-    spoken = _ranks_in_logs(case)
     seen = [m.rank for m in case.job.members if m.rank is not None and name in {m.host, m.label}]
     seen += [fact.rank for fact in case.job.of(ProcessRank) if fact.who.host == name]
-    if ranks := spoken.get(name, {*seen}):
-        return tuple(sorted(ranks))
+    if seen:
+        return tuple(sorted(set(seen)))
     numbers = _numbers_of_pods(own_pods(case))
     each, rest = divmod(case.job.world_size or len(numbers), len(numbers) or 1)
-    if name not in numbers or rest or not each:
-        return ()
-    counted = tuple(range(numbers[name] * each, (numbers[name] + 1) * each))
-    return counted if all(other.isdisjoint(counted) for other in spoken.values()) else ()
+    first = numbers.get(name, 0) * each
+    counted = range(first, first + each) if name in numbers and not rest else range(0)
+    spoken = _ranks_in_logs(case)
+    own = spoken.pop(name, set())
+    if not own.issubset(counted):
+        return tuple(sorted(own))
+    return tuple(counted) if all(map({*counted}.isdisjoint, spoken.values())) else ()
 
 
 def _ranks_in_logs(case: Case) -> dict[str, set[int]]:

@@ -479,7 +479,11 @@ def test_who_sleeps_in_a_handler_within_a_loop_tries_again() -> None:
 
     again = first(stacks, RETRIES).explanation
     once = first(stacks, RETRIES.replace("while True:", "if late:")).explanation
+    below = RETRIES.replace("    time.sleep", "time.sleep").replace("Error:", "Error: log()\n")
+    lower = {**stacks, 1: nap.replace("job.py:6", "job.py:7")}
 
+    assert "tries again after an error: `except OSError" in first(lower, below).explanation
+    assert "tries again" not in first(lower, below.replace("return ", "")).explanation
     assert "rank 1 tries again after an error: `except OSError` (job.py:5)" in again
     assert "tries again" not in once
 

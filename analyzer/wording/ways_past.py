@@ -10,9 +10,12 @@ from whyhang.analyzer.stacks import LineText, WaitKind
 from whyhang.analyzer.stacks.kinds import EXIT, last_name
 from whyhang.analyzer.stacks.source_blocks import (
     BRANCH,
+    FUNCTION,
     LOOP,
     heads,
+    indent,
     is_kept_out,
+    lines_at,
     rank_branch,
     unasked,
 )
@@ -92,7 +95,7 @@ def branch_in_words(
     if slept is not None:
         sleep = "sleep" if len(members) > 1 else "sleeps"
         words.append(f"{case.names(members)} {sleep} in the loop {quoted(slept, text)}")
-    if (handler := _retries(around, text)) is not None:
+    if around and (handler := _retries(path[-1], text)) is not None:
         tries = "try" if len(members) > 1 else "tries"
         words.append(f"{case.names(members)} {tries} again after an error: {quoted(handler, text)}")
     exits = [s.place is not None and s.place.main_op == EXIT for s in case.states]
@@ -106,13 +109,26 @@ def branch_in_words(
 _EXCEPT = re.compile(r"\s*except\b")
 
 
-def _retries(around: Sequence[Frame], text: LineText) -> Frame | None:
-    """Return the handler of an exception that one of these blocks is, within another, a loop."""
-    handler = next((each for each in around if _EXCEPT.match(text(each) or "")), None)
-    if handler is None:
-        return None
-    outer = around[around.index(handler) + 1 :]
-    return handler if any(LOOP.match(text(each) or "") for each in outer) else None
+def _retries(frame: Frame, text: LineText) -> Frame | None:
+    """Return the handler of an exception that a frame is in, or came out of, within a loop.
+
+    Below a ``try`` that is left where it succeeds, only who failed comes by.
+    """
+    depth = indent(text(frame) or "")
+    handler, inside, leaves = None, True, False
+    for at, line in lines_at(frame, range((frame.line or 1) - 1, 0, -1), text):
+        own = line.lstrip()
+        leaves = leaves or (handler is not None and own.startswith(("return", "break")))
+        if not own or indent(line) > depth:
+            continue
+        if own.startswith(FUNCTION):
+            return None
+        if handler is None and _EXCEPT.match(line):
+            handler, inside = at, indent(line) < depth
+        elif indent(line) < depth and LOOP.match(line):
+            return handler if inside or leaves else None
+        depth = indent(line)
+    return None
 
 
 def passed_in_words(

@@ -15,6 +15,7 @@ from whyhang.analyzer.facts import (
 )
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.job import slurm_hosts
+from whyhang.analyzer.job.slurm_numbers import SLURM_FILE, SLURM_JOB, SLURM_VARIABLES
 from whyhang.analyzer.queries.hits import others_than
 from whyhang.analyzer.queries.registry import query, side
 from whyhang.analyzer.queries.waits.lagging import lagging
@@ -23,10 +24,6 @@ from whyhang.analyzer.report import cite
 MAX_QUOTES = 4
 
 
-_SLURM_JOB = re.compile(
-    r"(?:slurmstepd: error: \*\*\* (?:JOB|STEP) |StepId=|JobId=|srun: job |batch job )(\d{1,10})\b"
-)
-_SLURM_FILE = re.compile(r"(?:^|/)slurm[-_](\d{2,10})(?:[-_.]|$)")
 _STEM = re.compile(r"(?:-(?:master|launcher|worker|ps|head|node))?(?:-\d+)?(?:-[a-z0-9]{5})?$")
 _ROLE = re.compile(r"-(?P<role>master|launcher|worker|ps|head)(?:-\d+)?(?:-[a-z0-9]{5})?$")
 _INDEX = re.compile(r"-(?P<role>master|worker)?-?(?P<index>\d+)(?:-[a-z0-9]{5})?$")
@@ -81,13 +78,14 @@ def slurm_job(case: Case) -> str | None:
     """
     rows = {name_of_job(row) for row in own_jobs(case)}
     variables = {
-        process.environ.get("SLURM_JOB_ID") or process.environ.get("SLURM_JOBID") or ""
+        process.environ.get(name, "")
         for member in case.job.members
         for process in member.processes
+        for name in SLURM_VARIABLES
     }
-    lines = {number for line in case.job.lines for number in _SLURM_JOB.findall(line.text)}
+    lines = {number for line in case.job.lines for number in SLURM_JOB.findall(line.text)}
     files = {
-        number for end in case.job.of(LastLine) for number in _SLURM_FILE.findall(end.source.file)
+        number for end in case.job.of(LastLine) for number in SLURM_FILE.findall(end.source.file)
     }
     for numbers in (rows, variables - {""}, lines, files):
         if numbers:

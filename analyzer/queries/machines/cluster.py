@@ -15,7 +15,13 @@ from whyhang.analyzer.facts import (
 )
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.job import slurm_hosts
-from whyhang.analyzer.job.slurm_numbers import SLURM_FILE, SLURM_JOB, SLURM_VARIABLES
+from whyhang.analyzer.job.slurm_numbers import (
+    SLURM_FILE,
+    SLURM_JOB,
+    SLURM_VARIABLES,
+    name_of_job,
+    own_slurm_rows,
+)
 from whyhang.analyzer.queries.hits import others_than
 from whyhang.analyzer.queries.registry import query, side
 from whyhang.analyzer.queries.waits.lagging import lagging
@@ -51,23 +57,8 @@ def hosts_of_job(case: Case) -> set[str]:
 
 
 def own_jobs(case: Case) -> tuple[Scheduled, ...]:
-    """Return the last row of each job and step of Slurm that is this job's.
-
-    That is the only job shown, or the one whose number the logs or their names hold.
-    """
-    jobs = (row for row in case.job.of(Scheduled) if row.kind == "job")
-    rows = {row.name: row for row in jobs if row.name[:1].isdigit()}
-    numbers = {re.split(r"\D", name, maxsplit=1)[0] for name in rows}
-    if len(numbers) > 1:
-        files = {end.source.file for end in case.job.of(LastLine)}
-        words = " ".join((*files, *(line.text for line in case.job.lines)))
-        numbers = {n for n in numbers if re.search(rf"(?<!\d){n}(?!\d)", words)}
-    return tuple(row for row in rows.values() if name_of_job(row) in numbers and len(numbers) == 1)
-
-
-def name_of_job(row: Scheduled) -> str:
-    """Return the number of a row's job, without that of its step."""
-    return re.split(r"\D", row.name, maxsplit=1)[0]
+    """Return the last row of each job and step of Slurm that is this job's."""
+    return own_slurm_rows(case.job)
 
 
 def slurm_job(case: Case) -> str | None:

@@ -48,7 +48,7 @@ def weight_of(case: Case, category: str, hit: Hit) -> float:
         return 0.0
     pid = hit.fields.get("pid", "")
     if category in _OF_PROCESSES and _of_another_program(case, hit):
-        return CONTRADICTED
+        return CONTRADICTED if category == "rank-oom-killed" else 0.0
     if not hit.members and not hit.ranks and _on_another_host(case, hit):
         return CONTRADICTED
     if category not in _OF_PROCESSES or hit.members or hit.ranks or not hit.evidence:
@@ -135,16 +135,26 @@ _PROGRAMS = re.compile(r"(?i)python|pt_|torch|train|ray|mpi|rank|deepspeed|accel
 """Names of processes that a job of ranks has, or its threads."""
 
 
-def _of_another_program(case: Case, hit: Hit) -> bool:
-    """Return whether the kernel killed something whose name and number none of the job has.
+_XID_NAME = re.compile(r"NVRM: Xid .{0,80}\bname='?([\w.+:/-]+)")
 
-    Where it was killed the memory had run out for the job's own processes as well.
+
+def _of_another_program(case: Case, hit: Hit) -> bool:
+    """Return whether a kernel tells of something whose name and number none of the job has.
+
+    Where it was killed the memory had run out for the job's own processes as well; what crashed
+    did nothing to them.
     """
-    pid, task = hit.fields.get("pid", ""), hit.fields.get("task", "")
+    pid, task = hit.fields.get("pid", ""), hit.fields.get("task", "") or _name_in_xid(hit)
     if not pid.isdecimal() or not task or _PROGRAMS.match(task) or hit.members or hit.ranks:
         return False
     known = {fact.who.pid for fact in case.job.of(ProcessRank)} | _own(case)
     return len(known - {None}) > 1 and int(pid) not in known
+
+
+def _name_in_xid(hit: Hit) -> str:
+    """Return what the NVIDIA driver calls the process of a fault, "" where it does not."""
+    names = (_XID_NAME.search(piece.quote) for piece in hit.evidence)
+    return next((name[1] for name in names if name is not None), "")
 
 
 def _on_another_host(case: Case, hit: Hit) -> bool:

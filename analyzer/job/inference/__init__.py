@@ -18,6 +18,7 @@ from whyhang.analyzer.job.inference.completed import (
 from whyhang.analyzer.job.inference.device_ranks import with_device_ranks, with_ranks_of_errors
 from whyhang.analyzer.job.inference.given_twice import once
 from whyhang.analyzer.job.inference.group_ranks import with_group_ranks
+from whyhang.analyzer.job.inference.kernel_lines import of_the_jobs_time, of_this_job
 from whyhang.analyzer.job.inference.local_ranks import numbered, with_local_ranks_of_pids
 from whyhang.analyzer.job.inference.whose import (
     with_hosts_of_files,
@@ -29,7 +30,8 @@ from whyhang.analyzer.job.inference.years import in_one_year
 
 STEPS: tuple[Callable[[Sequence[Fact]], Iterable[Fact]], ...] = (
     once,  # what was given
-    *(plausible, of_the_last_attempt, in_one_year, with_numbers_of_pods),  # what is believed
+    *(plausible, of_the_last_attempt, in_one_year),  # what is believed
+    *(of_the_jobs_time, of_this_job, with_numbers_of_pods),
     *(
         with_hosts_of_files,
         with_ranks_of_pids,

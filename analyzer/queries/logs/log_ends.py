@@ -34,6 +34,7 @@ from whyhang.analyzer.rank_state.from_logs.log_ends import (
     not_overcome,
     rows_of_the_end,
     tails_of_ranks,
+    tasks_left_with_zero,
 )
 from whyhang.analyzer.rank_state.over_time.recent import all_ended_meanwhile
 from whyhang.analyzer.report import cite
@@ -63,6 +64,7 @@ def _quiet(case: Case) -> Iterator[Hit]:
     texts = [end.text for end in ends if " WARN " not in end.text]
     last = [text for text in texts if not OF_KERNEL.search(text)]
     bad = any(BARE_ERROR.search(text) or BAD_END.search(text) for text in last)
+    bad = bad and not tasks_left_with_zero(job)  # who says so keeps all processes
     failed = has_failed(job)
     blamed = any(account.deed not in {Deed.WAITS, Deed.WORKS} for account in job.of(Account))
     files = {end.source.file for end in ends}

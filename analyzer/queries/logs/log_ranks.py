@@ -61,7 +61,7 @@ def whose_end(case: Case, lines: Iterable[LogLine]) -> list[Who]:
     Several exit codes, or the killing of all, may be what the end of one has brought, unless a few
     ended so before all others were terminated; what crashes most of them is not theirs, unless
     all others are known to have ended in another way. Lines that report no rank's end are of the
-    one that was killed, if only one was.
+    one that was killed, if only one was, and they tell of no other host than its own.
     """
     lines = tuple(lines)
     places = {(line.source.file, line.source.line) for line in lines}
@@ -82,6 +82,7 @@ def whose_end(case: Case, lines: Iterable[LogLine]) -> list[Who]:
             for row in case.job.exits
             if row.signal == signal.SIGKILL and row.who.rank is not None
             if row.who.trust > Trust.INFERRED
+            and any(same_host(line.fields.get("node"), row.who.host) for line in lines)
         ]
         return killed if len({who.rank for who in killed}) == 1 else []
     signals = {exit_.signal for exit_ in ended.values()}

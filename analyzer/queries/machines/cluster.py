@@ -17,6 +17,13 @@ from whyhang.analyzer.facts import (
 )
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.job import slurm_hosts
+from whyhang.analyzer.job.slurm_numbers import (
+    SLURM_FILE,
+    SLURM_JOB,
+    SLURM_VARIABLES,
+    name_of_job,
+    own_slurm_rows,
+)
 from whyhang.analyzer.queries.hits import others_than
 from whyhang.analyzer.queries.registry import query, side
 from whyhang.analyzer.queries.waits.lagging import lagging
@@ -25,10 +32,6 @@ from whyhang.analyzer.report import cite
 MAX_QUOTES = 4
 
 
-_SLURM_JOB = re.compile(
-    r"(?:slurmstepd: error: \*\*\* (?:JOB|STEP) |StepId=|JobId=|srun: job |batch job )(\d{1,10})\b"
-)
-_SLURM_FILE = re.compile(r"(?:^|/)slurm[-_](\d{2,10})(?:[-_.]|$)")
 _STEM = re.compile(r"(?:-(?:master|launcher|worker|ps|head|node))?(?:-\d+)?(?:-[a-z0-9]{5})?$")
 _ROLE = re.compile(r"-(?P<role>master|launcher|worker|ps|head)(?:-\d+)?(?:-[a-z0-9]{5})?$")
 _INDEX = re.compile(r"-(?P<role>master|worker)?-?(?P<index>\d+)(?:-[a-z0-9]{5})?$")
@@ -56,23 +59,8 @@ def hosts_of_job(case: Case) -> set[str]:
 
 
 def own_jobs(case: Case) -> tuple[Scheduled, ...]:
-    """Return the last row of each job and step of Slurm that is this job's.
-
-    That is the only job shown, or the one whose number the logs or their names hold.
-    """
-    jobs = (row for row in case.job.of(Scheduled) if row.kind == "job")
-    rows = {row.name: row for row in jobs if row.name[:1].isdigit()}
-    numbers = {re.split(r"\D", name, maxsplit=1)[0] for name in rows}
-    if len(numbers) > 1:
-        files = {end.source.file for end in case.job.of(LastLine)}
-        words = " ".join((*files, *(line.text for line in case.job.lines)))
-        numbers = {n for n in numbers if re.search(rf"(?<!\d){n}(?!\d)", words)}
-    return tuple(row for row in rows.values() if name_of_job(row) in numbers and len(numbers) == 1)
-
-
-def name_of_job(row: Scheduled) -> str:
-    """Return the number of a row's job, without that of its step."""
-    return re.split(r"\D", row.name, maxsplit=1)[0]
+    """Return the last row of each job and step of Slurm that is this job's."""
+    return own_slurm_rows(case.job)
 
 
 def slurm_job(case: Case) -> str | None:
@@ -83,13 +71,14 @@ def slurm_job(case: Case) -> str | None:
     """
     rows = {name_of_job(row) for row in own_jobs(case)}
     variables = {
-        process.environ.get("SLURM_JOB_ID") or process.environ.get("SLURM_JOBID") or ""
+        process.environ.get(name, "")
         for member in case.job.members
         for process in member.processes
+        for name in SLURM_VARIABLES
     }
-    lines = {number for line in case.job.lines for number in _SLURM_JOB.findall(line.text)}
+    lines = {number for line in case.job.lines for number in SLURM_JOB.findall(line.text)}
     files = {
-        number for end in case.job.of(LastLine) for number in _SLURM_FILE.findall(end.source.file)
+        number for end in case.job.of(LastLine) for number in SLURM_FILE.findall(end.source.file)
     }
     for numbers in (rows, variables - {""}, lines, files):
         if numbers:

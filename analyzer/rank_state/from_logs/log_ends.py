@@ -22,6 +22,7 @@ from whyhang.analyzer.facts.progress import ENDED_WELL
 from whyhang.analyzer.facts.times import before
 from whyhang.analyzer.job.inference.attempts import AT_WORK, STEPS
 from whyhang.analyzer.job.records import Job, with_lines
+from whyhang.analyzer.job.slurm_numbers import own_slurm_rows
 from whyhang.analyzer.rank_state.from_logs.ends import waits_in_vain
 
 NO_LOGS = (".py", ".sh", ".toml", ".json", ".yaml", ".yml", ".md", ".cfg", ".ini")
@@ -69,7 +70,7 @@ def have_ended(job: Job) -> bool:
     """Return whether the logs show an end that was planned, and none stops short of it.
 
     Often the first or the last rank speaks for all: then the last words of the others are none that
-    it went on from. What Kubernetes shows of a job and its pods counts for all of them.
+    it went on from. What a scheduler shows of a job and its parts counts for all of them.
     """
     tails = all_tails(job)
     if rows_of_the_end(job):
@@ -112,11 +113,33 @@ def _all_said_hello(tails: Sequence[LogTail]) -> bool:
 
 
 def rows_of_the_end(job: Job) -> tuple[Scheduled, ...]:
-    """Return Kubernetes' rows of a job that ended; of all its pods, where none is of the job."""
+    """Return a scheduler's rows of a job that ended well; none if one tells otherwise.
+
+    Slurm's of the job and its steps; Kubernetes' of the job, or of all its pods, where none is.
+    """
+    slurm = own_slurm_rows(job)
+    if slurm:
+        return slurm if all(_completed(row) for row in slurm) else ()
     last = {(row.kind, row.name): row for row in job.of(Scheduled) if not row.name[:1].isdigit()}
     rows = [row for row in last.values() if row.kind == "job"]
     rows = rows or [row for row in last.values() if row.kind == "pod"]
     return tuple(rows) if all(row.state in _ENDED for row in rows) else ()
+
+
+_ZERO = re.compile(r"(?<![\d:])0:0(?![\d:])")
+_STEP = re.compile(r"\d\.\d+$")
+
+
+def _completed(row: Scheduled) -> bool:
+    return row.state == "COMPLETED" and _ZERO.search(row.quote) is not None
+
+
+def tasks_left_with_zero(job: Job) -> bool:
+    """Return whether Slurm says of the tasks themselves that they left with 0.
+
+    A batch script may do so behind an error.
+    """
+    return any(_STEP.search(row.name) for row in rows_of_the_end(job)) and not has_failed(job)
 
 
 _AN_END = re.compile(r"(?i)\b(?:finish|complete|end)(?:e?d|s)?\b|\b(?:done|exit\w*|bye)\b")
@@ -194,8 +217,11 @@ def trained_on(job: Job) -> Callable[[str, int, int | None], bool]:
 
     On to the planned end; or, by times, to the end of a log in which nothing else went wrong.
     What a program prints as it ends it may have buffered, so without times steps alone are no
-    proof. Where who keeps all processes says that the job has ended well, no steps are needed.
+    proof. Where who keeps all processes says that the job has ended well, no steps are needed; nor
+    does it matter then what was printed behind, as a process ended.
     """
+    if tasks_left_with_zero(job):
+        return lambda *_: True
     tails = all_tails(job)
     ended = ended_well(job)
     quiet = not (has_failed(job) or any(tail.trouble or tail.troubled for tail in tails))

@@ -178,6 +178,15 @@ class ExitReader(LineReader):
         """Note an actor that Ray lost: below it stand its pid, or a name that ends in its place."""
         self._add_actors(line, [after.text for _, after in line.following(ROWS_OF_ACTOR)])
 
+    @wants(r"^\*{3} (?P<signal>SIG(?:SEGV|BUS|ILL|FPE)) received at time=\d+")
+    def on_crash_of_its_own(self, line: FoundLine, match: Match) -> None:
+        """Note the crash that a process tells itself; who lost it knows no more than that.
+
+        Only of a process that the line names: what it has forked prints the same beside it.
+        """
+        if line.who.pid is not None:
+            self._add(line, line.who, exit_code(match, None) or 0)
+
     @wants(r"^The actor is dead because its worker process has died")
     def on_end_of_ray_actor(self, line: FoundLine, match: Match) -> None:
         """Note an actor of which the first line is lost: its pid and name stand above."""

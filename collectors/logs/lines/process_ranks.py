@@ -35,6 +35,8 @@ _POD = re.compile(r"(?:Name:\s+|.*\bkubectl .*describe pods?[/ ])(?P<pod>[a-z0-9
 
 _OF_MESSAGE = re.compile(r"error occurred in MPI_\w*(?:[Rr]ecv|[Uu]npack|[Ww]ait|[Tt]est)")
 
+_RANK_AND_PID = re.compile(r"(?i)\brank[ _]?(\d{1,6}) ?[=:] ?(?:pid )?(\d{2,8})\b")
+
 _AXES = {"TP": "t(?:ensor|p)", "PP": "p(?:ipeline|p)", "DP": "d(?:ata|p)"}
 _SIZES = {
     axis: re.compile(
@@ -81,6 +83,12 @@ class ProcessRankReader(LineReader):
         """Note what somebody read in the environment of a process: "4711 RANK=3"."""
         if match["local"] is None or self._file.one_host is not False:
             self._note(line, Who(pid=int(match["pid"])), int(match["rank"]))
+
+    @wants(r"(?i)\bpids?\b.{0,40}?\brank[ _]?\d{1,6} ?[=:] ?(?:pid )?\d{2,8}\b(?=.*\brank[ _]?\d)")
+    def on_pids_in_a_row(self, line: FoundLine, match: Match) -> None:
+        """Note the processes of all ranks in one line: "pids: rank0=6600 rank1=6601"."""
+        for rank, pid in _RANK_AND_PID.findall(line.text[match.start() :]):
+            self._note(line, Who(pid=int(pid), host=line.who.host), int(rank))
 
     @wants(r"\*\*\* reported by process \[\d+,(?P<rank>\d{1,6})\]")
     def on_reporter(self, line: FoundLine, match: Match) -> None:

@@ -91,3 +91,36 @@ def test_lines_of_nobody_may_be_of_any_rank() -> None:
     )
     gaps = diagnosed_files({"ds.log": log}).gaps
     assert any("No line is known to be of ranks 1-3 (world size 4" in gap for gap in gaps)
+
+
+INIT = (
+    "gpu07:{pid}:{pid} [{rank}] NCCL INFO ncclCommInitRankConfig comm 0x55 rank {rank} nranks 4 "
+    "cudaDev {rank} nvmlDev {rank} busId 1b000 commId 0x8c11 - Init COMPLETE\n"
+)
+CLOSED = (
+    "W0618 02:15:09.781000 8990 torch/distributed/elastic/multiprocessing/api.py:897] Sending "
+    "process {pid} closing signal SIGTERM\n"
+)
+
+
+def test_who_was_ended_does_not_run() -> None:
+    """That a rank has made a communicator tells less than that the launcher ended it."""
+    log = "".join(INIT.format(pid=9001 + rank, rank=rank) for rank in range(4))
+    log += "".join(CLOSED.format(pid=9001 + rank) for rank in (0, 1, 3))
+    rows = {row.rank: row for row in diagnosed_files({"train.log": log}).ranks}
+    assert {rank: (rows[rank].state, rows[rank].activity) for rank in (0, 1, 3)} == dict.fromkeys(
+        (0, 1, 3), ("exited", "ended: SIGTERM")
+    )
+    assert rows[2].state == "running"
+
+
+def test_whose_watchdog_ends_with_an_error_of_the_gpu_does_not_run() -> None:
+    """An error that is no time-out ends the process together with its watchdog."""
+    log = "".join(INIT.format(pid=9001 + rank, rank=rank) for rank in range(4)) + (
+        "[rank2]:[E603 11:00:01.100200300 ProcessGroupNCCL.cpp:1899] [PG ID 0 PG GUID "
+        "0(default_pg) Rank 2] Process group watchdog thread terminated with exception: CUDA "
+        "error: uncorrectable ECC error encountered\n"
+    )
+    rows = {row.rank: row for row in diagnosed_files({"train.log": log}).ranks}
+    assert rows[2].state == "exited"
+    assert rows[2].activity == "ended: CUDA error: uncorrectable ECC error encountered"

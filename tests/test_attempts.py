@@ -139,3 +139,33 @@ def test_a_command_given_again_starts_another_run(
     """Of what somebody ran twice in a terminal, the last run is the one that is asked about."""
     text = first + KILLED.format(4, 208585) + second + KILLED.format(3, 209017)
     assert culprits(tmp_path, text) == expected
+
+
+CRASHED = (
+    "E0808 08:08:25.916000 2290 torch/distributed/elastic/multiprocessing/api.py:869] failed "
+    "(exitcode: -11) local_rank: 3 (pid: 2303) of binary: /usr/bin/python3\n"
+    "I0808 08:08:25.878000 2290 torch/distributed/elastic/agent/server/api.py:869] [default] "
+    "Worker group FAILED. 3/3 attempts left; will restart worker group\n"
+)
+PREEMPTED = (
+    "slurmstepd: error: *** JOB 44 ON k01 CANCELLED AT 2025-07-20T00:24:40 DUE TO PREEMPTION ***\n"
+    "W0720 00:24:40.200000 40100 torch/distributed/elastic/multiprocessing/api.py:897] Sending "
+    "process 40111 closing signal SIGTERM\n"
+)
+TO_THE_END = "".join(f"step {n}/9 loss 2.{n}\n" for n in range(4, 10)) + "Training complete\n"
+
+
+@pytest.mark.parametrize(
+    ("end", "told"),
+    [
+        (FAILED, "rank 1 ended: OSError: [Errno 5] Input/output error: 'shard-7.bin' (job.log:5)"),
+        ("step 4 loss 2.30\n" + CRASHED, "rank 3 ended: SIGSEGV (job.log:2)"),
+        ("step 4/9 loss 2.30\n" + PREEMPTED, "Slurm ended it, due to preemption (job.log:2)"),
+    ],
+    ids=["exception", "signal", "scheduler"],
+)
+def test_how_the_earlier_attempt_ended_is_told(tmp_path: Path, end: str, told: str) -> None:
+    """The gap on what is left out says of its end what stands there."""
+    (tmp_path / "job.log").write_text(end + (TO_THE_END if end.endswith(PREEMPTED) else WENT_ON))
+    gaps = [gap for gap in diagnose(tmp_path).gaps if "earlier attempt" in gap]
+    assert any(f"of an earlier attempt it is told that {told}" in gap for gap in gaps), gaps

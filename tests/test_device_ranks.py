@@ -86,3 +86,27 @@ def test_the_rank_of_an_error_that_numbers_its_gpu_is_one_of_the_job() -> None:
 
     assert report.findings[0].culprit_ranks == (3,)
     assert [row.rank for row in report.ranks] == [3]
+
+
+UNREACHABLE = """\
+[rank0]: Traceback (most recent call last):
+[rank0]:   File "/g/train_grpo.py", line 44, in <module>
+[rank0]:     trainer = GRPOTrainer(
+[rank0]: ConnectionError: The vLLM server can't be reached after 60.0 seconds.
+E0606 10:01:04.480000 8090 torch/distributed/elastic/multiprocessing/api.py:869] failed \
+(exitcode: 1) local_rank: 0 (pid: 8100) of binary: /usr/bin/python3
+"""
+
+
+def test_a_gpu_in_the_log_of_a_server_is_no_rank() -> None:
+    """Where the ranks speak in one file, the GPU in an error of another is no rank."""
+    out_of_memory = (
+        "ERROR 06-06 09:58:41 [core.py:396] torch.OutOfMemoryError: CUDA out of memory. Tried to "
+        "allocate 1.02 GiB. GPU 1 has a total capacity of 79.10 GiB of which 600.12 MiB is free.\n"
+    )
+    trainer = "".join(f"[rank{rank}]: waiting for the server\n" for rank in range(4)) + UNREACHABLE
+    beside = diagnosed_files({"trainer.log": trainer, "vllm-serve.log": out_of_memory})
+    assert beside.findings[0].title == "The job ran out of GPU memory"
+    assert beside.findings[0].culprit_ranks is None
+    alone = diagnosed_files({"job.log": "step 4\n" + out_of_memory})
+    assert alone.findings[0].culprit_ranks == (1,)

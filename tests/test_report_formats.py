@@ -12,10 +12,10 @@ from small_jobs import ALL_REDUCE, ELSEWHERE, report_of, still
 
 from whyhang.analyzer.findings.categories import CATEGORIES
 from whyhang.analyzer.report import Evidence, Finding, Job, Report, schema, to_json
-from whyhang.analyzer.reports.blocks import Quotes
+from whyhang.analyzer.reports.blocks import Quotes, Table
 from whyhang.analyzer.reports.markdown import _text, render
 from whyhang.analyzer.reports.page import page
-from whyhang.analyzer.reports.terminal import show
+from whyhang.analyzer.reports.terminal import draw, show
 
 
 @pytest.fixture
@@ -152,3 +152,16 @@ def test_a_rank_whose_line_is_the_title_is_counted() -> None:
     assert [where for where, _ in _quoted(pieces, title=pieces[5].quote)] == [
         "ranks 0-6 · l and 6 more"
     ]
+
+
+def test_a_table_s_narrow_columns_keep_their_width() -> None:
+    """Who and where is not squeezed to a few characters a line beside a long sentence."""
+    sentence = "Ranks called a collective with different sizes (16384 came, 14336 expected) (1)"
+    rows = (("0-1,4-7", sentence, "nccl.log:14"), ("0", "A peer closed it", "nccl.log:15"))
+    table = Table(columns=("ranks", "event", "read in"), rows=rows)
+    console = Console(width=60, record=True, file=io.StringIO())
+    draw([table], console)
+    lines = console.export_text().splitlines()
+    assert lines[1].startswith("0-1,4-7  Ranks called a collective")
+    assert lines[1].rstrip().endswith("nccl.log:14")
+    assert [line[:9].strip() for line in lines if line[:9].strip()] == ["ranks", "0-1,4-7", "0"]

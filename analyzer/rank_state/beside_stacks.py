@@ -49,13 +49,13 @@ def completed(
     listed = odd_processes(job)
     beats = pulses(job)
     looked_at = any(member.processes for member in job.members)  # who has none there has ended
-    if any(position.inside for position in positions.values()):
-        # That it has made a communicator tells less of where a rank is than its own lines do.
-        positions = {
-            rank: position
-            for rank, position in positions.items()
-            if rank not in phases or position.inside or position.call.op != COMM_INIT
-        }
+    told = ends.keys() | (phases if any(each.inside for each in positions.values()) else ())
+    # That it has made a communicator tells less of where a rank is than its own lines or its end.
+    positions = {
+        rank: position
+        for rank, position in positions.items()
+        if rank not in told or position.inside or position.call.op != COMM_INIT
+    }
 
     def filled(state: RankState) -> RankState:
         member = job.members[state.member]

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table as Grid
@@ -73,7 +74,11 @@ def _draw(block: Block, width: int) -> RenderableType:
         case Quotes():
             return _quotes(block)
         case Table():
-            return _table(block)
+            return _table(block, width)
+
+
+GAP = 2  # characters between columns
+MOST_KEPT = 2 / 3  # of the width, that columns take which do not wrap
 
 
 def _step(item: str, width: int) -> RenderableType:
@@ -107,10 +112,17 @@ def _quotes(block: Quotes) -> RenderableType:
     return Group(*lines)
 
 
-def _table(block: Table) -> RenderableType:
+def _table(block: Table, width: int) -> RenderableType:
+    """Draw a table whose narrow columns keep their width; the wide ones share what is left."""
     grid = Grid(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    rows = (block.columns, *block.rows)
+    widths = [max(map(cell_len, cells)) + GAP for cells in zip(*rows, strict=True)]
+    kept, room = set[int](), int(width * MOST_KEPT)
+    for number in sorted(range(len(widths)), key=widths.__getitem__):
+        if (room := room - widths[number]) >= 0:
+            kept.add(number)
     for number, name in enumerate(block.columns):
-        grid.add_column(name, overflow="fold", no_wrap=number == 1)
+        grid.add_column(name, overflow="fold", no_wrap=number in kept)
     for row in block.rows:
         grid.add_row(*(Text(cell) for cell in row))
     return grid

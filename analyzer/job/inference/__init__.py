@@ -9,7 +9,11 @@ from collections.abc import Callable, Iterable, Sequence
 
 from whyhang.analyzer.facts import Fact
 from whyhang.analyzer.job.inference.attempts import of_the_last_attempt
-from whyhang.analyzer.job.inference.believed import plausible, with_numbers_of_pods
+from whyhang.analyzer.job.inference.believed import (
+    plausible,
+    with_numbers_of_pods,
+    without_pids,
+)
 from whyhang.analyzer.job.inference.completed import (
     with_joined_tails,
     with_peers_of_two,
@@ -30,7 +34,7 @@ from whyhang.analyzer.job.inference.years import in_one_year
 
 STEPS: tuple[Callable[[Sequence[Fact]], Iterable[Fact]], ...] = (
     once,  # what was given
-    *(plausible, of_the_last_attempt, in_one_year),  # what is believed
+    *(plausible, without_pids, of_the_last_attempt, in_one_year),  # what is believed
     *(of_the_jobs_time, of_this_job, with_numbers_of_pods),
     *(
         with_hosts_of_files,

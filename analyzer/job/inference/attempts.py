@@ -11,6 +11,7 @@ run counts, however it went.
 """
 
 import re
+import signal
 from collections import defaultdict
 from collections.abc import Sequence
 
@@ -52,6 +53,9 @@ _STARTS_ANEW = re.compile(r"\d+/\d+ attempts left; will restart worker group")
 _GAVE_UP = re.compile(r"[Cc]aught collective operation timeout")
 """The line at which a rank gives up: its process ends behind it."""
 
+_CANCELLED = re.compile(r"CANCELLED AT \S+ (?P<why>DUE TO [A-Z ]*[A-Z])")
+"""The line at which Slurm ends a job that may be started anew."""
+
 _OF_AN_ATTEMPT = Exit | LastLine | LogLine | RootCause | StackDump | Track
 
 
@@ -63,6 +67,7 @@ def of_the_last_attempt(facts: Sequence[Fact]) -> list[Fact]:
     ends = _ends(facts, living)
     kept: list[Fact] = []
     left_out: list[Source] = []
+    over: list[Fact] = []
     for fact in facts:
         source: Source | None = getattr(fact, "source", None)
         if source is not None and (
@@ -70,6 +75,7 @@ def of_the_last_attempt(facts: Sequence[Fact]) -> list[Fact]:
             or (isinstance(fact, _OF_AN_ATTEMPT) and 0 < (source.line or 0) <= ends[source.file])
         ):
             left_out.append(source)
+            over.append(fact)
         else:
             kept.append(fact)
     if left_out:
@@ -78,12 +84,36 @@ def of_the_last_attempt(facts: Sequence[Fact]) -> list[Fact]:
         gap = Gap(
             what=f"reading what {those} of earlier attempts",
             why="the job was started anew since",
-            cost="why an earlier attempt ended is not told",
+            cost=_how_ended(over) or "why an earlier attempt ended is not told",
             remedy="Give what that attempt left alone",
             source=left_out[-1],
         )
         kept.append(gap)
     return kept
+
+
+def _how_ended(facts: Sequence[Fact]) -> str:
+    """Say how an earlier attempt ended, as the last that it left tells: "" where nothing does.
+
+    An exception that a rank raised of its own tells more than its exit, that more than a signal
+    with which others are ended.
+    """
+    told: dict[int, str] = {}
+    for fact in facts:
+        if isinstance(fact, Exit) and (fact.exitcode or fact.signal):
+            brought_down = fact.killed_with_others or fact.signal == signal.SIGTERM
+            number = fact.who.rank if fact.who.rank is not None else fact.who.local_rank
+            known = "rank" if fact.who.rank is not None else "local rank"
+            who = f"{known} {number}" if number is not None else "a process"
+            told[1 if brought_down else 2] = f"{who} ended: {fact.how} ({fact.source})"
+        elif not isinstance(fact, LogLine):
+            continue
+        elif (raised := fact.raised) is not None and raised.is_own and not raised.thread:
+            who = f"rank {fact.who.rank}" if fact.who.rank is not None else "a process"
+            told[3] = f"{who} ended: {raised} ({fact.source})"
+        elif cancelled := _CANCELLED.search(fact.text):
+            told[2] = f"Slurm ended it, {cancelled['why'].lower()} ({fact.source})"
+    return f"of an earlier attempt it is told that {told[max(told)]}" if told else ""
 
 
 def _earlier_folders(facts: Sequence[Fact], living: list[Process]) -> set[str]:

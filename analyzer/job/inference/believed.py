@@ -7,6 +7,7 @@ from whyhang.analyzer.facts import (
     MAX_RANKS,
     Fact,
     Gap,
+    LastLine,
     LogTail,
     ProcessRank,
     Source,
@@ -46,6 +47,38 @@ def plausible(facts: Sequence[Fact]) -> Iterator[Fact]:
             cost="whom these lines are about is not known",
             source=dropped[0],
         )
+
+
+def without_pids(facts: Sequence[Fact]) -> Sequence[Fact]:
+    """Take back ranks that only words tell ("process 7100: …") where these are known as pids.
+
+    Only those that the job does not have by its size, or that lie above all others.
+    """
+    of_one = [fact for fact in facts if isinstance(fact, AboutOne)]
+    pids = {fact.who.pid for fact in of_one if fact.who.pid is not None}
+    sure = {rank for fact in of_one if (rank := _rank_of_itself(fact)) is not None}
+    told = {fact.who.rank for fact in of_one if fact.who.rank is not None} | sure
+    others = told - pids | sure
+    if told == others:
+        return facts
+    least = size_in(facts) or max(others, default=len(told) - 1) + 1
+    wrong = {rank for rank in told - others if rank >= least}
+    return [
+        ranked(fact, None, Trust.NONE)
+        if isinstance(fact, AboutOne) and fact.who.rank in wrong
+        else fact
+        for fact in facts
+    ]
+
+
+def _rank_of_itself(fact: AboutOne) -> int | None:
+    """Return the rank that a process or its file tells, and not the words of a line alone."""
+    if isinstance(fact, ProcessRank):
+        return fact.rank
+    trust = fact.who.trust
+    if isinstance(fact, LogTail | LastLine):  # whose numbers all count as said
+        return fact.who.rank if trust is Trust.FILE_NAME or trust > Trust.PREFIX else None
+    return fact.who.rank if trust > Trust.INFERRED else None
 
 
 def with_numbers_of_pods(facts: Sequence[Fact]) -> Sequence[Fact]:

@@ -21,7 +21,7 @@ from whyhang.analyzer.facts import (
     replace,
 )
 from whyhang.analyzer.job.inference.local_ranks import fits_one_host, widest
-from whyhang.analyzer.job.inference.whose import ranked
+from whyhang.analyzer.job.inference.whose import AboutOne, ranked
 from whyhang.analyzer.job.records import GROUP_RANK
 from whyhang.analyzer.job.world import size_in
 
@@ -68,18 +68,26 @@ def with_ranks_of_errors(facts: Sequence[Fact]) -> Sequence[Fact]:
     """Fill in the rank of lines that number the GPU of who has printed them, who is not known.
 
     The first GPU may be the only one that a process sees; the number of any other is a rank where
-    the job fits one host.
+    the job fits one host. Not in a file of which no line is of a rank, where those of others are:
+    there a server or another program beside the job speaks.
     """
     numbers = {id(fact): number for fact in facts if (number := _own_device(fact))}
     if not numbers:
         return facts
     hosts = {who.host for fact in facts if (who := getattr(fact, "who", None)) is not None}
     size = size_in(facts) or MOST_GPUS
+    of_ranks = {
+        fact.source.file
+        for fact in facts
+        if isinstance(fact, AboutOne) and fact.who.rank is not None
+    }
     if len(hosts - {None}) > 1 or size > MOST_GPUS:
         return facts
     return [
         ranked(fact, number)
-        if isinstance(fact, LogLine) and 0 < (number := numbers.get(id(fact), 0)) < size
+        if isinstance(fact, LogLine)
+        and 0 < (number := numbers.get(id(fact), 0)) < size
+        and (not of_ranks or fact.source.file in of_ranks)
         else fact
         for fact in facts
     ]

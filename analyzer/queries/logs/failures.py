@@ -6,8 +6,9 @@ it; the launcher's table of failures says which ranks ended by themselves. The t
 
 import re
 import signal
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import CRASHES, Exit, LogLine, RootCause, Speaker, Who
@@ -47,6 +48,10 @@ def raised_by(case: Case, lines: Sequence[LogLine]) -> tuple[int, ...]:
             return tuple(ended) if len(spoken) > 1 == len(ended) else ()
         return tuple(sorted(spoken | _alike(case, spoken, ended)))
     copies = sum(line.count for line in lines)
+    told = _with_own_words(case, ended, {line.source.file for line in lines})
+    if told and told == set(ended):
+        return ()
+    ended = {rank: exit_ for rank, exit_ in ended.items() if rank not in told}
     if len(ended) == 1:
         return () if printed_by_every_process(case, lines) else tuple(ended)
     if not ended:
@@ -56,6 +61,15 @@ def raised_by(case: Case, lines: Sequence[LogLine]) -> tuple[int, ...]:
         return _crashed(case) if max(again.values(), default=0) < 2 else ()
     match = copies == len(ended) or (copies < len(ended) and _others_were_ended(case))
     return tuple(sorted(ended)) if match else ()
+
+
+def _with_own_words(case: Case, ranks: Iterable[int], files: AbstractSet[str]) -> set[int]:
+    """Return which of these ranks print why they ended, and into none of these files."""
+    raised: dict[int | None, set[str]] = defaultdict(set)
+    for line in case.job.lines:
+        if line.raised is not None and not line.raised.thread and not loses_peer(line):
+            raised[line.who.rank].add(line.source.file)
+    return {rank for rank in ranks if raised[rank] and raised[rank].isdisjoint(files)}
 
 
 def printed_by_every_process(case: Case, lines: Sequence[LogLine]) -> bool:

@@ -7,7 +7,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.collectives import CallFinding, Verdict
 from whyhang.analyzer.collectives.groups import OVERTAKEN, RECORDER
-from whyhang.analyzer.facts import LastLine, LogLine, LogTail, OwnLine, ranks_in_words, replace
+from whyhang.analyzer.facts import (
+    LastLine,
+    LogLine,
+    LogTail,
+    OwnLine,
+    ProcessRank,
+    ranks_in_words,
+    replace,
+)
 from whyhang.analyzer.findings.signature import CLEAR, GUESSED, INDIRECT, Hit
 from whyhang.analyzer.queries.hits import LONGEST, MAX_QUOTES, cite_line, members_of, merged
 from whyhang.analyzer.queries.logs.failures import speakers
@@ -75,7 +83,9 @@ def _silent_in_log(case: Case) -> Iterator[Hit]:
             hit = recorded_hit(case, silent_ones)
             strength = hit.strength * (CLEAR if job.world_size else INDIRECT)
             strength *= CLEAR if few and not of_two else GUESSED
-            yield replace(_with_absent(hit, silent_ones), strength=strength)
+            hit = _with_absent(hit, silent_ones)
+            fields = {**hit.fields, "silence": _silence(case, absent)}
+            yield replace(hit, fields=fields, strength=strength)
 
 
 @side("waits_for_absent", record="gave-up")
@@ -105,6 +115,7 @@ def _silent_beside_who_gave_up(case: Case) -> Iterator[Hit]:
             "others": ranks_in_words(ranks),
             "call": operations[0].op,
             "absent": ranks_in_words(absent),
+            "silence": _silence(case, absent),
         },
         strength=CLEAR if case.job.world_size else INDIRECT,
     )
@@ -132,6 +143,23 @@ def _very_few(case: Case, absent: set[int]) -> bool:
     known = ranks | {gap.who.rank for gap in case.job.gaps}
     few = 0 < len(absent) <= max(1, len(ranks) // ALL_BUT)
     return few and len(ranks) >= FEWEST and not known & absent
+
+
+def _silence(case: Case, absent: Sequence[int]) -> str:
+    """Say what is not known of ranks without a word of a call: who speaks otherwise is there."""
+    job = case.job
+    spoken = speakers(case) | {end.who.rank for end in (*job.of(LastLine), *job.of(LogTail))}
+    spoken |= {fact.rank for fact in job.of(ProcessRank)}
+    told = [rank for rank in absent if rank in spoken]
+    others = [rank for rank in absent if rank not in spoken]
+    says = []
+    if told:
+        printed = f"what {ranks_in_words(told)} printed"
+        says.append(f"{printed} has no word of it: not there yet, or gone")
+    if others:
+        silent = ranks_in_words(others)
+        says.append(f"{silent} did not say anything: not there yet, dead, or not collected")
+    return ". ".join(text[:1].upper() + text[1:] for text in says)
 
 
 def _with_absent(hit: Hit, finding: CallFinding) -> Hit:

@@ -54,6 +54,10 @@ BROUGHT_DOWN = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.S
 
 _FATAL = re.compile(r"Fatal Python error: (?P<how>[^\n]+)")
 
+_OF_WATCHDOG = re.compile(
+    r"watchdog thread terminated with exception: (?P<how>(?:NCCL|CUDA|HIP) error[^\n]*)"
+)
+
 
 class End(Record):
     """How one rank ended.
@@ -75,7 +79,8 @@ class End(Record):
 def ends_of(job: Job) -> dict[int, End]:
     """Return the end of each rank for which one is reported: the surest account of each."""
     ends: dict[int, End] = {}
-    for account in (_raised(job.lines), _crashed(job.lines), _exited(job)):
+    accounts = (_raised(job.lines), _crashed(job.lines), _exited(job), _aborted(job.lines))
+    for account in accounts:
         for rank, end in dict(reversed([*account])).items():  # of several, the first
             known = ends.get(rank)
             if known is None or (end.own and not known.own and not known.stood):
@@ -106,6 +111,14 @@ def _crashed(lines: Iterable[LogLine]) -> Iterator[tuple[int, End]]:
         if fatal is not None and line.who.rank is not None:
             own = not fatal["how"].startswith("Aborted")
             yield line.who.rank, _told_by(line, fatal["how"].strip(), own=own)
+
+
+def _aborted(lines: Iterable[LogLine]) -> Iterator[tuple[int, End]]:
+    """Read the errors with which a watchdog ends its process: whose they are is not known."""
+    for line in lines:
+        error = _OF_WATCHDOG.search(line.text)
+        if error is not None and line.who.rank is not None:
+            yield line.who.rank, _told_by(line, error["how"].strip(), own=False)
 
 
 def _told_by(line: LogLine, how: str, *, own: bool, stood: bool = False) -> End:

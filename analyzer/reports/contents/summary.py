@@ -9,16 +9,19 @@ from whyhang.analyzer.collectives.groups import RECORDER
 from whyhang.analyzer.facts import (
     ClockOffset,
     Gap,
+    LogTail,
     Paused,
     ProcessRank,
     Setting,
     SettingName,
+    TrainingOutput,
     counted,
     grouped,
     listed,
     ranks_in_words,
     replace,
 )
+from whyhang.analyzer.facts.exceptions import ON_REQUEST
 from whyhang.analyzer.job.device import Device
 from whyhang.analyzer.job.launchers import STARTED_BY
 from whyhang.analyzer.queries.machines.cluster import hosts_of_ranks
@@ -154,9 +157,10 @@ def gap_lines(case: Case) -> tuple[str, ...]:
     if unseen and case.job.members:
         placed = hosts_of_ranks(case)
         hosts = list(dict.fromkeys(placed[rank] for rank in unseen if rank in placed))
-        where = f" on {listed(hosts, 8)}" if hosts else ""
+        where = f" on {listed(hosts, 8)}" if hosts and placed.keys() >= set(unseen) else ""
+        some = "No line is known to be" if _someone_speaks(case) else "Nothing was collected"
         lines.append(
-            f"Nothing was collected of {ranks_in_words(unseen)}{where} "
+            f"{some} of {ranks_in_words(unseen)}{where} "
             f"(world size {case.job.world_size}, {case.job.world_size_how}); "
             "what they do cannot be judged. Run whyhang on their hosts, or add their files."
         )
@@ -164,6 +168,17 @@ def gap_lines(case: Case) -> tuple[str, ...]:
     if len(lines) > MAX_GAPS:
         lines = [*lines[:MAX_GAPS], f"{len(lines) - MAX_GAPS} more gaps of these kinds."]
     return tuple(lines)
+
+
+def _someone_speaks(case: Case) -> bool:
+    """Return whether processes train or fail of which nothing tells the rank: any may be one."""
+    labeled = {tail.source.file for tail in case.job.of(LogTail) if tail.who.rank is not None}
+    output = {fact.source.file for fact in case.job.of(TrainingOutput) if fact.who.rank is None}
+    failed = any(
+        line.raised is not None and line.who.rank is None and line.raised.type not in ON_REQUEST
+        for line in case.job.lines
+    )
+    return failed or not output <= labeled
 
 
 def _disagreements(case: Case) -> list[str]:

@@ -14,7 +14,12 @@ from whyhang.collectors import tables
 from whyhang.collectors.files.naming import join
 from whyhang.collectors.logs.text.clock import time_in_object, time_of
 from whyhang.collectors.logs.text.logger_header import header_end
-from whyhang.collectors.logs.text.own_rank import FORMS, rank_in_content, rank_in_statement
+from whyhang.collectors.logs.text.own_rank import (
+    FORMS,
+    rank_in_content,
+    rank_in_own_words,
+    rank_in_statement,
+)
 from whyhang.collectors.logs.text.pasted import NO_MARGIN, has_clock
 from whyhang.collectors.logs.text.prefix import LABELS, in_one_piece, split_prefix
 
@@ -260,8 +265,8 @@ def _rank_in_message(message: str, voice: Voice) -> Who:
     label = label_of_message(message)
     if label is not NOBODY:
         return label
-    if voice.own_words and (own := FORMS.own_words.match(message)):
-        return Who(rank=int(own["rank"] or own["rank2"]), trust=Trust.INFERRED)
+    if voice.own_words and (own := rank_in_own_words(message)) is not None:
+        return Who(rank=own, trust=Trust.INFERRED)
     if voice.index is not None and (index := voice.index.match(message)):
         return Who(rank=int(index["rank"]), trust=Trust.INFERRED)
     if voice.names and (name := FORMS.name.match(message)) and name["name"] in voice.names:

@@ -26,6 +26,7 @@ class _Shapes(Record):
     header: limits.Pattern[str]
     tells: limits.Pattern[str]
     of_level: re.Pattern[str]
+    of_place: re.Pattern[str]
     bare: re.Pattern[str]
     number: re.Pattern[str]
     rank: re.Pattern[str]
@@ -60,14 +61,17 @@ def bare_name(lines: Iterable[str]) -> str:
     """Return the name that stands bare behind the headers of nearly all lines that have one.
 
     What differs behind it, or speaks of a rank, is the message; one word in front of numbers is
-    its beginning.
+    its beginning, and so is one behind the place in the program that a header ends with.
     """
     logged = [(line, end) for line in lines if (end := header_end(line))]
-    messages = [line[end:] for line, end in logged if SHAPES.of_level.search(line, 0, end)]
+    leveled = [(line, end) for line, end in logged if SHAPES.of_level.search(line, 0, end)]
+    messages = [line[end:] for line, end in leveled]
+    placed = all(SHAPES.of_place.search(line, 0, end) for line, end in leveled)
     named = [match for text in messages if (match := SHAPES.bare.match(text))]
     name, count = max(Counter(m["name"] for m in named).items(), key=itemgetter(1), default=("", 0))
     follow = {SHAPES.number.sub("#", match["next"]) for match in named if match["name"] == name}
-    differ = len(follow) > 1 or all(SHAPES.rank.match(word) for word in follow)
+    of_ranks = not placed and all(SHAPES.rank.match(word) for word in follow)
+    differ = len(follow) > 1 or of_ranks
     return name if count >= max(LEAST, MOST * len(messages)) and differ else ""
 
 

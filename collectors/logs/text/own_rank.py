@@ -51,6 +51,14 @@ def last_state(text: str) -> str:
     return text.rstrip().rpartition("\r")[2]
 
 
+def rank_in_own_words(text: str) -> int | None:
+    """Return the rank that a message of a program begins with."""
+    match = FORMS.own_words.match(text)
+    if match is None:
+        return None
+    return int(match["rank"] or match["rank2"] or match["rank3"] or match["rank4"])
+
+
 def rank_in_statement(text: str) -> tuple[int, str, str]:
     """Return the first rank or device that a line mentions; the templates up to it and without it.
 

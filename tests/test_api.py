@@ -147,3 +147,9 @@ def test_arguments_that_are_none_are_refused(
     """With a sentence that names the value, before anything is looked at."""
     with pytest.raises(error, match=r"is a PID|must be"):
         whyhang.diagnose(target, **options)  # type: ignore[arg-type]
+
+
+def test_a_program_that_gives_itself_is_told_so(tmp_path: Path) -> None:
+    """Who looks is not among the processes that are looked at."""
+    with pytest.raises(whyhang.TargetError, match="does not look into itself"):
+        whyhang.collect(os.getpid(), tmp_path / "own.tar.zst")

@@ -278,4 +278,6 @@ def test_an_exception_after_which_the_steps_go_on_by_their_times_was_caught(
     held_back = _at_work(2, labels=labels) + CAUGHT + _at_work(4, labels=labels)
 
     assert culprits(went_on) == (2,)
+    failed = diagnosed_files({"job.log": went_on.removesuffix(FATAL) + table((1,), ())})
+    assert failed.findings[0].title.startswith("Rank 1 ended with DecodeError")
     assert culprits(held_back) == (1,)

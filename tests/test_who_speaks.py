@@ -68,17 +68,26 @@ def test_lightning_s_ranks_come_to_the_start() -> None:
     assert not any("collected of" in gap for gap in report.gaps)
 
 
-def test_a_file_that_begins_with_its_rank() -> None:
-    """RANK=0 among a file's first lines says whose it is, where no other rank speaks in it."""
-    own = "RANK={0} WORLD_SIZE=2\n10:00:00 [stage {0}] step 0\n10:00:10 [stage {0}] step 1\n"
-    report = diagnosed_files({f"stage{n}.log": own.format(n) for n in range(2)})
-    assert {row.rank: row.activity for row in report.ranks} == {
-        n: f"last line: [stage {n}] step 1" for n in range(2)
-    }
-    assert not any("collected of" in gap for gap in report.gaps)
-    others = "".join(f"[rank{n}]: step 0\n" for n in range(4))
-    pod = diagnosed_files({"pod.log": "RANK=0 WORLD_SIZE=2\n" + others})
-    assert {row.rank for row in pod.ranks} == {0, 1, 2, 3}
+@pytest.mark.parametrize(
+    "command", ["accelerate launch --num_processes 16 --machine_rank 1 train.py", "bash run.sh"]
+)
+def test_the_variable_of_a_pod_is_no_rank_of_the_job(command: str) -> None:
+    """An operator counts pods by RANK; how many processes each starts, the line does not say."""
+    log = f"RANK=1 WORLD_SIZE=2 {command}\nstep 10 loss 2.1\nstep 20 loss 2.0\n"
+    log += "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
+
+    assert not any(finding.culprit_ranks for finding in diagnosed_files({"p.log": log}).findings)
+
+
+def test_a_monitor_that_complains_of_ranks_is_none_of_them() -> None:
+    """Its name stands in brackets as a host's does; it does not count the ranks each time."""
+    said = "[monitor] rank {} has not answered for {} s\n"
+    log = "[monitor] world size 8\n" + "".join(said.format(n, s) for s in (60, 120) for n in (3, 5))
+
+    report = diagnosed_files({"job.log": log})
+
+    assert report.findings[0].signature == "log-without-step"
+    assert not any("last line" in row.activity for row in report.ranks)
 
 
 def test_lines_of_nobody_may_be_of_any_rank() -> None:

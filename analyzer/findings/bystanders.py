@@ -15,9 +15,10 @@ import re
 from whyhang.analyzer.case import Case
 from whyhang.analyzer.facts import LogTail, ProcessRank, same_host
 from whyhang.analyzer.findings.signature import CLEAR, CONTRADICTED, Hit
+from whyhang.analyzer.job.inference.kernel_lines import OF_KERNEL
 from whyhang.analyzer.rank_state.from_logs.absent_from_lists import WAITS, roll_call
 from whyhang.analyzer.rank_state.from_logs.ends import loses_peer, waits_in_vain
-from whyhang.analyzer.rank_state.from_logs.log_ends import OF_KERNEL, ended_well
+from whyhang.analyzer.rank_state.from_logs.log_ends import ended_well
 from whyhang.analyzer.rank_state.state import Status
 from whyhang.analyzer.stacks import WaitKind
 

@@ -1,15 +1,35 @@
 """Where the number of a job of Slurm's stands, and which of its rows are of this one."""
 
 import re
+from collections.abc import Collection, Iterable, Mapping
 
 from whyhang.analyzer.facts import LastLine, Scheduled
 from whyhang.analyzer.job.records import Job
 
-SLURM_JOB = re.compile(
+_JOB = re.compile(
     r"(?:slurmstepd: error: \*\*\* (?:JOB|STEP) |StepId=|JobId=|srun: job |batch job )(\d{1,10})\b"
 )
-SLURM_FILE = re.compile(r"(?:^|/)slurm[-_](\d{2,10})(?:[-_.]|$)")
-SLURM_VARIABLES = ("SLURM_JOB_ID", "SLURM_JOBID")
+_FILE = re.compile(r"(?:^|/)slurm[-_](\d{2,10})(?:[-_.]|$)")
+_VARIABLES = ("SLURM_JOB_ID", "SLURM_JOBID")
+
+
+def number_told(
+    environs: Iterable[Mapping[str, str]], lines: Iterable[str], files: Iterable[str]
+) -> str | None:
+    """Return the number of a job, if all that tells one tells the same.
+
+    What the environment of its processes says goes first, then Slurm's own lines in the logs, then
+    the names that sbatch gives to files.
+    """
+    variables = {environ.get(name, "") for environ in environs for name in _VARIABLES} - {""}
+    told = {number for line in lines for number in _JOB.findall(line)}
+    named = {number for file in files for number in _FILE.findall(file)}
+    return sole(variables or told or named)
+
+
+def sole(numbers: Collection[str]) -> str | None:
+    """Return the one number that there is; None for none, and for several."""
+    return next(iter(numbers)) if len(numbers) == 1 else None
 
 
 def own_slurm_rows(job: Job) -> tuple[Scheduled, ...]:

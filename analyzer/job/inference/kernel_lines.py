@@ -23,7 +23,7 @@ from whyhang.analyzer.facts import (
     Process,
     Source,
 )
-from whyhang.analyzer.job.slurm_numbers import SLURM_FILE, SLURM_JOB, SLURM_VARIABLES
+from whyhang.analyzer.job.slurm_numbers import number_told
 
 APART = 15 * 3600.0
 """Seconds by which no two clocks differ, whatever zones they tell."""
@@ -35,7 +35,8 @@ _OF_PROCESS_OR_GPU = re.compile(
     r"NVRM: Xid |[Kk]ill(?:ed)? process \d|oom-kill:|oom_reaper: "
     r"|(?:^|\] |: )\S+\[\d+\]: segfault at"
 )
-_OF_KERNEL = re.compile(rf"{_OF_PROCESS_OR_GPU.pattern}|NVRM: | invoked oom-killer: ")
+OF_KERNEL = re.compile(rf"{_OF_PROCESS_OR_GPU.pattern}|NVRM: | invoked oom-killer: ")
+"""Lines of a kernel about a process or a GPU, which may be those of another program."""
 _INVOKED = re.compile(r" invoked oom-killer: ")
 _CGROUP = re.compile(r"\bjob_(\d{1,10})(?=[/,]|$)")
 _PID = re.compile(r"\bpid=(\d+)|\bprocess (\d+)")
@@ -81,7 +82,12 @@ def _gaps(left_out: Iterable[LogLine | Exit], when: str) -> list[Gap]:
 
 def of_this_job(facts: Sequence[Fact]) -> Sequence[Fact]:
     """Leave out what a kernel says of a cgroup that Slurm made for another job."""
-    own = _slurm_job(facts)
+    printed = [fact for fact in facts if isinstance(fact, LogLine | Exit | LastLine)]
+    own = number_told(
+        (fact.environ for fact in facts if isinstance(fact, Process)),
+        (fact.quote if isinstance(fact, Exit) else fact.text for fact in printed),
+        (fact.source.file for fact in printed),
+    )
     if own is None:
         return facts
     killed: dict[str, set[str]] = defaultdict(set)
@@ -119,7 +125,7 @@ def _kernel_logs(facts: Iterable[Fact]) -> set[str]:
     for fact in facts:
         if isinstance(fact, LogLine | Exit | LastLine | LogTail) and fact.who.rank is not None:
             spoken.add(fact.source.file)
-        elif isinstance(fact, LogLine) and _OF_KERNEL.search(fact.text):
+        elif isinstance(fact, LogLine) and OF_KERNEL.search(fact.text):
             kernel.add(fact.source.file)
     return kernel - spoken
 
@@ -127,7 +133,7 @@ def _kernel_logs(facts: Iterable[Fact]) -> set[str]:
 def _of_kernel(fact: Fact, logs: set[str]) -> bool:
     if not isinstance(fact, LogLine | Exit):
         return isinstance(fact, LastLine | LogTail) and fact.source.file in logs
-    return fact.source.file in logs or _OF_KERNEL.search(_text(fact)) is not None
+    return fact.source.file in logs or OF_KERNEL.search(_text(fact)) is not None
 
 
 def _span(facts: Iterable[Fact]) -> tuple[float | None, float | None]:
@@ -160,20 +166,3 @@ def _text(fact: LogLine | Exit) -> str:
 
 def _pids(text: str) -> set[str]:
     return {one or other for one, other in _PID.findall(text)}
-
-
-def _slurm_job(facts: Iterable[Fact]) -> str | None:
-    """Return the number of this job in Slurm, if all that tells one tells the same."""
-    variables: set[str] = set()
-    told: set[str] = set()
-    for fact in facts:
-        if isinstance(fact, Process):
-            variables.update(fact.environ.get(name, "") for name in SLURM_VARIABLES)
-        elif isinstance(fact, LogLine | Exit | LastLine):
-            told.update(SLURM_FILE.findall(fact.source.file))
-            text = fact.text if isinstance(fact, LogLine | LastLine) else fact.quote
-            told.update(SLURM_JOB.findall(text))
-    for numbers in (variables - {""}, told):
-        if numbers:
-            return next(iter(numbers)) if len(numbers) == 1 else None
-    return None

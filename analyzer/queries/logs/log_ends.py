@@ -18,6 +18,7 @@ from whyhang.analyzer.facts import (
     ranks_in_words,
 )
 from whyhang.analyzer.findings.signature import Hit
+from whyhang.analyzer.job.inference.kernel_lines import OF_KERNEL
 from whyhang.analyzer.queries.hits import MAX_QUOTES, cite_line
 from whyhang.analyzer.queries.logs.failures import speakers
 from whyhang.analyzer.queries.registry import query
@@ -25,7 +26,6 @@ from whyhang.analyzer.rank_state.from_logs.ends import loses_peer
 from whyhang.analyzer.rank_state.from_logs.gave_up import last_lines
 from whyhang.analyzer.rank_state.from_logs.log_ends import (
     NO_LOGS,
-    OF_KERNEL,
     all_tails,
     are_idle,
     got_over,

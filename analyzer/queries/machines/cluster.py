@@ -17,13 +17,7 @@ from whyhang.analyzer.facts import (
 )
 from whyhang.analyzer.findings.signature import Hit
 from whyhang.analyzer.job import slurm_hosts
-from whyhang.analyzer.job.slurm_numbers import (
-    SLURM_FILE,
-    SLURM_JOB,
-    SLURM_VARIABLES,
-    name_of_job,
-    own_slurm_rows,
-)
+from whyhang.analyzer.job.slurm_numbers import name_of_job, number_told, own_slurm_rows, sole
 from whyhang.analyzer.queries.hits import others_than
 from whyhang.analyzer.queries.registry import query, side
 from whyhang.analyzer.queries.waits.lagging import lagging
@@ -66,24 +60,15 @@ def own_jobs(case: Case) -> tuple[Scheduled, ...]:
 def slurm_job(case: Case) -> str | None:
     """Return the number of this job in Slurm, if all that tells one tells the same.
 
-    Rows of its tools go first, then what the processes' environment says, Slurm's own lines in the
-    logs, and the names that sbatch gives to files.
+    Rows of its tools go first, before what ``number_told`` goes by.
     """
-    rows = {name_of_job(row) for row in own_jobs(case)}
-    variables = {
-        process.environ.get(name, "")
-        for member in case.job.members
-        for process in member.processes
-        for name in SLURM_VARIABLES
-    }
-    lines = {number for line in case.job.lines for number in SLURM_JOB.findall(line.text)}
-    files = {
-        number for end in case.job.of(LastLine) for number in SLURM_FILE.findall(end.source.file)
-    }
-    for numbers in (rows, variables - {""}, lines, files):
-        if numbers:
-            return next(iter(numbers)) if len(numbers) == 1 else None
-    return None
+    if rows := {name_of_job(row) for row in own_jobs(case)}:
+        return sole(rows)
+    return number_told(
+        (process.environ for member in case.job.members for process in member.processes),
+        (line.text for line in case.job.lines),
+        (end.source.file for end in case.job.of(LastLine)),
+    )
 
 
 def own_pods(case: Case) -> tuple[Scheduled, ...]:

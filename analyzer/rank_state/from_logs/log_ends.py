@@ -21,17 +21,13 @@ from whyhang.analyzer.facts import (
 from whyhang.analyzer.facts.progress import ENDED_WELL
 from whyhang.analyzer.facts.times import before
 from whyhang.analyzer.job.inference.attempts import AT_WORK, STEPS
+from whyhang.analyzer.job.inference.kernel_lines import OF_KERNEL
 from whyhang.analyzer.job.records import Job, with_lines
 from whyhang.analyzer.job.slurm_numbers import own_slurm_rows
-from whyhang.analyzer.rank_state.from_logs.ends import waits_in_vain
+from whyhang.analyzer.rank_state.from_logs.ends import BROUGHT_DOWN, waits_in_vain
 
 NO_LOGS = (".py", ".sh", ".toml", ".json", ".yaml", ".yml", ".md", ".cfg", ".ini")
 """Text files beside logs: how they end says nothing."""
-
-OF_KERNEL = re.compile(
-    r"NVRM: |[Kk]illed process \d|oom-kill:|(?:\] |kernel: )\S+\[\d+\]: segfault at"
-)
-"""Lines of a kernel about a process, which may be one of another program."""
 
 _ENDED = frozenset({"Completed", "Succeeded"})
 """Kubernetes' words for what came to its end."""
@@ -260,14 +256,22 @@ def without_overcome(job: Job) -> Job:
 
     Steps further down are not enough, for a program that ends prints what it had buffered: they
     are later by their times, too, or the rank waits in vain behind them. So they are where another
-    one prints the steps of all.
+    one prints the steps of all. Not of a rank of which a launcher says that it has failed.
     """
+    failed = {
+        row.who.rank
+        for row in job.exits
+        if (row.exitcode or row.signal)
+        and row.signal not in BROUGHT_DOWN
+        and not row.killed_with_others
+    }
     caught = {
         line.source
         for line in job.lines
         if line.raised is not None
         and not line.raised.thread
         and line.who.rank is not None
+        and line.who.rank not in failed
         and _went_on(job, line)
     }
     kept = tuple(line for line in job.lines if line.source not in caught)

@@ -165,7 +165,10 @@ def _checked(host: Host, pid: int) -> int:
         raise refusal(how, pid=pid, name=stat.comm, parent=stat.ppid)
     if pid not in host.stats:  # the id of a thread: /proc/TID exists, though it is not listed
         status = host.proc.status(pid)
-        return status.process or pid if status is not None else pid
+        process = status.process or pid if status is not None else pid
+        if process == os.getpid():
+            raise refusal("itself", pid=pid)
+        return process
     if not host.readable(pid):
         now = host.proc.stat(pid)
         if now is None or now.state in ENDED_STATES:  # it ended since it was listed

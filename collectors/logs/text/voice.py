@@ -28,9 +28,6 @@ from whyhang.collectors.logs.text.prefix import is_by_host, is_numbered, split_p
 _BY_MPI = re.compile(
     r"^[ \t]{0,8}(?:[\w@:~-]{0,60}[$>#%] ?)?(?:mpirun|mpiexec|orterun) -", re.MULTILINE
 )
-_STATED = re.compile(r"(?:^|[ \t,;:])RANK=(?P<rank>\d{1,6})(?=[\s,;]|$)")
-"""A variable of the environment that a process prints of itself."""
-FIRST = 5  # lines, of which one tells whose a file is
 # What each process of Hugging Face's example scripts prints of itself; rank 0's are in all logs.
 _OF_ONE = re.compile(r"\bProcess rank: (?P<rank>\d{1,6}), device: ")
 
@@ -75,22 +72,7 @@ def voice_of(head: bytes, who: Who, taken_at: float | None = None) -> Voice:
     labels = dict.fromkeys(
         _label(line, voice) for line in lines if not line.startswith(ENGINE_LABEL)
     )
-    if (stated := _stated(lines, labels)) is not None:
-        return replace(voice, who=replace(who, rank=stated, trust=Trust.INFERRED))
     return replace(voice, speakers=tuple(label for label in labels if label != NOBODY))
-
-
-def _stated(lines: Sequence[str], labels: Iterable[Who]) -> int | None:
-    """Return the rank that the first lines state, unless others or a launcher speak in the file.
-
-    That of a pod in which a launcher starts the ranks counts pods.
-    """
-    stated = {int(match["rank"]) for line in lines[:FIRST] for match in _STATED.finditer(line)}
-    others = {who.rank for who in labels} - {None} - stated
-    local = any(who.local_rank is not None for who in labels)
-    if len(stated) != 1 or others or local or any(map(AROUND.torchrun_words.search, lines)):
-        return None
-    return stated.pop()
 
 
 def _label(line: str, voice: Voice) -> Who:
